@@ -16,7 +16,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.server import Service
 from jupyter_smx.controller.singleton import Door
@@ -123,15 +123,15 @@ async def serve(past: int, per_second: float) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    launch.ensure_folders()
-    folder = launch.data_dir()
+    controller_launch.ensure_folders()
+    folder = controller_launch.data_dir()
     store = Store.open(folder / "smx.sqlite")
     fill(store, finished(past, time.time()))
     world = Crowd(folder)
     engine = Pretence(world, launch_seconds=0.0)
     service = Service(store, Limits(), lambda _name: engine, {"fake"}, data_dir=folder, user="bench", idle_exit=1e6)
     news = asyncio.create_task(pulse(world, per_second))
-    await service.run(Door(launch.socket_path()), stop)
+    await service.run(Door(controller_launch.socket_path()), stop)
     news.cancel()
     await world.end()
 

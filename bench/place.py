@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
 from jupyter_smx.testing.teardown import end_everything
 
@@ -23,7 +23,7 @@ PATIENCE = 120.0
 def place() -> Iterator[None]:
     """Let jobs and controller live in a folder that is removed; nothing is drawn."""
     with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
-        os.environ[launch.DATA_DIR_VARIABLE] = folder
+        os.environ[controller_launch.DATA_DIR_VARIABLE] = folder
         os.environ["SMX_WAIT"] = "0"
         session.close_session()
         try:

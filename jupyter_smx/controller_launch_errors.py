@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import UnavailableError
 
 _SCARCE = 1 << 16
@@ -24,15 +24,15 @@ def refused(error: OSError, *, then: str = "") -> UnavailableError:
             rule="It runs with the Python that asks for it.",
             cure="Was its environment moved or deleted? Start this program from one that is there.",
         )
-    folder = launch.data_dir()
+    folder = controller_launch.data_dir()
     reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error).rstrip(".")
     return UnavailableError(
         f"The controller could not be started, because {folder} cannot be used: {reason}.",
         field="data_dir",
         value=folder,
         rule="The controller keeps the records of all jobs there.",
-        cure=f"Make it a folder that you can write to and free some space, or set {launch.DATA_DIR_VARIABLE} "
-        f"to another folder{then}.",
+        cure=f"Make it a folder that you can write to and free some space, "
+        f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder{then}.",
     )
 
 
@@ -42,14 +42,14 @@ def silent(*, then: str = "") -> UnavailableError:
         return refused(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), then=then)
     # What the controller says of itself has its cure in it.
     return UnavailableError(
-        f"The controller could not be started: {launch.last_words().rstrip('.') or 'it said nothing'}.",
+        f"The controller could not be started: {controller_launch.last_words().rstrip('.') or 'it said nothing'}.",
         field="controller",
-        cure=f"Then try again; {launch.log_path().name} in {launch.data_dir()} says more.",
+        cure=f"Then try again; {controller_launch.log_path().name} in {controller_launch.data_dir()} says more.",
     )
 
 
 def _has_no_room() -> bool:
     try:
-        return shutil.disk_usage(launch.data_dir()).free < _SCARCE
+        return shutil.disk_usage(controller_launch.data_dir()).free < _SCARCE
     except OSError:
         return False

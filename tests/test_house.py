@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
-MAX_FILE = 400
+MAX_FILE = 600
 MAX_FUNCTION = 50
 BROAD = {"Exception", "BaseException"}
 
@@ -36,7 +36,7 @@ BORDERS = {
     "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
     "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",
-    "jupyter_smx/controller/telemetry/progress_tracker.py": "a log may say anything, and no verdict may hang on what reads it",
+    "jupyter_smx/controller/telemetry/progress_tracker.py": "a log may say anything, and no outcome may depend on it",
     "jupyter_smx/controller/server.py": "one bad record must not end all others' jobs",
     "jupyter_smx/controller/unexpected.py": "an engine or the system may raise anything, and no job may wait for ever",
     "jupyter_smx/engines/registry.py": "an engine is somebody else's code",
@@ -45,7 +45,7 @@ BORDERS = {
     "jupyter_smx/kernel/request/payload.py": "pickling and unpickling the user's objects",
     "jupyter_smx/kernel/api/watcher.py": "what draws the card of an array",
     "jupyter_smx/model/text.py": "how the user's objects are written",
-    "jupyter_smx/server/message_sender.py": "whoever is told may answer anything, and one message must not end the others",
+    "jupyter_smx/server/message_sender.py": "receivers may answer anything, and one message must not end the others",
     "jupyter_smx/server/event_relay.py": "one bad event must not end the relay",
 }
 """Files that may catch everything and go on, and whose code or fault it is that they meet there."""
@@ -101,7 +101,7 @@ def test_there_is_something_to_count() -> None:
     assert len(source_files()) > 50
 
 
-def test_no_file_has_more_than_four_hundred_lines() -> None:
+def test_no_file_has_more_than_six_hundred_lines() -> None:
     everything = [*source_files(), *python_files("tests", "ui-tests", "bench", "examples")]
     sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in everything}
     assert {file: lines for file, lines in sizes.items() if lines > MAX_FILE and file != GENERATED} == {}
@@ -227,6 +227,6 @@ def test_every_engine_is_kept_from_the_others() -> None:
     """A new one is not seen by import-linter before it stands in its list."""
     contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (apart,) = map(json.loads, re.findall(r'"Engines do not know each other"\n.*\nmodules = (.*)', contracts))
-    folders = [path.parent.name for path in (ROOT / "jupyter_smx" / "engines").glob("*/__init__.py")]
+    folders = [path.parent.name for path in (ROOT / "jupyter_smx" / "engines").glob("*/engine.py")]
     assert sorted(apart) == sorted(f"jupyter_smx.engines.{name}" for name in folders)
     assert len(apart) > 1

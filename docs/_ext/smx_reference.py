@@ -19,8 +19,8 @@ from traitlets.traitlets import DefaultHandler
 
 import jupyter_smx
 from jupyter_smx.cli import exit_codes as exits
-from jupyter_smx.cli import main as entry
-from jupyter_smx.controller.api import handlers as api
+from jupyter_smx.cli import main
+from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics import subcommands as commands
@@ -71,11 +71,11 @@ def subcommands(_: str) -> str:
 
 def command_line(_: str) -> str:
     """Describe every subcommand of ``jupyter smx`` from its parser."""
-    return "\n\n".join(_subcommand(found) for found in entry.SUBCOMMANDS.values())
+    return "\n\n".join(_subcommand(found) for found in main.SUBCOMMANDS.values())
 
 
 def _subcommand(found: Any) -> str:
-    parser = entry.parser_of(found)
+    parser = main.parser_of(found)
     actions = parser._actions  # noqa: SLF001 - argparse has no other way to look at a parser
     own = [_argument(action) for action in actions]
     return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", sentence(found.help), *own])
@@ -247,7 +247,7 @@ def _bounds(trait: Any) -> str:
 
 def routes_of(argument: str) -> list[tuple[str, str, str]]:
     """Give verb, path and sentence of every route of the ``server`` extension or of the ``controller``."""
-    found = {"server": ROUTES, "controller": api.ROUTES}[argument]
+    found = {"server": ROUTES, "controller": handlers.ROUTES}[argument]
     return [
         (verb.upper(), _path(pattern, method), inspect.getdoc(method) or "")
         for pattern, handler in found

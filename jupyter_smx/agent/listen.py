@@ -11,16 +11,14 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import __version__, wire
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import __version__, file_result, wire
 from jupyter_smx.agent.controller_connection import Door
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.host import Host, Isolation
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
 from jupyter_smx.agent.system.isolation import mounts, namespace
-from jupyter_smx.agent.system.processes import forked_task as errand
-from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.processes import forked_task, process
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import Forerunner
@@ -96,7 +94,7 @@ def _enter(plan: namespace.Plan) -> Isolation:
     machine = socket.gethostname()
     outside = namespace.enter(plan)
     os.chdir(plan.folder.root)
-    errand.KEPT.update(fd for fd in outside if fd is not None)
+    forked_task.KEPT.update(fd for fd in outside if fd is not None)
     # Inputs may lie in the machine's /tmp.
     hidden = () if outside.tmp is None else (("/tmp", f"/proc/self/fd/{outside.tmp}"),)  # noqa: S108
     return Isolation("namespace", "", hidden, machine, f"/proc/self/fd/{outside.inputs}")
@@ -107,7 +105,9 @@ def _ready(host: Host, ready_fd: Optional[str]) -> None:
     try:
         _write_agent_json(host)
     except OSError as error:  # whoever waits for it would wait long, and learn nothing
-        host.end(f"nobody can be told that it is ready: {error}", outcome.EXIT_FULL if outcome.is_full(error) else 1)
+        host.end(
+            f"nobody can be told that it is ready: {error}", file_result.EXIT_FULL if file_result.is_full(error) else 1
+        )
         return
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
     if ready_fd is not None:

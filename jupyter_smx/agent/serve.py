@@ -40,14 +40,14 @@ def main(words: List[str]) -> int:
     try:
         first = _first_zygote(words[0]) if CONTAINED in words else None
         # To load the rest takes about as long as a zygote takes to come up: side by side they take half of it.
-        from jupyter_smx.agent import startup as beginning  # noqa: PLC0415 - as said
+        from jupyter_smx.agent import startup  # noqa: PLC0415 - as said
 
-        return beginning.begin(words, first)
+        return startup.begin(words, first)
     except OSError as error:
-        from jupyter_smx.agent import file_result as outcome  # noqa: PLC0415 - nobody else here needs it
+        from jupyter_smx.agent import file_result  # noqa: PLC0415 - nobody else here needs it
         from jupyter_smx.agent.system.processes import process  # noqa: PLC0415 - likewise
 
-        if not outcome.is_full(error):
+        if not file_result.is_full(error):
             raise
         process.log(f"the host has no room: {error}")
-        return outcome.EXIT_FULL
+        return file_result.EXIT_FULL

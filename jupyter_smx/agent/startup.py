@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, List, Optional
 
-from jupyter_smx.agent import listen as opening
+from jupyter_smx.agent import listen
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.system.files.host_folder import HostFolder
 from jupyter_smx.agent.system.processes import environment, process
@@ -66,5 +66,5 @@ def begin(words: List[str], first: Optional[Forerunner]) -> int:
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    opening.serve(config, folder, ready_fd, first)
+    listen.serve(config, folder, ready_fd, first)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.commands.jobs import STATUSES
 from jupyter_smx.cli.commands.run import KINDS
 from jupyter_smx.cli.subcommand import Desk, Subcommand
@@ -42,7 +42,7 @@ def _run(found: Namespace, desk: Desk) -> int:
         ) from None
     code = shellcode(COMMANDS, shell=shell)
     desk.output.show({"shell": shell, "code": code}, code)
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def wanted() -> bool:

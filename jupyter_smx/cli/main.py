@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import completion
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import completion, exit_codes
 from jupyter_smx.cli.commands.describe import DESCRIBE, EVENTS
 from jupyter_smx.cli.commands.diff import DIFF, PROVENANCE
 from jupyter_smx.cli.commands.doctor import DOCTOR
@@ -21,7 +20,7 @@ from jupyter_smx.cli.completion import COMPLETION
 from jupyter_smx.cli.output import standard
 from jupyter_smx.cli.subcommand import Desk
 from jupyter_smx.cli.usage_text import HELP, PROG, before_dashes
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.options.parser import Parser
 from jupyter_smx.model.errors import SmxError, ValidationError, nearest
 from jupyter_smx.package_version import installed
@@ -44,17 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if completion.wanted():
         completion.answer(tree())
     output = standard(json=_JSON in before_dashes(words))
-    client = standby.client()
+    client = autostart.client()
     try:
         return _run(words, Desk(client, output))
     except KeyboardInterrupt:
         output.say("Interrupted.")
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     except BrokenPipeError:  # whoever read our output has what was wanted
-        return exits.CUT_OFF
+        return exit_codes.CUT_OFF
     except SmxError as error:
         output.error(error)
-        return exits.of_error(error)
+        return exit_codes.of_error(error)
     finally:
         client.close()
 
@@ -67,17 +66,17 @@ def _run(words: list[str], desk: Desk) -> int:
         raise _not_there(unknown, "an option", _OWN)
     if "--version" in own:
         desk.output.show({"version": installed()}, f"{PROG} {installed()}")
-        return exits.DONE
+        return exit_codes.DONE
     if not rest or set(own) & set(HELP) or rest == ["help"]:
         desk.output.show({"help": manual()}, manual())
-        return exits.DONE
+        return exit_codes.DONE
     subcommand = SUBCOMMANDS.get(rest[0])
     if subcommand is None:
         raise _not_there(rest[0], "a subcommand", SUBCOMMANDS)
     parser = parser_of(subcommand)
     if set(before_dashes(rest)) & set(HELP):
         desk.output.show({"help": parser.format_help()}, parser.format_help())
-        return exits.DONE
+        return exit_codes.DONE
     return subcommand.run(parser.read(rest[1:]), desk)
 
 
@@ -117,7 +116,7 @@ def manual() -> str:
             f"Each takes {_JSON} and --help; `{PROG} --version` says the version.",
             "",
             "Exit codes:",
-            *_columns(exits.TABLE),
+            *_columns(exit_codes.TABLE),
         ]
     )
 

@@ -11,7 +11,7 @@ from msgspec import Struct, to_builtins
 from jupyter_smx.cli.output import Output
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.options.parser import Parser
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -42,5 +42,5 @@ def document(job: Job) -> dict[str, Any]:
     It ends in logs of other programs, so variables whose names are those of secrets have no values there, and URLs no
     passwords.
     """
-    record: dict[str, Any] = secret.shown_record(to_builtins(job))
+    record: dict[str, Any] = redaction.shown_record(to_builtins(job))
     return record | {"status": job.status().value, "secondary_status": job.state.value}

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.controller.singleton import Door, Lock
-from jupyter_smx.engines import config_check as config_names
-from jupyter_smx.engines import registry
-from jupyter_smx.engines.machine import resources as machine
+from jupyter_smx.engines import config_check, registry
+from jupyter_smx.engines.machine import resources
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.spec.instance import Catalogue, InstanceType, catalogue, read_catalogue
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
@@ -162,11 +161,11 @@ class ControllerApp(Application):
 
     @default("cpus")
     def _default_cpus(self) -> int:
-        return machine.look().cpus
+        return resources.look().cpus
 
     @default("memory_gib")
     def _default_memory_gib(self) -> float:
-        return machine.look().memory_gib()
+        return resources.look().memory_gib()
 
     @default("preload_memory_mib")
     def _default_preload_memory_mib(self) -> int:
@@ -174,7 +173,7 @@ class ControllerApp(Application):
 
     @default("gpus")
     def _default_gpus(self) -> int:
-        return machine.look().gpus
+        return resources.look().gpus
 
     def configure(self, argv: list[str]) -> None:
         """Read the command line and the configuration files; the command line wins.
@@ -194,7 +193,7 @@ class ControllerApp(Application):
                 cure="Mend the file in one of the folders that `jupyter --paths` lists.",
             ) from error
         self.update_config(said_here)
-        config_names.check(self.config, type(self), registry.classes())
+        config_check.check(self.config, type(self), registry.classes())
 
     def limits(self) -> Limits:
         """Give the administrator's choices as plain values.
@@ -288,7 +287,7 @@ async def _become_the_one(lock: Lock) -> bool:
     end = loop.time() + _LOCK_PATIENCE
     while not lock.take():
         # Its owner may be about to listen, or about to leave; only in the second case this one is needed.
-        if launch.is_listening() or loop.time() > end:
+        if controller_launch.is_listening() or loop.time() > end:
             return False
         await asyncio.sleep(0.02)
     return True
@@ -302,8 +301,8 @@ async def serve(app: ControllerApp) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    launch.ensure_folders()
-    data_dir = launch.data_dir()
+    controller_launch.ensure_folders()
+    data_dir = controller_launch.data_dir()
     lock = Lock(data_dir / "controller.lock")
     if not await _become_the_one(lock):
         return
@@ -323,7 +322,7 @@ async def serve(app: ControllerApp) -> None:
             idle_exit=app.idle_exit,
             keeping=Keeping(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
-        await service.run(Door(launch.socket_path()), stop)
+        await service.run(Door(controller_launch.socket_path()), stop)
     finally:
         lock.release()
 
@@ -338,11 +337,12 @@ def _user() -> str:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
-        folder = launch.data_dir()
+        folder = controller_launch.data_dir()
         return str(
             UnavailableError(
                 f"The data folder {folder} cannot be used: {error.strerror or error}.",
-                cure=f"Make it writable and free some space, or set {launch.DATA_DIR_VARIABLE} to another folder.",
+                cure="Make it writable and free some space, "
+                f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder.",
             )
         )
     return str(error)

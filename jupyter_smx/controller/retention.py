@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.agent.system.files import rmtree as removal
+from jupyter_smx.agent.system.files import rmtree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -56,7 +56,7 @@ def prune_hosts(clusters: Path, needed: Collection[str], older_than: float) -> l
         if folder.name in needed or folder.is_symlink() or not folder.is_dir():
             continue
         if _last_change(folder) < older_than:
-            removal.clear_away(os.fspath(folder))
+            rmtree.clear_away(os.fspath(folder))
             gone.append(folder.name)
     return gone
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from traitlets import TraitError
 
 from jupyter_smx.controller_launch import read_anew
-from jupyter_smx.engines import config_check as config_names
+from jupyter_smx.engines import config_check
 from jupyter_smx.engines.base import Engine
 from jupyter_smx.model.errors import RefusedError, ValidationError, nearest
 
@@ -65,7 +65,7 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     :raises RefusedError: it is installed only in part, or is configured with what it cannot take.
     """
     found = engine_class(name)
-    for unread, meant in config_names.unread(parent.config, found).items() if parent is not None else ():
+    for unread, meant in config_check.unread(parent.config, found).items() if parent is not None else ():
         raise _misconfigured(name, f"{unread} is no name of its configuration", meant)
     try:
         return found(parent=parent)

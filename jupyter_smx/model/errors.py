@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 from jupyter_smx.model.text import shown
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class SmxError(Exception):
         transient: bool = False,
     ) -> None:
         # An error ends in notebooks, records and logs of others.
-        self.message = secret.shown(message)
+        self.message = redaction.shown(message)
         super().__init__(self.message)
         self.field = field
-        self.value = secret.shown(value if isinstance(value, str) else text_of(value))
+        self.value = redaction.shown(value if isinstance(value, str) else text_of(value))
         self.rule = rule
         self.cure = cure
         self.transient = transient

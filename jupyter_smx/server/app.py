@@ -13,7 +13,7 @@ from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
 from traitlets import List, Unicode
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.bus_events import SCHEMA_ID, SCHEMA_PATH, Notice, reset
 from jupyter_smx.server.connection import ControllerConnection
@@ -114,7 +114,7 @@ class SmxServerExtension(ExtensionApp):
         """Give this server's part of the doctor's page."""
         return {
             "version": VERSION,
-            "data_dir": str(launch.data_dir()),
+            "data_dir": str(controller_launch.data_dir()),
             "relay": self._following is not None and not self._following.done(),
             "messages": self._messaging is not None and not self._messaging.done(),
             "jobs_in_progress": self.activity.in_progress(time.monotonic()),

@@ -14,8 +14,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import Resolver
 from tornado.simple_httpclient import HTTPStreamClosedError, SimpleAsyncHTTPClient
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx import controller_launch_errors as unstarted
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class NoControllerError(UnavailableError):
 class _SocketResolver(Resolver):
     async def resolve(self, host: str, port: int, family: int = 0) -> list[tuple[int, Any]]:
         del host, port, family
-        return [(socket.AF_UNIX, os.fspath(launch.socket_path()))]
+        return [(socket.AF_UNIX, os.fspath(controller_launch.socket_path()))]
 
 
 class ControllerConnection:
@@ -123,14 +122,14 @@ class ControllerConnection:
             self.problem = None
 
     async def _start(self) -> None:
-        if await asyncio.to_thread(launch.is_listening):
+        if await asyncio.to_thread(controller_launch.is_listening):
             return
         try:
-            self._started = await asyncio.to_thread(launch.start_controller)
+            self._started = await asyncio.to_thread(controller_launch.start_controller)
         except OSError as error:
-            raise unstarted.refused(error, then=_THEN) from error
-        if not await asyncio.to_thread(launch.wait_ready, _START_LIMIT, self._started):
-            raise unstarted.silent(then=_THEN)
+            raise controller_launch_errors.refused(error, then=_THEN) from error
+        if not await asyncio.to_thread(controller_launch.wait_ready, _START_LIMIT, self._started):
+            raise controller_launch_errors.silent(then=_THEN)
 
     def reap(self) -> None:
         """Take note of the end of a controller that this server started, so that no dead process stays behind."""
@@ -163,6 +162,6 @@ def unavailable(error: BaseException) -> UnavailableError:
         )
     return UnavailableError(
         f"The controller did not answer ({type(error).__name__}: {error}).",
-        cure=f"Try again; if that does not help, read {launch.log_path().name} in its data folder.",
+        cure=f"Try again; if that does not help, read {controller_launch.log_path().name} in its data folder.",
         transient=True,
     )

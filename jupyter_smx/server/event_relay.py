@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import JobSummary
@@ -168,5 +168,5 @@ class Relay:
             self._woken.clear()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), LOOK_AGAIN)
-            if launch.socket_path().exists() or self._activity.in_progress(time.monotonic()):
+            if controller_launch.socket_path().exists() or self._activity.in_progress(time.monotonic()):
                 return

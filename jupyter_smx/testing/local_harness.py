@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jupyter_smx.agent.system.files import short_path as shortcut
+from jupyter_smx.agent.system.files import short_path
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.records.cluster import Handle
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.harness import Harness
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class LocalHarness(Harness):
 
     def hosts_alive(self, cluster: str) -> set[str]:
         """Scan ``/proc`` for agents."""
-        return set(side_doors.agents(cluster))
+        return set(process_scan.agents(cluster))
 
     def launches(self, cluster: str) -> dict[str, int]:
         """Count agents that lead a session now, and hosts whose agent left its birth record and is dead."""
         found: dict[str, int] = {}
-        for host, _ in side_doors.every_agent(cluster):
+        for host, _ in process_scan.every_agent(cluster):
             found[host] = found.get(host, 0) + 1
         for path in self.cluster(cluster).glob("*/agent.json"):
             found.setdefault(path.parent.name, 1)
@@ -56,11 +56,11 @@ class LocalHarness(Harness):
 
     def commands(self, cluster: str) -> list[str]:
         """Show what ``ps`` would."""
-        return [seen.command for seen in side_doors.of_cluster(cluster)]
+        return [seen.command for seen in process_scan.of_cluster(cluster)]
 
     def commands_with(self, token: str) -> list[str]:
         """Search the whole machine."""
-        return [seen.command for seen in side_doors.processes() if token in seen.command]
+        return [seen.command for seen in process_scan.processes() if token in seen.command]
 
     def sent(self, cluster: str) -> dict[str, object]:
         """Read ``host.json`` and the agents' command lines."""
@@ -68,17 +68,17 @@ class LocalHarness(Harness):
             "engine": "local",
             "hosts": {
                 host: {
-                    "command": _as_started(side_doors.arguments(pid)),
-                    "host.json": side_doors.read_json(self.cluster(cluster) / host / "host.json"),
+                    "command": _as_started(process_scan.arguments(pid)),
+                    "host.json": process_scan.read_json(self.cluster(cluster) / host / "host.json"),
                 }
-                for host, pid in sorted(side_doors.agents(cluster).items())
+                for host, pid in sorted(process_scan.agents(cluster).items())
             },
         }
 
     def leftovers(self, cluster: str) -> list[str]:
         """List living processes, and folders that only a living host needs."""
-        left = [f"{seen.pid} {seen.command}" for seen in side_doors.of_cluster(cluster)]
-        left += side_doors.control_groups(cluster)
+        left = [f"{seen.pid} {seen.command}" for seen in process_scan.of_cluster(cluster)]
+        left += process_scan.control_groups(cluster)
         return left + [os.fspath(path) for name in _COSTLY for path in self.cluster(cluster).glob(f"*/{name}")]
 
     def told(self, cluster: str) -> bytes:
@@ -89,12 +89,12 @@ class LocalHarness(Harness):
 
     def memory(self, cluster: str, host: str) -> int:
         """Read the agent's resident memory."""
-        pid = side_doors.agents(cluster)[host]
+        pid = process_scan.agents(cluster)[host]
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def kill_agent(self, cluster: str, host: str) -> None:
         """Send SIGKILL and wait."""
-        side_doors.kill_and_wait(side_doors.agents(cluster)[host])
+        process_scan.kill_and_wait(process_scan.agents(cluster)[host])
 
     def forget(self, cluster: str) -> None:
         """Take the folder away in one move, while its processes live and write into it."""
@@ -121,10 +121,10 @@ class LocalHarness(Harness):
         engine = self.reborn()
         prefix = os.fspath(self.folder)
         known = {path.name for path in (self.folder / "clusters").glob("*")}
-        known |= {seen.host().partition("/")[0] for seen in side_doors.processes() if prefix in seen.command}
+        known |= {seen.host().partition("/")[0] for seen in process_scan.processes() if prefix in seen.command}
         await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
         for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
-            shortcut.remove(os.fspath(host))  # nobody finds it any more
+            short_path.remove(os.fspath(host))  # nobody finds it any more
 
 
 def _as_started(words: list[str]) -> list[str]:

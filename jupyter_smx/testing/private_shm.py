@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.files import host_folder as folder
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
-from jupyter_smx.agent.system.isolation import mounts
+from jupyter_smx.agent.system.files import host_folder
+from jupyter_smx.agent.system.isolation import host_cleanup, mounts
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ _CLONE_NEWIPC = 0x08000000
 def _leave_the_machines() -> None:
     mounts.check(process.libc().unshare(_CLONE_NEWNS | _CLONE_NEWIPC), "unshare")
     mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
-    mounts.mount("tmpfs", clean.SHM, "tmpfs", 0, "mode=1777")
-    if os.path.ismount(folder.QUEUES):
-        mounts.mount("mqueue", folder.QUEUES, "mqueue", 0)
+    mounts.mount("tmpfs", host_cleanup.SHM, "tmpfs", 0, "mode=1777")
+    if os.path.ismount(host_folder.QUEUES):
+        mounts.mount("mqueue", host_folder.QUEUES, "mqueue", 0)
 
 
 @pytest.fixture(scope="module")

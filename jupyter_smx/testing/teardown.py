@@ -7,9 +7,9 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -25,9 +25,9 @@ def end_everything() -> None:
     :raises AssertionError: something did not end.
     """
     session.close_session()
-    if not launch.is_listening():
+    if not controller_launch.is_listening():
         return
-    client = standby.client()
+    client = autostart.client()
     for array in client.arrays():
         client.stop_array(array.id)
     for job in client.jobs(_MOST):
@@ -38,7 +38,7 @@ def end_everything() -> None:
     pid = client.greet().pid
     client.close()
     os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    eventually_blocking(lambda: not controller_launch.is_listening(), "the controller's end")
 
 
 def _still_there(client: Client) -> list[str]:

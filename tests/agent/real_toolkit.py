@@ -36,7 +36,7 @@ MINUTES = 300
 # Goes where our hosts go, writes what the platform would have written, and becomes the program.
 STAGE = """
 import json, os, sys
-from jupyter_smx.agent.system import namespace
+from jupyter_smx.agent.system.isolation import namespace
 from jupyter_smx.agent.system.files.host_folder import HostFolder
 asked = json.load(sys.stdin)
 base = asked["base"]

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from jupyter_smx import agent as package
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
-from jupyter_smx.agent.host import config as hostconfig
+from jupyter_smx.agent.host import config
 from jupyter_smx.agent.host.deadline import LINGER, Deadline
 from jupyter_smx.agent.job.end_cause import cause_of
 from jupyter_smx.agent.paths import Place
 from jupyter_smx.agent.system.files.host_folder import RENEWED, SKELETON, keeps
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.processes import environment, process
 
 JSON = st.recursive(
@@ -322,14 +322,14 @@ def test_what_is_renewed_and_what_is_kept() -> None:
 
 def test_a_description_says_what_is_wrong_with_it() -> None:
     good = {"protocol": 1, "cluster": "c", "host": "algo-1"}
-    assert hostconfig.parse(good).marker() == "c/algo-1"
+    assert config.parse(good).marker() == "c/algo-1"
     for changes, word in (
         ({"protocol": 2}, "protocol"),
         ({"host": ""}, "host"),
         ({"start_method": "x"}, "start_method"),
     ):
-        with pytest.raises(hostconfig.ConfigError, match=word):
-            hostconfig.parse({**good, **changes})
+        with pytest.raises(config.ConfigError, match=word):
+            config.parse({**good, **changes})
 
 
 def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
@@ -354,7 +354,7 @@ def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
 
 def test_a_process_that_is_left_is_named_with_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        (sentence,) = clean.name_processes([os.getpid()])
+        (sentence,) = host_cleanup.name_processes([os.getpid()])
         assert f"port {server.getsockname()[1]}" in sentence
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """Give a terminal in whose data folder a controller runs and a pool is warm after the job ``first``."""
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(launch.DATA_DIR_VARIABLE, str(folder / "smx"))
+        patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder / "smx"))
         made = Terminal(folder)
         try:
             made.script(
@@ -90,7 +90,7 @@ def terminal(warm: Terminal) -> Iterator[Terminal]:
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Give a terminal with a data folder of its own, where a controller may be killed."""
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
     made = Terminal(tmp_path)
     yield made
     made.close()
@@ -101,6 +101,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]
 def no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder where no controller runs; whoever starts one leaves a data folder behind, which fails a test."""
     folder = tmp_path / "smx"
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(folder))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     monkeypatch.chdir(tmp_path)
     return folder

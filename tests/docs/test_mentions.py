@@ -15,7 +15,7 @@ from blocks import PAGES, ROOT
 
 import jupyter_smx as smx
 from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
-from jupyter_smx.controller.api import handlers as api
+from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics.magics import SmxMagics
@@ -211,4 +211,4 @@ def test_the_architecture_has_every_route_and_no_other() -> None:
         for verbs, path in re.findall(r"`((?:GET|POST|PATCH|DELETE)(?:\|\w+)*) ([/\w{}]+)[^`]*`", page)
         for verb in verbs.split("|")
     }
-    assert routes(api.ROUTES, "") | routes(ROUTES, "/jupyter-smx/") == said
+    assert routes(handlers.ROUTES, "") | routes(ROUTES, "/jupyter-smx/") == said

@@ -21,7 +21,7 @@ from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker.images import NO_PYTHON, PYTHON
 from jupyter_smx.testing.eventually import eventually
-from jupyter_smx.testing.groups import networking as meeting
+from jupyter_smx.testing.groups import networking
 from jupyter_smx.testing.groups.stop import family
 from jupyter_smx.testing.groups.transfer import last_json
 
@@ -84,9 +84,10 @@ async def test_hosts_are_found_and_not_made_again(pair: Pair) -> None:
 async def test_hosts_meet_by_their_names(pair: Pair) -> None:
     async with AsyncExitStack() as stack:
         agents = [
-            await stack.enter_async_context(AgentClient(pair.world.engine, pair.handle, host)) for host in meeting.HOSTS
+            await stack.enter_async_context(AgentClient(pair.world.engine, pair.handle, host))
+            for host in networking.HOSTS
         ]
-        script = f"PATIENCE = {meeting.PATIENCE}\n{meeting.TALK}{meeting.LED}"
+        script = f"PATIENCE = {networking.PATIENCE}\n{networking.TALK}{networking.LED}"
         ends = await asyncio.gather(*(agent.do(script) for agent in agents))
     assert [last_json(end) for end in ends] == [["leads", "algo-2"], ["follows", "algo-1"]]
 

@@ -14,7 +14,7 @@ from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
-from jupyter_smx.testing.groups import networking as meeting
+from jupyter_smx.testing.groups import networking
 from jupyter_smx.testing.groups.networking import MeetingGroup
 from jupyter_smx.testing.local_harness import LocalHarness
 from jupyter_smx.testing.loop_lag import LoopLag
@@ -122,7 +122,7 @@ async def test_each_lie_is_noticed(world: World, liar: type[LocalEngine], test: 
 async def test_hosts_that_do_not_meet_are_noticed(world: World, monkeypatch: pytest.MonkeyPatch, test: str) -> None:
     world.kind = TellsEachHostAnotherPort
     world.engine = world.reborn()
-    monkeypatch.setattr(meeting, "PATIENCE", 1)
+    monkeypatch.setattr(networking, "PATIENCE", 1)
     with pytest.raises(AssertionError, match=r"timed out|refused"):
         await getattr(EngineContract(), test)(world)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from world import PATIENCE, Ran, World
 
-from jupyter_smx.testing import process_scan as side_doors
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.docker.fixtures import Docker
 
-IMAGE = docker_images.PYTHON.name
+IMAGE = images.PYTHON.name
 CONFIG = """\
 c.ControllerApp.grace = 0.5
 c.DockerEngine.grace = 0.5
@@ -90,7 +90,7 @@ class Containers(World):
 
     def _left(self) -> list[str]:
         folders = [path for path in (self.data / "clusters").iterdir() if path.is_dir()]
-        left = [seen.command for path in folders for seen in side_doors.of_cluster(path.name)]
+        left = [seen.command for path in folders for seen in process_scan.of_cluster(path.name)]
         costly = [path for name in ("ml", "tmp", "given") for path in self.data.glob(f"clusters/*/*/{name}/**/*")]
         return left + [str(path) for path in costly if path.is_file()]
 

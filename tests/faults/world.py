@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.client.retry import through_outage
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.records.cluster import WarmPoolStatus
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import is_final
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
 KEPT = 600
 """Seconds; longer than any test."""
-VARIABLE = launch.DATA_DIR_VARIABLE
+VARIABLE = controller_launch.DATA_DIR_VARIABLE
 ZYGOTE = "smx-zygote"
 
 _SAY = """\
@@ -78,8 +78,8 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.data = launch.data_dir()
-        self.client = standby.client()
+        self.data = controller_launch.data_dir()
+        self.client = autostart.client()
         self.gates: list[Path] = []
 
     # Jobs
@@ -133,17 +133,17 @@ class World:
     def controllers(self) -> list[int]:
         """Find the controllers of this data folder that live now."""
         line = f"{VARIABLE}={self.data}"
-        found = side_doors.processes()
+        found = process_scan.processes()
         return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has(line)]
 
     def agent(self, cluster: str = "") -> int:
         """Give the one agent of a cluster."""
-        ((_, pid),) = side_doors.every_agent(cluster or self.cluster())
+        ((_, pid),) = process_scan.every_agent(cluster or self.cluster())
         return pid
 
     def agents(self) -> list[int]:
         """Find all agents whose folder lies in this data folder, without the processes that they fork for slow work."""
-        found = side_doors.processes()
+        found = process_scan.processes()
         return [
             seen.pid
             for seen in found
@@ -152,7 +152,7 @@ class World:
 
     def zygotes(self, cluster: str = "") -> list[int]:
         """Find the zygotes of a cluster; a job's process has given itself another name."""
-        marked = side_doors.of_cluster(cluster or self.cluster())
+        marked = process_scan.of_cluster(cluster or self.cluster())
         return [seen.pid for seen in marked if comm(seen.pid) == ZYGOTE]
 
     def clusters_ever(self) -> int:
@@ -172,7 +172,7 @@ class World:
         """Stop and release everything, then end the controller."""
         for gate in self.gates:
             gate.touch()
-        if launch.is_listening() or self.agents():
+        if controller_launch.is_listening() or self.agents():
             self._empty()
         self.client.close()
         eventually_blocking(lambda: not self.controllers(), "no controller is left", within=PATIENCE)
@@ -231,7 +231,7 @@ class Ran:
 
     def process(self) -> int:
         """Find the process that runs it: of those that a zygote of its cluster forked, the one whose log is its own."""
-        marked = side_doors.of_cluster(self.job().cluster)
+        marked = process_scan.of_cluster(self.job().cluster)
         (pid,) = [seen.pid for seen in marked if comm(seen.pid) == "smx-job" and _writes_to(seen.pid, self.id)]
         return pid
 
@@ -263,7 +263,7 @@ def _writes_to(pid: int, job: str) -> bool:
 
 def kill(pid: int) -> None:
     """Kill a process and wait until it is dead."""
-    side_doors.kill_and_wait(pid)
+    process_scan.kill_and_wait(pid)
 
 
 @contextlib.contextmanager

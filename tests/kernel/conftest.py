@@ -10,9 +10,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.testing.teardown import end_everything
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "smx"
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(folder))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.delenv("SMX_WAIT", raising=False)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
@@ -37,7 +37,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedController]:  # noqa: ARG001 - it must be there first
     """Give a fake controller; one that is started on demand is this one again."""
     fake = ScriptedController()
-    monkeypatch.setattr(standby, "start", fake.start)
+    monkeypatch.setattr(autostart, "start", fake.start)
     fake.start()
     yield fake
     fake.stop()

@@ -11,7 +11,7 @@ import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.paths import ARCHIVES, ML
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.files.host_folder import is_folder
 from jupyter_smx.agent.system.files.walk import descend
 from jupyter_smx.agent.system.resources import disk
@@ -59,7 +59,7 @@ def pack(folder: str, path: str) -> List[str]:
     errors: List[str] = []
     closed: List[str] = []
     with contextlib.ExitStack() as files:
-        raw = files.enter_context(plain_file.anew(path + ".part"))
+        raw = files.enter_context(safe_open.anew(path + ".part"))
         zipped = files.enter_context(gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0))
         archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
         for name in _members(folder, closed):

@@ -14,11 +14,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.stores import scan as looking
-from jupyter_smx.agent.system.files import makedirs
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.stores import scan
+from jupyter_smx.agent.system.files import makedirs, safe_open
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.file_result import Outcome
@@ -32,11 +31,11 @@ _NOTES = 5
 _TRIES = 3
 """How often a folder is made that another host takes away before the file is in it."""
 
-_UNSURE: looking.Stamp = (-1, -1, -1)
+_UNSURE: scan.Stamp = (-1, -1, -1)
 """That of no file: of what may be kept, or not."""
 
 Known = Dict[str, List[int]]
-Row = Tuple[str, str, Optional[looking.Stamp]]
+Row = Tuple[str, str, Optional[scan.Stamp]]
 """A file to be kept: its path, its name, and what it has to be like still when it was read; None: whatever it is."""
 
 
@@ -85,7 +84,7 @@ class FolderStore:
     def __init__(self, root: str, writer: str, *, is_ours: bool = True) -> None:
         self._root = root
         self._is_ours = is_ours
-        self._part = os.path.join(root, looking.PART + writer)
+        self._part = os.path.join(root, scan.PART + writer)
 
     def names(self) -> List[str]:
         """Name the files that are there, after the place was made where it is not.
@@ -95,12 +94,12 @@ class FolderStore:
         try:
             os.makedirs(self._root, exist_ok=True)
             self.sweep()
-            found, closed, _is_whole = looking.look(self._root)
+            found, closed, _is_whole = scan.look(self._root)
         except OSError as error:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
         if closed:
             raise CheckpointError(f"checkpoint: {closed[0]} cannot be read.")
-        return sorted(name for name in found if not name.startswith(looking.PART))
+        return sorted(name for name in found if not name.startswith(scan.PART))
 
     def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""
@@ -120,11 +119,11 @@ class FolderStore:
 
     def keep(self, rows: List[Row]) -> List[Outcome]:
         """Copy files there, one after the other."""
-        return [outcome.of(partial(self._keep_one, *row)) for row in rows]
+        return [file_result.of(partial(self._keep_one, *row)) for row in rows]
 
-    def _keep_one(self, path: str, name: str, stamp: Optional[looking.Stamp]) -> bool:
+    def _keep_one(self, path: str, name: str, stamp: Optional[scan.Stamp]) -> bool:
         try:
-            return self.put(path, name, lambda: stamp is None or looking.stamp(path) == stamp)
+            return self.put(path, name, lambda: stamp is None or scan.stamp(path) == stamp)
         except FileNotFoundError as error:
             if not os.path.exists(path):
                 raise
@@ -133,11 +132,11 @@ class FolderStore:
 
     def forget(self, names: List[str]) -> List[Outcome]:
         """Delete files there, one after the other."""
-        return [outcome.of(partial(self.remove, name)) for name in names]
+        return [file_result.of(partial(self.remove, name)) for name in names]
 
     def fetch(self, name: str, path: str) -> None:
         """Copy a file from there to ``path``."""
-        plain_file.copy(os.path.join(self._root, name), path)
+        safe_open.copy(os.path.join(self._root, name), path)
 
     def put(self, path: str, name: str, is_same: Callable[[], bool]) -> bool:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
@@ -153,7 +152,7 @@ class FolderStore:
             raise
 
     def _put_aside(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
-        plain_file.copy(path, self._part)
+        safe_open.copy(path, self._part)
         if not is_same():
             os.unlink(self._part)
             return False
@@ -191,7 +190,7 @@ class Mirror:
     def __init__(self, folder: str, store: Store, known: Optional[Known] = None) -> None:
         self._folder = folder
         self._store = store
-        self._known: Dict[str, looking.Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
+        self._known: Dict[str, scan.Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
         self._unsettled: Dict[str, float] = {}
         self._silence = Silence()
         self.errors: Dict[str, str] = {}
@@ -208,7 +207,7 @@ class Mirror:
             makedirs.make(os.path.dirname(path))
         for (name, path), came in zip(rows, self._store.bring(rows)):  # noqa: B905 - Python 3.10
             if came:
-                self._known[name] = looking.stamp(path)
+                self._known[name] = scan.stamp(path)
         return {name: list(stamp) for name, stamp in self._known.items()}
 
     def keep(self, now: float, *, everything: bool = False) -> None:
@@ -252,7 +251,7 @@ class Mirror:
         wanted = [other for other in self.errors if other not in self._silence.names]
         return any(other.startswith(name + os.sep) or name.startswith(other + os.sep) for other in wanted)
 
-    def _put_all(self, found: Dict[str, looking.Stamp], now: float, *, everything: bool) -> bool:
+    def _put_all(self, found: Dict[str, scan.Stamp], now: float, *, everything: bool) -> bool:
         """Put what is new or changed; says whether nothing waits to settle, or could not be kept."""
         due, waits = [], False
         for name, stamp in found.items():
@@ -264,10 +263,10 @@ class Mirror:
                 waits = True
         return self._put(due, now) and not waits
 
-    def _look(self) -> looking.Look:
-        return looking.look(self._folder)
+    def _look(self) -> scan.Look:
+        return scan.look(self._folder)
 
-    def _is_settled(self, name: str, stamp: looking.Stamp, now: float) -> bool:
+    def _is_settled(self, name: str, stamp: scan.Stamp, now: float) -> bool:
         self._unsettled.setdefault(name, now)
         # A time that lies ahead was set by somebody, and says nothing of when the file was written.
         return not 0 <= now - stamp[1] / 1e9 < SETTLED or self._is_restless(name, now)
@@ -277,38 +276,38 @@ class Mirror:
 
     def _put(self, names: List[str], now: float) -> bool:
         """Keep files; one that never rests also where it changes meanwhile, when it counts as what it was before."""
-        stamps: Dict[str, looking.Stamp] = {}
+        stamps: Dict[str, scan.Stamp] = {}
         for name in names:
             with contextlib.suppress(OSError):  # the job removed it, or gave it another name; the next look sees that
-                stamps[name] = looking.stamp(os.path.join(self._folder, name))
+                stamps[name] = scan.stamp(os.path.join(self._folder, name))
         is_whole = len(stamps) == len(names)
         rows: List[Row] = [
             (os.path.join(self._folder, name), name, None if self._is_restless(name, now) else stamp)
             for name, stamp in stamps.items()
         ]
         for name, found in zip(stamps, self._store.keep(rows) if rows else []):  # noqa: B905 - Python 3.10
-            if found.how == outcome.DONE:
+            if found.how == file_result.DONE:
                 self._known[name] = stamps[name]
                 self._unsettled.pop(name, None)
             else:
-                if found.how == outcome.AWAY:
+                if found.how == file_result.AWAY:
                     # It may be there, and only the answer be lost: what the job removes now has to go there, too.
                     self._known.setdefault(name, _UNSURE)
                 self._say(name, found)
                 # Of one that is gone the job may have made another one since, which the next look finds.
-                is_whole = is_whole and found.how == outcome.FULL
+                is_whole = is_whole and found.how == file_result.FULL
         return is_whole
 
     def _say(self, name: str, found: Outcome) -> None:
-        if found.how in (outcome.CHANGED, outcome.GONE):
+        if found.how in (file_result.CHANGED, file_result.GONE):
             return
         self.errors[name] = f"{name} could not be kept ({found.said})"
-        if found.how == outcome.AWAY:
+        if found.how == file_result.AWAY:
             self._silence.hear(name, found.said)
 
     def _forget(self, names: List[str]) -> None:
         for name, found in zip(names, self._store.forget(names) if names else []):  # noqa: B905 - Python 3.10
-            if found.how in (outcome.DONE, outcome.GONE):
+            if found.how in (file_result.DONE, file_result.GONE):
                 del self._known[name]
             else:
                 self._say(name, found)

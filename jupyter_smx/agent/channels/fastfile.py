@@ -6,8 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.channels import link_targets as leaves
-from jupyter_smx.agent.channels import symlinks as links
+from jupyter_smx.agent.channels import link_targets, symlinks
 from jupyter_smx.agent.channels.sources import ALL, entries, part
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
     """
     source, share = channel["source"], channel.get("share") or ALL
     os.makedirs(folder, exist_ok=True)
-    own, ways = links.reached(source) if os.path.isdir(source) else "", staged.ways
+    own, ways = symlinks.reached(source) if os.path.isdir(source) else "", staged.ways
     if own and share["count"] == 1 and not ways.has(own):
         staged.lazy.append(channel["name"])
         staged.mounts.append({"how": "show", "source": source, "target": folder})
@@ -33,8 +32,8 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
         if own:
             _check(pairs)
         try:
-            _spread(staged, channel["name"], leaves.find(pairs, own, ways), own, folder, world)
-        except leaves.TooManyError as error:
+            _spread(staged, channel["name"], link_targets.find(pairs, own, ways), own, folder, world)
+        except link_targets.TooManyError as error:
             _link(staged, channel, pairs, folder, str(error))
             return
     if not ways.is_sure:
@@ -45,14 +44,14 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
         )
 
 
-def _spread(staged: Staged, name: str, found: leaves.Leaves, own: str, folder: str, world: World) -> None:
+def _spread(staged: Staged, name: str, found: link_targets.Leaves, own: str, folder: str, world: World) -> None:
     """Fill a channel with links to views of the folders in which its files really are.
 
     ``own`` is the folder that it is made of, if it is made of one.
 
     :raises TooManyError: there are too many of them; nothing was done.
     """
-    homes = leaves.homes(found.shown, own)
+    homes = link_targets.homes(found.shown, own)
     views = {home: make(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
     # What is not there cannot be written to either, as it could be at the place where its link leads.
     nowhere = make(world, name, "nowhere")
@@ -77,7 +76,7 @@ def link(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
     _check(pairs)
     if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
         staged.lazy.append(channel["name"])
-        found = links.each_file(pairs)
+        found = symlinks.each_file(pairs)
         for name in found.folders:
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         _put(found.files, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores import worker_client
 
 
 class World(NamedTuple):
@@ -18,6 +18,6 @@ class World(NamedTuple):
     shown: str = ""
     layers: bool = False
     reason: str = ""
-    means: fetch.Means = fetch.Means()
+    means: worker_client.Means = worker_client.Means()
     trash: str = ""
     sealed: str = ""

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from jupyter_smx.agent.channels import symlinks as links
+from jupyter_smx.agent.channels import symlinks
 
 _LISTED = 20_000
 """Files and folders of a channel that get a link each at most: no start may wait for more."""
@@ -28,14 +28,14 @@ class Leaves(NamedTuple):
     """Links back to a folder that they lie in, each with the name of that in the channel."""
 
 
-def find(pairs: List[Tuple[str, str]], source: str = "", ways: Optional[links.WaysOut] = None) -> Leaves:
+def find(pairs: List[Tuple[str, str]], source: str = "", ways: Optional[symlinks.WaysOut] = None) -> Leaves:
     """Follow the links of a channel; a folder of which none leads out is shown as a whole.
 
     ``source`` is the folder that it is made of, if it is made of one, ``ways`` what is known of links already.
 
     :raises TooManyError: there are more than get links of their own.
     """
-    found, reached, ways = Leaves([], [], []), _Reached(), ways or links.WaysOut()
+    found, reached, ways = Leaves([], [], []), _Reached(), ways or symlinks.WaysOut()
     top = {source: ""} if source else {}
     waiting: Deque[Tuple[str, str, Dict[str, str]]] = deque((name, path, top) for name, path in pairs)
     most = len(pairs) + _LISTED
@@ -63,14 +63,14 @@ class _Reached:
 
     def of(self, path: str) -> str:
         if os.path.islink(path):
-            return links.reached(path)
+            return symlinks.reached(path)
         top, name = os.path.split(os.path.abspath(path))
         if top not in self._folders:
-            self._folders[top] = links.reached(top)
+            self._folders[top] = symlinks.reached(top)
         return os.path.join(self._folders[top], name)
 
 
-def _to_walk(path: str, ways: links.WaysOut) -> Optional[List[str]]:
+def _to_walk(path: str, ways: symlinks.WaysOut) -> Optional[List[str]]:
     """Give the names in a folder whose links lead out of it; of all else, and of one that is closed to us, None."""
     if not os.path.isdir(path) or not os.access(path, os.X_OK) or not ways.has(path):
         return None

@@ -8,11 +8,10 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels.checkpoint import CheckpointError, FolderStore, Row, Store
 from jupyter_smx.agent.file_result import Outcome
-from jupyter_smx.agent.stores import objects
-from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores import objects, worker_client
 
 PATIENCE = 60.0
 """Seconds that a store which does not answer is waited for before a job begins, and when it is over."""
@@ -40,18 +39,18 @@ class ObjectStore:
 
     patience = PATIENCE
 
-    def __init__(self, url: str, writer: str, means: fetch.Means, what: str) -> None:
+    def __init__(self, url: str, writer: str, means: worker_client.Means, what: str) -> None:
         self.is_flat = objects.protocol(url) not in objects.SERVERS
         self._url = url.rstrip("/")
         self._writer = writer
         self._what = what
-        self._courier = fetch.Courier(means, what)
+        self._courier = worker_client.Courier(means, what)
         self._changed: Dict[str, Optional[float]] = {}
 
     def _ask(self, do: str, **words: Any) -> Any:
         try:
             return self._courier.ask(self._url, do, top=self._url, **words)
-        except fetch.FetchError:
+        except worker_client.FetchError:
             self._courier.close()  # the next wish gets another one
             raise
 
@@ -73,7 +72,7 @@ class ObjectStore:
     def sweep(self) -> None:
         """Delete what this writer was writing aside on a server when it was killed; it only takes room."""
         if objects.protocol(self._url) in objects.RENAMING:
-            with contextlib.suppress(fetch.FetchError, OSError):
+            with contextlib.suppress(worker_client.FetchError, OSError):
                 self._ask("sweep", writer=self._writer)
 
     def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
@@ -84,15 +83,15 @@ class ObjectStore:
         """
         until = time.monotonic() + PATIENCE
         found = self._bring(rows)
-        while (away := [row for row in rows if found[row[0]].how == outcome.AWAY]) and time.monotonic() < until:
+        while (away := [row for row in rows if found[row[0]].how == file_result.AWAY]) and time.monotonic() < until:
             time.sleep(_AGAIN)
             found.update(self._bring(away))
         for name, path in rows:
-            if found[name].how == outcome.FULL:
+            if found[name].how == file_result.FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-            if found[name].how not in (outcome.DONE, outcome.GONE):
+            if found[name].how not in (file_result.DONE, file_result.GONE):
                 raise CheckpointError(f"{self._what}: {name} cannot be restored ({found[name].said}).")
-        return [found[name].how == outcome.DONE for name, _path in rows]
+        return [found[name].how == file_result.DONE for name, _path in rows]
 
     def _bring(self, rows: List[Tuple[str, str]]) -> Dict[str, Outcome]:
         wish = [[name, path, self._changed.get(name)] for name, path in rows]
@@ -109,18 +108,18 @@ class ObjectStore:
     def _each(self, do: str, rows: List[Any], **words: str) -> List[Outcome]:
         found: List[Outcome] = []
         for start in range(0, len(rows), _AT_ONCE):
-            away = next((one for one in found if one.how == outcome.AWAY), None)
+            away = next((one for one in found if one.how == file_result.AWAY), None)
             if away is not None:
                 # Each try takes its time, and who waits for a store comes back to all of them.
                 return found + [away] * (len(rows) - start)
             part = rows[start : start + _AT_ONCE]
             try:
                 found += _outcomes(self._ask(do, rows=part, **words))
-            except fetch.FetchError as error:
-                how = outcome.REFUSED if isinstance(error, fetch.LackingError) else outcome.AWAY
+            except worker_client.FetchError as error:
+                how = file_result.REFUSED if isinstance(error, worker_client.LackingError) else file_result.AWAY
                 found += [Outcome(how, str(error).rstrip("."))] * len(part)
             except OSError as error:
-                found += [Outcome(outcome.FULL, str(error.strerror))] * len(part)
+                found += [Outcome(file_result.FULL, str(error.strerror))] * len(part)
         return found
 
 
@@ -128,7 +127,9 @@ def _outcomes(answer: List[List[str]]) -> List[Outcome]:
     return [Outcome(*one) for one in answer]
 
 
-def store_of(place: str, writer: str, means: fetch.Means, *, what: str, is_ours: bool = True) -> Optional[Store]:
+def store_of(
+    place: str, writer: str, means: worker_client.Means, *, what: str, is_ours: bool = True
+) -> Optional[Store]:
     """Give the store of a place, which is a URL, a folder as this process finds it, or '' for none."""
     if objects.is_url(place):
         return ObjectStore(place, writer, means, what)

@@ -10,20 +10,16 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
-from jupyter_smx.agent import file_result as outcome
-from jupyter_smx.agent.channels import fastfile as views
-from jupyter_smx.agent.channels import symlinks as links
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.channels import fastfile, symlinks
 from jupyter_smx.agent.channels.host_capabilities import World
 from jupyter_smx.agent.channels.sources import ALL, ChannelError, Pairs, entries, part
 from jupyter_smx.agent.channels.stage_result import Staged
 from jupyter_smx.agent.paths import seen_at
-from jupyter_smx.agent.stores import digest, objects
-from jupyter_smx.agent.stores import fuse_mount as object_mount
-from jupyter_smx.agent.stores import input_cache as store
-from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores import digest, fuse_mount, input_cache, objects, worker_client
 from jupyter_smx.agent.stores.listing import survey
 from jupyter_smx.agent.system.files.walk import descend
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.isolation import host_cleanup
 
 
 def _copy(source: str, target: str) -> None:
@@ -32,7 +28,7 @@ def _copy(source: str, target: str) -> None:
     :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
     """
     if not os.path.isdir(source):
-        store.copy(source, target)
+        input_cache.copy(source, target)
         return
     made: List[Tuple[str, str]] = []
     for level in descend(source, follow=True):
@@ -40,7 +36,7 @@ def _copy(source: str, target: str) -> None:
         os.makedirs(here, exist_ok=True)
         made.append((level.path, here))
         for entry in level.files:
-            store.copy(entry.path, os.path.join(here, entry.name))
+            input_cache.copy(entry.path, os.path.join(here, entry.name))
     for folder, copied in reversed(made):  # nobody could write to one that shall be read only
         shutil.copystat(folder, copied)
 
@@ -76,11 +72,11 @@ def stage(
     # One that lies in another one's folder comes after it, also when they are mounted.
     for channel in sorted(channels, key=lambda one: folders[one["name"]]):
         whole, moved = _reachable(channel, hidden)
-        folder, staged.ways = folders[channel["name"]], links.WaysOut()
+        folder, staged.ways = folders[channel["name"]], symlinks.WaysOut()
         try:
             _WAYS[_way(whole, world, staged.ways, moved=moved)](staged, whole, folder, world)
         except FileNotFoundError as error:
-            raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
+            raise ChannelError(f"channel {channel['name']}: {symlinks.lost(str(error.filename), hidden)}") from error
         except OSError as error:
             # A host's disk may be closed as well, which says what it is.
             if error.errno != errno.EROFS or not any(folder.startswith(f"{one}{os.sep}") for one in folders.values()):
@@ -117,7 +113,7 @@ def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: 
 def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     pairs = part(entries(channel), channel.get("share") or ALL)
     listing = survey(pairs, time.time())
-    kept = store.Store(world.store, staged.known, staged.limit, staged.room)
+    kept = input_cache.Store(world.store, staged.known, staged.limit, staged.room)
     with kept.held():
         taken = _with_room(staged, kept, world, lambda: kept.take(listing))
         staged.mounts.append(kept.layer(taken.key, folder))
@@ -125,15 +121,17 @@ def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     staged.learn(_described(channel["name"], taken), kept.fresh)
 
 
-def _with_room(staged: Staged, kept: store.Store, world: World, take: Callable[[], store.Taken]) -> store.Taken:
+def _with_room(
+    staged: Staged, kept: input_cache.Store, world: World, take: Callable[[], input_cache.Taken]
+) -> input_cache.Taken:
     """Take inputs in, and where there is no room for them do it again without what others brought and left here."""
     try:
         taken = take()
     except OSError as error:
-        if not outcome.is_full(error):
+        if not file_result.is_full(error):
             raise
         kept.forget_all_but(staged.keys)
-        clean.clear(world.trash)
+        host_cleanup.clear(world.trash)
         taken = take()
     staged.keys.add(taken.key)
     return taken
@@ -143,25 +141,29 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     """Show the objects of a folder, of which each is read when the job reads it; a share of them is links to these."""
     source, name, count = channel["source"], channel["name"], (channel.get("share") or ALL)["count"]
     found, seen = [], {}  # type: List[objects.Object], Dict[str, Any]
-    rclone = object_mount.find_rclone(world.means.pythons)
-    why = object_mount.why_not(source, rclone) if world.shown else world.reason
+    rclone = fuse_mount.find_rclone(world.means.pythons)
+    why = fuse_mount.why_not(source, rclone) if world.shown else world.reason
     if not why:
-        with contextlib.closing(fetch.Courier(world.means, f"channel {name}")) as courier:
+        with contextlib.closing(worker_client.Courier(world.means, f"channel {name}")) as courier:
             seen = courier.ask(source, "peek")
-            why = object_mount.why_not_as_seen(seen)
-            found = [] if why or count == 1 else fetch.wanted(courier, dict(channel, source=source.rstrip("/") + "/"))
+            why = fuse_mount.why_not_as_seen(seen)
+            found = (
+                []
+                if why or count == 1
+                else worker_client.wanted(courier, dict(channel, source=source.rstrip("/") + "/"))
+            )
     if why:
         _bring_instead(staged, channel, folder, world, why)
         return
     os.makedirs(folder, exist_ok=True)
-    object_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
+    fuse_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
     target, told = folder, dict(digest.blank(name), reason="It is read from its store while the job runs.")
     if count > 1:
-        target = views.make(world, name)
-        views.fill(staged, [(one.name, os.path.join(target, one.name)) for one in found], folder)
-        told = _described(name, store.Taken("", [(one.name, one.size, one.mark) for one in found], "listing"))
+        target = fastfile.make(world, name)
+        fastfile.fill(staged, [(one.name, os.path.join(target, one.name)) for one in found], folder)
+        told = _described(name, input_cache.Taken("", [(one.name, one.size, one.mark) for one in found], "listing"))
     if count == 1 or found:
-        wish = object_mount.wish(rclone, source, target, world.means.environment or {}, seen["access"])
+        wish = fuse_mount.wish(rclone, source, target, world.means.environment or {}, seen["access"])
         staged.mounts.append(dict(wish, channel=name, helper=os.path.join(os.path.dirname(world.shown), "bin")))
     staged.inputs.append(told)
 
@@ -181,10 +183,10 @@ def _bring_instead(staged: Staged, channel: Dict[str, Any], folder: str, world: 
 
 def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     os.makedirs(folder, exist_ok=True)
-    kept = store.Store(world.store, staged.known, staged.limit, staged.room)
-    with contextlib.closing(fetch.Courier(world.means, f"channel {channel['name']}")) as courier, kept.held():
-        found = fetch.wanted(courier, channel)
-        taken = _with_room(staged, kept, world, lambda: fetch.take(courier, kept, channel, found))
+    kept = input_cache.Store(world.store, staged.known, staged.limit, staged.room)
+    with contextlib.closing(worker_client.Courier(world.means, f"channel {channel['name']}")) as courier, kept.held():
+        found = worker_client.wanted(courier, channel)
+        taken = _with_room(staged, kept, world, lambda: worker_client.take(courier, kept, channel, found))
         if world.layers:
             staged.mounts.append(kept.layer(taken.key, folder))
         else:
@@ -194,7 +196,7 @@ def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world
     staged.learn(_described(channel["name"], taken), kept.fresh)
 
 
-def _described(name: str, taken: store.Taken) -> Dict[str, Any]:
+def _described(name: str, taken: input_cache.Taken) -> Dict[str, Any]:
     rows = taken.rows
     if len(rows) > digest.LISTED:
         return dict(digest.blank(name), reason=f"It has more than {digest.LISTED} files.")
@@ -223,7 +225,7 @@ def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> 
     return dict(channel, source=found), found != source
 
 
-def _way(channel: Dict[str, Any], world: World, ways: links.WaysOut, *, moved: bool) -> str:
+def _way(channel: Dict[str, Any], world: World, ways: symlinks.WaysOut, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
     if listed or objects.is_url(channel["source"]):
@@ -232,7 +234,7 @@ def _way(channel: Dict[str, Any], world: World, ways: links.WaysOut, *, moved: b
         return "objects"
     if channel.get("mode") == "FastFile":
         # Where jobs cannot look, what a link leads to has no name by which it could be shown.
-        leads_out = moved and (os.path.islink(channel["source"]) or links.lead_out(channel["source"], ways))
+        leads_out = moved and (os.path.islink(channel["source"]) or symlinks.lead_out(channel["source"], ways))
         if world.shown and not leads_out:
             return "view"
         if not moved:
@@ -241,8 +243,8 @@ def _way(channel: Dict[str, Any], world: World, ways: links.WaysOut, *, moved: b
 
 
 _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
-    "view": views.show,
-    "links": views.link,
+    "view": fastfile.show,
+    "links": fastfile.link,
     "layer": _present_layer,
     "objects": _present_objects,
     "mount": _present_mount,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Set
 
-from jupyter_smx.agent.channels import symlinks as links
+from jupyter_smx.agent.channels import symlinks
 from jupyter_smx.agent.stores import digest
 
 
@@ -21,7 +21,7 @@ class Staged:
         self.notes: List[str] = []
         self.lazy: List[str] = []
         self.keys: Set[str] = set()
-        self.ways = links.WaysOut()
+        self.ways = symlinks.WaysOut()
         """What is known of the links of the channel that is presented, which are looked at once."""
 
     def learn(self, described: Dict[str, Any], fresh: digest.Known) -> None:

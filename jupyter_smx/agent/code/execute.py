@@ -19,8 +19,7 @@ import weakref
 from importlib.machinery import SourceFileLoader
 from typing import IO, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import file_result as outcome
-from jupyter_smx.agent import variable_file as variables
+from jupyter_smx.agent import file_result, variable_file
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process
@@ -102,7 +101,7 @@ def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
     try:
         with file:
             _check(file, send)
-            for name, head, buffers in variables.read(file):
+            for name, head, buffers in variable_file.read(file):
                 values[name] = pickle.loads(head, buffers=buffers)  # noqa: S301 - the user's own variables
     except RefusalError:
         raise
@@ -311,7 +310,7 @@ def _flush_one(stream: Any) -> Optional[OSError]:
     try:
         stream.flush()
     except Exception as error:  # noqa: BLE001 - border: the user's code may have put anything there
-        return error if isinstance(error, OSError) and outcome.is_full(error) else None
+        return error if isinstance(error, OSError) and file_result.is_full(error) else None
     return None
 
 
@@ -330,10 +329,10 @@ def _near(name: str, main: types.ModuleType) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def _keep(packed: Dict[str, variables.Packed], path: str) -> None:
+def _keep(packed: Dict[str, variable_file.Packed], path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".part", "wb") as file:
-        variables.write(file, packed)
+        variable_file.write(file, packed)
     os.replace(path + ".part", path)
 
 
@@ -348,7 +347,7 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
                 ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
             continue
         try:
-            packed[name] = variables.Packed(main.__dict__[name], pickler.dumps)
+            packed[name] = variable_file.Packed(main.__dict__[name], pickler.dumps)
         except Exception as error:  # noqa: BLE001 - border: pickling runs code of any library
             kind = type(error).__name__
             ending.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")

@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 from jupyter_smx.agent.code import imports, sourcedir
-from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract import entry_point
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.paths import Place
@@ -51,18 +51,18 @@ def install(spec: Dict[str, Any], place: Place, code: str) -> bool:
     if not lines:
         return False
     if importlib.util.find_spec("pip") is None:
-        raise entry.InstallError(
+        raise entry_point.InstallError(
             f"InstallRequirementsError: {sys.executable} in the image has no pip, so nothing can be installed. "
             "Take an image with pip, or install what the job needs when the image is built."
         )
     home = place.path(FOLDER)
-    entry.say(f"what the job requires is installed into {home}, for this job alone.")
+    entry_point.say(f"what the job requires is installed into {home}, for this job alone.")
     packages = _make(home)
     cache = ["--cache-dir", place.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
     _call([*pip, "--disable-pip-version-check", *cache, *_written(home, lines)], code)
     added = _appear(packages)
-    entry.put_on_path(code, added, os.path.join(home, "bin"))
+    entry_point.put_on_path(code, added, os.path.join(home, "bin"))
     return any(_have_another(folder, added) for folder in added)
 
 
@@ -119,7 +119,7 @@ def _call(words: List[str], folder: str) -> None:
             sys.stdout.flush()
     if pip.returncode:
         why = _CUT_OFF if _UNREACHED.search("".join(last)) else "The log says why."
-        raise entry.InstallError(f"InstallRequirementsError: pip ended with exit code {pip.returncode}. {why}")
+        raise entry_point.InstallError(f"InstallRequirementsError: pip ended with exit code {pip.returncode}. {why}")
 
 
 def _appear(packages: str) -> List[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.contract import platform_variables as service
+from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.contract.script import is_driven, script_name
 from jupyter_smx.agent.paths import checkpoints
 
@@ -60,7 +60,7 @@ def hyperparameters(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         "sagemaker_program": script_name(spec),
         "sagemaker_container_log_level": LOG_LEVEL,
         "sagemaker_job_name": spec.get("name", ""),
-        "sagemaker_region": service.region(spec, place),
+        "sagemaker_region": platform_variables.region(spec, place),
     }
     return {**{name: json.dumps(value) for name, value in added.items()}, **given}
 

@@ -7,8 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent.contract import tfconfig
-from jupyter_smx.agent.contract import training_toolkit as toolkit
+from jupyter_smx.agent.contract import tfconfig, training_toolkit
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, split
 from jupyter_smx.agent.contract.script import is_driven
 
@@ -81,9 +80,9 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     runner = _runner(framework, place)
     if not runner:
         return None
-    groups = toolkit.distribution_groups(framework, place)
+    groups = training_toolkit.distribution_groups(framework, place)
     gpus = _gpus(spec, place)
-    hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    hosts = training_toolkit.leading_hosts(groups, place) or sorted(place.hosts)
     if runner in tfconfig.STRATEGIES:
         return Distribution(runner, groups, hosts, 1)
     processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
@@ -202,7 +201,7 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
     elif not is_driven(spec) and (found is not None or len(place.hosts) > 1):
         _own, framework = split(spec.get("hyperparameters") or {})
-        master = toolkit.master(toolkit.distribution_groups(framework, place), place)
+        master = training_toolkit.master(training_toolkit.distribution_groups(framework, place), place)
         ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
     strategy = _strategy(spec, found)

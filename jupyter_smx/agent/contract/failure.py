@@ -12,9 +12,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
 
-from jupyter_smx.agent.contract import failure_command as command
-from jupyter_smx.agent.contract import script
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.contract import failure_command, script
+from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.paths import Place
@@ -32,7 +31,7 @@ _KILLED = 128 + signal.SIGKILL
 def own_words(ml: str) -> str:
     """Read what the job wrote of its failure, '' when it wrote nothing, or left something that is no file."""
     try:
-        with plain_file.opened(os.path.join(ml, "output", "failure")) as file:
+        with safe_open.opened(os.path.join(ml, "output", "failure")) as file:
             return io.TextIOWrapper(file, encoding="utf-8", errors="replace").read(LIMIT)
     except OSError:
         return ""
@@ -98,7 +97,7 @@ def as_sagemaker(facts: Facts) -> str:
     lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
     if facts.fate or code == _KILLED:
         lines.append(f'ExtraInfo "OutOfMemory: {facts.fate or "a program was ended by SIGKILL (signal 9)."}"')
-    lines.append(f'Command "{" ".join(command.words(facts.spec, facts.place))}"')
+    lines.append(f'Command "{" ".join(failure_command.words(facts.spec, facts.place))}"')
     return "\n".join(lines)[:LIMIT]
 
 
@@ -106,7 +105,7 @@ def _driven_end(facts: Facts, code: int) -> str:
     """Give the last line of what those drivers write of a script that ended without an exception."""
     import subprocess  # noqa: PLC0415 - only a failure waits for it
 
-    name, *words = command.words(facts.spec, facts.place)
+    name, *words = failure_command.words(facts.spec, facts.place)
     called = [name, *(words[1:] if words[0] == "--" else words)]
     return f"subprocess.CalledProcessError: {subprocess.CalledProcessError(code, called)}"
 
@@ -114,7 +113,7 @@ def _driven_end(facts: Facts, code: int) -> str:
 def exit_message(ml: str) -> Optional[str]:
     """Read what a processing job says of its end, None where that is no UTF-8; a letter that is cut is left out."""
     try:
-        with plain_file.opened(os.path.join(ml, "output", "message")) as file:
+        with safe_open.opened(os.path.join(ml, "output", "message")) as file:
             data = file.read(_MESSAGE_LIMIT + 1)
     except OSError:
         return ""

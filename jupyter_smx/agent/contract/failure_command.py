@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from jupyter_smx.agent.contract import distribution, script, scriptmode
-from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract import distribution, entry_point, script, scriptmode
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 
 if TYPE_CHECKING:
@@ -15,15 +14,15 @@ if TYPE_CHECKING:
 
 def words(spec: Dict[str, Any], place: Place) -> List[str]:
     """Give the words that sagemaker-training starts such code with."""
-    how = entry.kind_of(spec, script.code_folder(spec, place))
-    if how == entry.COMMAND:
-        return entry.command(spec, place)
+    how = entry_point.kind_of(spec, script.code_folder(spec, place))
+    if how == entry_point.COMMAND:
+        return entry_point.command(spec, place)
     name, *given = script.argv(spec, place)
-    code = ["-m", script.module_of(name)] if how == entry.PACKAGE else [name]
+    code = ["-m", script.module_of(name)] if how == entry_point.PACKAGE else [name]
     launcher = _launcher(spec, place)
     if launcher:
         return [*launcher, *code, *given]
-    return [sys.executable, *([] if how == entry.PACKAGE else ["--"]), *code, *given]
+    return [sys.executable, *([] if how == entry_point.PACKAGE else ["--"]), *code, *given]
 
 
 def _launcher(spec: Dict[str, Any], place: Place) -> List[str]:

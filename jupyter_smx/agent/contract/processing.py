@@ -6,8 +6,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from jupyter_smx.agent.contract import platform_variables as service
-from jupyter_smx.agent.contract import script
+from jupyter_smx.agent.contract import platform_variables, script
 from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     words = script.argv(spec, place)[1:]
     cluster = {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
     return {
-        "ProcessingJobArn": service.arn(spec, place),
+        "ProcessingJobArn": platform_variables.arn(spec, place),
         "ProcessingJobName": spec["name"],
         "AppSpecification": {
             "ImageUri": spec["image"],

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.contract import configfiles, distribution, processing
-from jupyter_smx.agent.contract import platform_variables as service
-from jupyter_smx.agent.contract import sdk3_driver as driver
-from jupyter_smx.agent.contract import training_toolkit as toolkit
+from jupyter_smx.agent.contract import (
+    configfiles,
+    distribution,
+    platform_variables,
+    processing,
+    sdk3_driver,
+    training_toolkit,
+)
 from jupyter_smx.agent.contract.script import is_driven
 from jupyter_smx.agent.paths import ML
 
@@ -19,15 +23,15 @@ def config_files(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     if spec["kind"] == "process":
         return processing.texts(spec, place)
-    return {**configfiles.texts(spec, place), **(driver.texts(spec, place) if is_driven(spec) else {})}
+    return {**configfiles.texts(spec, place), **(sdk3_driver.texts(spec, place) if is_driven(spec) else {})}
 
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give every variable of the job: the wish's own first, ours win."""
     found = dict(spec.get("environment") or {})
-    found.update(service.variables(spec, place))
+    found.update(platform_variables.variables(spec, place))
     if spec["kind"] == "train":
-        found.update((driver if is_driven(spec) else toolkit).variables(spec, place))
+        found.update((sdk3_driver if is_driven(spec) else training_toolkit).variables(spec, place))
         found.update(distribution.variables(spec, place))
     found.update(processing.variables(spec, place))
     if place.base != ML:

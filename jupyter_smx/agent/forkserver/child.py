@@ -12,13 +12,11 @@ import sys
 from typing import TYPE_CHECKING, List, NamedTuple
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.code import execute as cell
-from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code import execute, imports
 from jupyter_smx.agent.contract import scriptmode
-from jupyter_smx.agent.forkserver import contract_writer as writing
-from jupyter_smx.agent.forkserver import job_process as running
+from jupyter_smx.agent.forkserver import contract_writer, job_process
 from jupyter_smx.agent.system.processes import environment, process, threads
-from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import cgroups
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.paths import Place
@@ -50,7 +48,7 @@ def _stand_alone() -> None:
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     process.set_oom_score(_OOM_SCORE)
-    process.call_me(running.NAME)
+    process.call_me(job_process.NAME)
 
 
 def _leave_our_modules(cradle: Cradle) -> None:
@@ -87,23 +85,25 @@ def _play(cradle: Cradle) -> None:
     with ours, theirs:
         spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
         ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
-        job = running.Life(theirs, wire.receive(theirs).header, cradle.place, cradle.notes, writing.NOWHERE)
+        job = job_process.Life(theirs, wire.receive(theirs).header, cradle.place, cradle.notes, contract_writer.NOWHERE)
         job.furnish()
-        job.main.__dict__.update(cell.unpack(None))
-        cell.execute(cell.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, cell.Ending())
+        job.main.__dict__.update(execute.unpack(None))
+        execute.execute(
+            execute.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, execute.Ending()
+        )
 
 
 def prepare(cradle: Cradle) -> None:
     """Do everything that needs no knowledge of the job."""
-    joining = limits.Joining(limits.current().groups)
+    joining = cgroups.Joining(cgroups.current().groups)
     _stand_alone()
-    running.show_lines(cradle.log)
+    job_process.show_lines(cradle.log)
     _go_to_work(cradle)
     threads.limit(cradle.threads)
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
         del os.environ[environment.SPIN_VARIABLE]
     threads.reseed()
-    cell.forget_handlers()
+    execute.forget_handlers()
     _rehearse(cradle)
     _leave_our_modules(cradle)
     imports.begin_job()
@@ -122,7 +122,7 @@ def live(sock: socket.socket, cradle: Cradle) -> None:
             message = wire.receive(sock).header
         except (EOFError, OSError):
             os._exit(0)
-        job = running.Life(sock, message, cradle.place, cradle.notes)
+        job = job_process.Life(sock, message, cradle.place, cradle.notes)
         return job.run(job.make_ready)
 
-    running.to_the_end(sock, begin)
+    job_process.to_the_end(sock, begin)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import packages
-from jupyter_smx.agent.forkserver import child_protocol as telling
-from jupyter_smx.agent.forkserver import pidfd as ends
+from jupyter_smx.agent.forkserver import child_protocol, pidfd
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
 
@@ -89,12 +88,12 @@ class Child:
         self._buffer += data
         while self._buffer:
             tag = self._buffer[0]
-            size = telling.SIZES.get(tag, 1) if tag else 4 + int.from_bytes(self._buffer[:4], "big")
+            size = child_protocol.SIZES.get(tag, 1) if tag else 4 + int.from_bytes(self._buffer[:4], "big")
             if len(self._buffer) < size:
                 return
             message, self._buffer = self._buffer[:size], self._buffer[size:]
-            if tag == telling.ENDING_TAG:
-                _tag, self.said, self.cpu = telling.ENDING.unpack(message)
+            if tag == child_protocol.ENDING_TAG:
+                _tag, self.said, self.cpu = child_protocol.ENDING.unpack(message)
             yield tag, message
 
     def look_after(self) -> None:
@@ -107,11 +106,11 @@ class Child:
     def watch_end(self, loop: Loop, gone: Callable[[], None]) -> None:
         """Call back when the process is gone, once it is known and where the system tells."""
         if self.pid and self._end < 0:
-            self._end = ends.watch(loop, self.pid, gone)
+            self._end = pidfd.watch(loop, self.pid, gone)
 
     def forget_end(self, loop: Loop) -> None:
         """Ask no more whether it is gone. Idempotent."""
-        ends.forget(loop, self._end)
+        pidfd.forget(loop, self._end)
         self._end = -1
 
     def hang_up(self, loop: Loop) -> None:

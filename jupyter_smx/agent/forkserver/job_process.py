@@ -10,22 +10,18 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
 
-from jupyter_smx.agent.code import execute as cell
-from jupyter_smx.agent.code import imports, requirements, sourcedir
-from jupyter_smx.agent.code import late_environment as belated
+from jupyter_smx.agent.code import execute, imports, late_environment, requirements, sourcedir
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.forkserver import child_protocol as telling
-from jupyter_smx.agent.forkserver import reexec as reborn
+from jupyter_smx.agent.forkserver import child_protocol, reexec
 from jupyter_smx.agent.forkserver.contract_writer import DISK, Files
 from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.paths import Place, outputs
 from jupyter_smx.agent.system.processes import process, threads
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
-from jupyter_smx.agent.system.resources import disk
-from jupyter_smx.agent.system.resources import gpu_visibility as devices
+from jupyter_smx.agent.system.resources import disk, gpu_visibility
 
 if TYPE_CHECKING:
     import types
@@ -85,12 +81,12 @@ class Life:
         self.trees = message.get("trees", "")  # type: str
         self.target = message.get("target", "")  # type: str
         self.place = place
-        self.awake = cell.now()
-        self.ending = cell.Ending()
+        self.awake = execute.now()
+        self.ending = execute.Ending()
         self.ending.report["errors"] += notes
         self.ending.places = disk.places(self.place, os.environ.get("TMPDIR", "/tmp"), self.folder)  # noqa: S108
         self.code = script.code_folder(self.spec, self.place)
-        self.main = cell.new_main(os.path.join(self.code, script.script_name(self.spec)))
+        self.main = execute.new_main(os.path.join(self.code, script.script_name(self.spec)))
 
     def bring_code(self) -> None:
         """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
@@ -102,7 +98,7 @@ class Life:
         self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
         if source and not self.spec["entry_point"]:
             self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
-            cell.name_main(self.main, os.path.join(self.code, self.spec["script"]))
+            execute.name_main(self.main, os.path.join(self.code, self.spec["script"]))
         folders = script.search_path(self.spec, self.place)
         sys.path[:1] = folders
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -125,23 +121,23 @@ class Life:
         for _name, path in outputs(self.spec, self.place):
             self.files.make(path)
         environment = self.spec["environment"]
-        os.environ.update(devices.visible(self.spec["gpus"], os.environ))
+        os.environ.update(gpu_visibility.visible(self.spec["gpus"], os.environ))
         inherited = {name: os.environ[name] for name in environment if name in os.environ}
         _set(scriptmode.variables(self.spec, self.place))
         if environment:
             code = [] if script.is_driven(self.spec) else [self.code]
             at = len(script.search_path(self.spec, self.place)) if brings_code else 1
-            self.ending.report["errors"] += belated.obey(environment, inherited, at, code)
+            self.ending.report["errors"] += late_environment.obey(environment, inherited, at, code)
         wanted = environment.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))
             os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
-        cell.take_words(script.argv(self.spec, self.place))
+        execute.take_words(script.argv(self.spec, self.place))
 
     def first_line(self) -> None:
         """Tell the agent that the user's code begins now; what it says is two moments."""
         with contextlib.suppress(OSError):
-            self.sock.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, self.awake, cell.now()))
+            self.sock.send(child_protocol.FIRST_LINE.pack(child_protocol.FIRST_LINE_TAG, self.awake, execute.now()))
 
     def make_ready(self) -> None:
         """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
@@ -149,14 +145,14 @@ class Life:
         if requirements.install(self.spec, self.place, self.code):
             message = {"spec": self.spec, "folder": self.folder}
             state = {"message": message, "place": self.place._asdict(), "notes": self.ending.report["errors"]}
-            reborn.become(self.sock, dict(state, awake=self.awake))
+            reexec.become(self.sock, dict(state, awake=self.awake))
 
     def _is_ready(self, make_ready: Callable[[], None]) -> bool:
         """Bring everything that the code finds, also the variables of the notebook; False where the report says why."""
         try:
             make_ready()
             for packed in (self.spec.get("shared"), self.spec["send"]):
-                self.main.__dict__.update(cell.unpack(packed))
+                self.main.__dict__.update(execute.unpack(packed))
         except (RefusalError, HyperparameterError) as refusal:
             self.ending.refuse(str(refusal))
         except entry.InstallError as error:
@@ -173,15 +169,15 @@ class Life:
         """Run the job and write its report; gives the exit code."""
         if self._is_ready(make_ready) and self._is_served():
             self._begin()
-        full = cell.finish()
+        full = execute.finish()
         if full is not None:
             said = f"log: what was printed last is lost: {disk.explain(full, self.ending.places)}"
             self.ending.report["errors"].append(said)
         try:
             self._report()
-            cell.let_go([self.main, *imports.own(self.code)])
+            execute.let_go([self.main, *imports.own(self.code)])
             if full is None:  # else it would take the room that is reserved for the record
-                cell.flush()
+                execute.flush()
         except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
             with contextlib.suppress(BaseException):
                 traceback.print_exc()
@@ -211,7 +207,7 @@ class Life:
         """Give this process to a program that is not ours; comes back only where that cannot be."""
         words = entry.command(self.spec, self.place)
         self._report()  # what comes after is no Python, and says nothing
-        cell.flush()
+        execute.flush()
         self.first_line()
         try:
             entry.become(words, str(self.main.__file__))
@@ -244,7 +240,7 @@ class Life:
         # A file of the user's has its own name in tracebacks, a cell the name that the notebook gave it.
         filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
         try:
-            code = cell.load(self.spec["source"], filename, self.main)
+            code = execute.load(self.spec["source"], filename, self.main)
         except _NO_CODE as error:
             self.ending.fail(error, filename)
             return
@@ -253,7 +249,7 @@ class Life:
     def _run(self, code: types.CodeType, first_line: Callable[[], None]) -> None:
         found = distribution.launched(self.spec, self.place)
         if found is None or (found.runner == "pyspark" and self._is_driver(found)):
-            cell.execute(code, self.main, first_line, self.ending)
+            execute.execute(code, self.main, first_line, self.ending)
             if found is not None:
                 spark.explain(self.ending.report)
         elif found.runner == "pyspark":
@@ -262,7 +258,7 @@ class Life:
             self._in_ranks(found, code)
         names: List[str] = self.spec["receive"]
         if names:
-            cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
+            execute.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
 
     def _is_driver(self, found: distribution.Distribution) -> bool:
         """Do this host's part of a Spark cluster; True in the process that runs the script."""
@@ -303,15 +299,15 @@ class Life:
 
 def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
     """Leave this process with the exit code that a job's life gives."""
-    code, born = telling.BROKEN, os.getpid()
+    code, born = child_protocol.BROKEN, os.getpid()
     try:
         code = live()
         if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
             with contextlib.suppress(OSError):
-                sock.send(telling.ENDING.pack(telling.ENDING_TAG, code & 0xFF, sum(os.times()[:4])))
+                sock.send(child_protocol.ENDING.pack(child_protocol.ENDING_TAG, code & 0xFF, sum(os.times()[:4])))
     except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
         traceback.print_exc()
-        cell.flush()
+        execute.flush()
     finally:
         os._exit(code)
 
@@ -321,14 +317,14 @@ def live_again(words: List[str]) -> NoReturn:
     sock = socket.socket(fileno=int(words[0]))
 
     def begin() -> int:
-        state = reborn.recall(sock, int(words[1]))
+        state = reexec.recall(sock, int(words[1]))
         show_lines(os.dup(1))
         job = Life(sock, state["message"], Place(**state["place"]), state["notes"])
         job.awake = state["awake"]
         for name in imports.ours():
             sys.modules.pop(name, None)
         imports.begin_job()
-        return job.run(lambda: cell.take_words(script.argv(job.spec, job.place)))
+        return job.run(lambda: execute.take_words(script.argv(job.spec, job.place)))
 
     process.call_me(NAME)
     to_the_end(sock, begin)

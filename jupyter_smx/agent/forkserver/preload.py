@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Set
 from jupyter_smx.agent.code import imports
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.forkserver import fork_safety as trial
+    from jupyter_smx.agent.forkserver import fork_safety
 
 
 class Preload:
@@ -54,7 +54,7 @@ class Preload:
         return wished
 
 
-def report(imported: trial.Imported) -> Dict[str, Any]:
+def report(imported: fork_safety.Imported) -> Dict[str, Any]:
     """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
     present = sorted(name for name in list(sys.modules) if imports.root(name) not in imports.STDLIB)
     return {"loaded": imported.loaded, "failed": imported.failed, "costs": imported.costs, "present": present}

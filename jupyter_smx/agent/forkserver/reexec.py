@@ -12,8 +12,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, NoReturn
 
-from jupyter_smx.agent.code import execute as cell
-from jupyter_smx.agent.forkserver import fork_safety as trial
+from jupyter_smx.agent.code import execute
+from jupyter_smx.agent.forkserver import fork_safety
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
         file.seek(0)
         for number in (sock.fileno(), file.fileno()):
             os.set_inheritable(number, True)
-        cell.flush()
+        execute.flush()
         words = [sys.executable, process.entry(), "reborn", str(sock.fileno()), str(file.fileno())]
         os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
 
@@ -45,7 +45,7 @@ def recall(sock: socket.socket, number: int) -> Dict[str, Any]:
     os.set_inheritable(sock.fileno(), False)
     with open(number, encoding="utf-8") as file:
         state: Dict[str, Any] = json.load(file)
-    trial.import_all([])
+    fork_safety.import_all([])
     sys.path[:] = state["path"]
     if state["python_path"] is not None:
         os.environ[_PATH] = state["python_path"]

@@ -17,13 +17,12 @@ from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.code import execute as cell
-from jupyter_smx.agent.forkserver import child, preload
-from jupyter_smx.agent.forkserver import fork_safety as trial
+from jupyter_smx.agent.code import execute
+from jupyter_smx.agent.forkserver import child, fork_safety, preload
 from jupyter_smx.agent.paths import ML, Place
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process, threads
-from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import cgroups
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -40,7 +39,7 @@ def _place(begin: Dict[str, Any]) -> Place:
 
 def _cradle(begin: Dict[str, Any], log: int) -> child.Cradle:
     wanted = begin["limits"]
-    limits.take(wanted, wanted["of"])
+    cgroups.take(wanted, wanted["of"])
     return child.Cradle(log=log, place=_place(begin), threads=begin["threads"], notes=[])
 
 
@@ -72,10 +71,10 @@ class Zygote:
             self.send({"event": "ready"})
             return True
         gc.disable()
-        imported = trial.import_all(self.begin["modules"], self.begin["preload_memory"])
+        imported = fork_safety.import_all(self.begin["modules"], self.begin["preload_memory"])
         spoilt_by, failed = imported.spoilt_by, imported.failed
         if not spoilt_by:
-            spoilt_by = trial.hanging() or ""
+            spoilt_by = fork_safety.hanging() or ""
             if spoilt_by:
                 failed[spoilt_by] = "computing in a forked process hangs or fails"
         if spoilt_by:
@@ -85,7 +84,7 @@ class Zygote:
         if imported.loaded:
             gc.collect()  # of ours alone there is no garbage that is worth the time of a cold start
         gc.freeze()
-        self.tasks = trial.task_count()
+        self.tasks = fork_safety.task_count()
         self.send(dict(preload.report(imported), event="ready"))
         return True
 
@@ -132,7 +131,7 @@ class Zygote:
         """Start one child, unless this process changed since its birth."""
         sock = socket.socket(fileno=fd)
         try:
-            if self.tasks and trial.task_count() > self.tasks:
+            if self.tasks and fork_safety.task_count() > self.tasks:
                 self.send({"event": "stale", "serial": serial})
                 return
             start = self._spawn if self.begin["start_method"] == "spawn" else self._fork
@@ -147,7 +146,7 @@ class Zygote:
         self.send({"event": "born", "serial": serial, "pid": pid})
 
     def _fork(self, sock: socket.socket, log: int) -> int:
-        cell.flush()
+        execute.flush()
         with _silence():
             pid = os.fork()
         if pid == 0:
@@ -254,7 +253,7 @@ def spawned(words: List[str]) -> int:
     for fd in (sock.fileno(), log):
         os.set_inheritable(fd, False)
     begin = json.loads(words[2])
-    imported = trial.import_all(begin["modules"])
+    imported = fork_safety.import_all(begin["modules"])
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(preload.report(imported)))
     child.live(sock, _cradle(begin, log))

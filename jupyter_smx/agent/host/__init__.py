@@ -1,1 +1,4 @@
-"""One host: what it is, what it keeps of its jobs, and when it ends."""
+"""Hold what one host keeps between jobs: its configuration, spool, deadline and idle clean-up.
+
+Key class: ``Host``. What concerns one job only belongs in ``job``.
+"""

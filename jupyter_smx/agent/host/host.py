@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tu
 from jupyter_smx.agent.channels.host_capabilities import World
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.code.packages import Packages
-from jupyter_smx.agent.contract import platform_variables as service
+from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import Nursery
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.deadline import Deadline
@@ -23,17 +23,15 @@ from jupyter_smx.agent.host.job_protocol import Ended
 from jupyter_smx.agent.host.logwatch import LogWatch
 from jupyter_smx.agent.host.spool import Spool
 from jupyter_smx.agent.paths import INTERFACE, ML, Place
-from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores import worker_client
 from jupyter_smx.agent.stores.input_cache import Store
-from jupyter_smx.agent.system.files import rmtree as removal
-from jupyter_smx.agent.system.files import short_path as shortcut
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.files import rmtree, short_path
+from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.isolation.mounts import Mounts
 from jupyter_smx.agent.system.processes import environment, process
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.system.processes.forked_task import Errand
-from jupyter_smx.agent.system.resources import cgroups as limits
-from jupyter_smx.agent.system.resources import disk, machine
+from jupyter_smx.agent.system.resources import cgroups, disk, machine
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host.job_protocol import Remembered, Work
@@ -98,7 +96,7 @@ class Host:
         self.hidden = isolation.hidden
         self.loop = Loop()
         self.logs = LogWatch(self.loop)
-        self.limits = limits.take(config.limits, config.instance_type)
+        self.limits = cgroups.take(config.limits, config.instance_type)
         self.spool = Spool(folder.spool)
         disk.keep_reserve(folder.spool)
         self.deadline = Deadline(config.idle_limit)
@@ -114,7 +112,7 @@ class Host:
         self._pause = Pause(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
         self.ending = False
         self._deadline_timer: Optional[Timer] = None
-        self._certificate = clean.certify(self.folder, private=self.is_private())
+        self._certificate = host_cleanup.certify(self.folder, private=self.is_private())
         begin = {
             "place": self.place._asdict(),
             "threads": config.threads,
@@ -125,7 +123,7 @@ class Host:
             "limits": dict(config.limits, of=config.instance_type),
         }
         # What jobs call this folder; with a /tmp of their own they need no name for it.
-        self._name = folder.root if isolation.has_own_tmp() else shortcut.make(folder)
+        self._name = folder.root if isolation.has_own_tmp() else short_path.make(folder)
         # A /tmp of their own is bound to the host's folder.
         tmp = "/tmp" if isolation.has_own_tmp() else os.path.join(self._name, os.path.basename(folder.tmp))  # noqa: S108
         inherited = environment.for_zygote(os.environ, tmp)
@@ -141,11 +139,11 @@ class Host:
         """Say whether shared memory belongs to this host alone."""
         return self.isolation.is_own_world()
 
-    def means(self, environment: Dict[str, str]) -> fetch.Means:
+    def means(self, environment: Dict[str, str]) -> worker_client.Means:
         """Say how objects are brought and kept for a job, which has these variables of its own."""
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)
         kept = (int(os.path.basename(store)),) if store else ()
-        return fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
+        return worker_client.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
 
     def world_of_channels(self, environment: Dict[str, str]) -> World:
         """Say what this host can do for the channels of a job, which has these variables of its own."""
@@ -181,7 +179,7 @@ class Host:
         self.deadline.begin_job()
         if not self.is_private():
             # What other programs wrote while this host was idle is theirs.
-            self._certificate = clean.certify(self.folder, private=False)
+            self._certificate = host_cleanup.certify(self.folder, private=False)
         job.start()
 
     def disks(self, job: str) -> disk.Places:
@@ -203,7 +201,7 @@ class Host:
 
     def sweep(self) -> List[str]:
         """Remove what the last job left in memory; says what it was."""
-        return clean.sweep(self.folder, self._certificate, private=self.is_private())
+        return host_cleanup.sweep(self.folder, self._certificate, private=self.is_private())
 
     def job_over(self, job: Work) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
@@ -213,14 +211,14 @@ class Host:
         self.nursery.park()
         self.mounts.clear()
         try:
-            clean.renew(self.folder, job.id)
-            shortcut.renew(self.folder, self._name)
+            host_cleanup.renew(self.folder, job.id)
+            short_path.renew(self.folder, self._name)
             sourcedir.trim(self.folder.trees, self.folder.trash)
             self._trim_inputs(job)
         except OSError as error:
             self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
         if self.is_private():
-            self._certificate = clean.certify(self.folder, private=True)
+            self._certificate = host_cleanup.certify(self.folder, private=True)
         self.deadline.end_job(float(job.spec["keep_alive"]))
         self.watch_deadline()
         if self.spoilt:
@@ -257,7 +255,7 @@ class Host:
                 sourcedir.make_ready(self.folder.trees)
         if self.store().needs_emptying():
             self.store().empty()
-        return clean.empty_trash(self.folder)
+        return host_cleanup.empty_trash(self.folder)
 
     def forget(self, name: str) -> None:
         """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time.
@@ -265,7 +263,7 @@ class Host:
         :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
         """
         with contextlib.suppress(FileNotFoundError):
-            clean.move(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
+            host_cleanup.move(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.jobs.pop(name, None)
         self.forgotten.append(name)
         self._pause.soon()
@@ -318,17 +316,17 @@ class Host:
         everything = process.tree(self.loop.known() + self.left_to_us())  # of who is gone nobody knows what it started
         self.nursery.close()
         process.end_all(everything, 2.0)
-        limits.remove(self.limits.groups)
+        cgroups.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)
         with contextlib.suppress(OSError):
-            shortcut.remove(self.folder.root, self._name)
+            short_path.remove(self.folder.root, self._name)
         self.mounts.clear()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
-            removal.clear_away(path)
+            rmtree.clear_away(path)
         # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
         for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
-            removal.clear_away(path)
+            rmtree.clear_away(path)
 
 
 def leave(code: int) -> None:
@@ -354,7 +352,7 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
         gpus=config.gpus,
         base=ML if isolation.is_own_world() else folder.ml,
         interface=interface,
-        region=service.region_of(os.environ),
+        region=platform_variables.region_of(os.environ),
         port=config.port,
         addresses=config.addresses,
     )
@@ -368,7 +366,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "host": host.config.host,
         "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
         "start_method": host.config.start_method,
-        "limits": limits.view(host.limits),
+        "limits": cgroups.view(host.limits),
         "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),

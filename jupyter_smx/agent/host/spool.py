@@ -7,8 +7,8 @@ import os
 import re
 from typing import Any, Dict, Optional, Tuple
 
-from jupyter_smx.agent.host import end_record as last_words
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.host import end_record
+from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.resources import disk
 from jupyter_smx.agent.wire import MAX_BODY
 
@@ -63,7 +63,7 @@ class Spool:
         :raises OSError: there is not even the room that was reserved for it.
         """
         os.makedirs(self.path(job), mode=0o700, exist_ok=True)
-        text, told = last_words.fitting(record)
+        text, told = end_record.fitting(record)
         disk.write_whole(self.path(job, RECORD), text, self.root)
         return told
 
@@ -88,7 +88,7 @@ class Spool:
         if not path.startswith(folder + os.sep):
             raise SpoolError(f"name: {name!r} is not in the job's folder.")
         try:
-            with plain_file.opened(path) as file:
+            with safe_open.opened(path) as file:
                 file.seek(max(0, offset))
                 return file.read(max(0, min(limit, MAX_BODY))), os.fstat(file.fileno()).st_size
         except OSError as error:
@@ -100,7 +100,7 @@ class Spool:
 def read_json(path: str) -> Optional[Dict[str, Any]]:
     """Read a JSON object from a file, None when there is none that can be read."""
     try:
-        with plain_file.opened(path) as file:
+        with safe_open.opened(path) as file:
             content = json.loads(file.read().decode())
     except (OSError, ValueError, RecursionError):
         return None

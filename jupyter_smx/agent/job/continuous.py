@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.object_store import store_of
 from jupyter_smx.agent.contract import intermediate
-from jupyter_smx.agent.job import mirror_task as keeper
+from jupyter_smx.agent.job import mirror_task
 from jupyter_smx.agent.paths import seen_at
-from jupyter_smx.agent.stores import scan as looking
+from jupyter_smx.agent.stores import scan
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
@@ -46,14 +46,14 @@ class _Mirror(checkpoint.Mirror):
                 aside.sweep()
         super().keep(now, everything=everything)
 
-    def _look(self) -> looking.Look:
+    def _look(self) -> scan.Look:
         # The job may have put a link in the place of its folder: what that leads to is not the job's.
         if not os.path.realpath(self._output).startswith(self._ml + os.sep):
-            return looking.Look({}, [], is_whole=False)
-        return looking.look(self._output, follow=False)
+            return scan.Look({}, [], is_whole=False)
+        return scan.look(self._output, follow=False)
 
 
-class _Keeper(keeper.Keeper):
+class _Keeper(mirror_task.Keeper):
     """One output on this host."""
 
     def __init__(self, loop: Loop, store: Optional[checkpoint.Store], folder: str, *, name: str, ml: str) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent.channels import stage_in as channel
+from jupyter_smx.agent.channels import stage_in
 from jupyter_smx.agent.channels.host_capabilities import World
 from jupyter_smx.agent.job.guard import surely
 from jupyter_smx.agent.paths import input_folder
-from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.stores import fuse_mount as object_mount
+from jupyter_smx.agent.stores import digest, fuse_mount
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.forked_task import Errand
 
@@ -47,7 +46,7 @@ class Inputs:
     def stage(self) -> Dict[str, Any]:
         """Bring everything here and present what needs no mount; in a process of its own."""
         limit, known = self._limit(), self._host.input_hashes
-        return channel.stage(self._channels, self._folders, self._host.hidden, limit, known, self._world)
+        return stage_in.stage(self._channels, self._folders, self._host.hidden, limit, known, self._world)
 
     def _limit(self) -> int:
         return self._host.config.input_hash_limit << 20
@@ -66,7 +65,7 @@ class Inputs:
         return ""
 
     def _serve(self, wish: Dict[str, Any]) -> None:
-        pid = object_mount.serve(wish)
+        pid = fuse_mount.serve(wish)
         self._host.mounts.remember(wish["target"])
         self._servers.append(pid)
 
@@ -93,7 +92,7 @@ class Inputs:
 
     def _describe(self) -> Dict[str, Any]:
         others = sum(one["files"] for one in self._found.values() if one["method"] == "content")
-        return channel.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes, others)
+        return stage_in.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes, others)
 
     @surely
     def _looked(self, result: Optional[Dict[str, Any]], error: str) -> None:

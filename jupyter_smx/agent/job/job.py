@@ -12,19 +12,17 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.channels import archive
 from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
-from jupyter_smx.agent.forkserver import child_protocol as telling
-from jupyter_smx.agent.host import end_record as last_words
-from jupyter_smx.agent.host import spool
+from jupyter_smx.agent.forkserver import child_protocol
+from jupyter_smx.agent.host import end_record, spool
 from jupyter_smx.agent.host.termination import Stop
-from jupyter_smx.agent.job import continuous
-from jupyter_smx.agent.job import mirror_task as keeper
+from jupyter_smx.agent.job import continuous, mirror_task
 from jupyter_smx.agent.job.end_cause import cause_of
 from jupyter_smx.agent.job.guard import surely
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans
 from jupyter_smx.agent.job.stall_watchdog import Haste
 from jupyter_smx.agent.paths import outputs
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.processes.forked_task import Errand
 from jupyter_smx.agent.system.resources import disk, memory
 from jupyter_smx.agent.telemetry import sampler
@@ -68,7 +66,7 @@ class Job:
         self._watch: Optional[int] = None
         self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._sampled)
         self._told = 0
-        self._checkpoints = keeper.of(host, job, spec)
+        self._checkpoints = mirror_task.of(host, job, spec)
         self._restored: Known = {}
         self._oom_before = 0
         self._oom = 0
@@ -84,7 +82,7 @@ class Job:
         """Make room where the disk is full, copy the inputs and a large folder of code, if there are any, and run."""
         if disk.is_full(self.host.folder.trash):
             # What deletes the leavings of the last job may not have come far, and this one would find no room.
-            self._staging = Errand(self.host.loop, lambda: clean.empty_trash(self.host.folder), self._has_room)
+            self._staging = Errand(self.host.loop, lambda: host_cleanup.empty_trash(self.host.folder), self._has_room)
         else:
             self._prepare()
 
@@ -165,12 +163,12 @@ class Job:
     # News of the child
 
     def _heard(self, tag: int, data: bytes) -> None:
-        if tag == telling.FIRST_LINE_TAG:
-            _tag, awake, first_line = telling.FIRST_LINE.unpack(data)
+        if tag == child_protocol.FIRST_LINE_TAG:
+            _tag, awake, first_line = child_protocol.FIRST_LINE.unpack(data)
             self.at.update(awake=awake, first_line=first_line)
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
-        elif tag == telling.ENDING_TAG:
+        elif tag == child_protocol.ENDING_TAG:
             self._reported = True
             self.host.nursery.park_the_first()
             self._sampler.finish()
@@ -263,7 +261,7 @@ class Job:
         self._grew()
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
-        if report is None and self.at["awake"] is None and self.status == telling.BROKEN << 8:
+        if report is None and self.at["awake"] is None and self.status == child_protocol.BROKEN << 8:
             why = disk.which_is_full(self.host.disks(self.id)) or "Its log says why."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:
@@ -348,7 +346,7 @@ class Job:
             why = disk.explain(error, self.host.disks(self.id))
             self.host.spoilt = f"host: the record of job {self.id} cannot be written: {why}"
             record["errors"].append(self.host.spoilt)
-            told = last_words.unwritten(record, self.host.spoilt)
+            told = end_record.unwritten(record, self.host.spoilt)
         self.phase = "ended"
         self.tell("ended", **told)
         self.host.job_over(self)

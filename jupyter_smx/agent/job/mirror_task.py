@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 from jupyter_smx.agent.channels.checkpoint import Known, Mirror, Store
 from jupyter_smx.agent.channels.object_store import store_of
 from jupyter_smx.agent.paths import checkpoints, seen_at
-from jupyter_smx.agent.system.processes import forked_task as errand
+from jupyter_smx.agent.system.processes import forked_task
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
@@ -63,7 +63,7 @@ class Keeper:
         self._loop = loop
         self._store = store
         self._folder = folder
-        self._errand: Optional[errand.Errand] = None
+        self._errand: Optional[forked_task.Errand] = None
         self._again: Optional[Timer] = None
         self._breath = _BREATH
         self._known: Optional[Known] = None
@@ -72,7 +72,7 @@ class Keeper:
         self.notes: List[str] = []
 
     @property
-    def ending(self) -> Optional[errand.Errand]:
+    def ending(self) -> Optional[forked_task.Errand]:
         """What keeps them for the last time, None where nobody waits for that."""
         return self._errand if self._done is not None else None
 
@@ -99,10 +99,10 @@ class Keeper:
             return
         self._known = known
         told, self._pipe = os.pipe()
-        errand.KEPT.add(told)
+        forked_task.KEPT.add(told)
         mirror = self._mirror(self._store)
-        self._errand = errand.Errand(self._loop, lambda: watch(mirror, told), self._watched)
-        errand.KEPT.discard(told)
+        self._errand = forked_task.Errand(self._loop, lambda: watch(mirror, told), self._watched)
+        forked_task.KEPT.discard(told)
         os.close(told)
 
     def drop(self) -> None:
@@ -152,7 +152,7 @@ class Keeper:
             return
         # The errand ended too early: what it had kept is not known, so everything that differs is kept again.
         mirror = self._mirror(self._store)
-        self._errand = errand.Errand(self._loop, lambda: settle(mirror), self._settled)
+        self._errand = forked_task.Errand(self._loop, lambda: settle(mirror), self._settled)
 
     def _settled(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._tell({"errors": [error], "notes": []} if result is None else result)

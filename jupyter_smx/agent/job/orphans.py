@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, List
 
 from jupyter_smx.agent.host.kill_patience import Patience, pause_after
 from jupyter_smx.agent.job.guard import surely
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Orphans:
         if left and began < self._until:
             self._host.loop.later(pause_after(time.monotonic() - began), self._see_off)
             return
-        self._sentences = clean.name_processes(left)
+        self._sentences = host_cleanup.name_processes(left)
         process.kill(left)
         self._wait_for_silence()
 

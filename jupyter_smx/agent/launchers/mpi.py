@@ -24,9 +24,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import distribution
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import line_demux as rank_lines
-from jupyter_smx.agent.launchers import open_mpi
-from jupyter_smx.agent.launchers import rendezvous as door
+from jupyter_smx.agent.launchers import line_demux, open_mpi, rendezvous
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -105,7 +103,7 @@ def lead(words: List[str], script: List[str], found: distribution.Distribution, 
         program = open_mpi.Program(command, shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
         with program.running as running:
             chunks = iter(functools.partial(running.stdout.read, _CHUNK), b"")  # type: ignore[union-attr]
-            for text in rank_lines.whole(chunks):
+            for text in line_demux.whole(chunks):
                 _write_all(text if found.driven else tagged(text, found))
             code = program.wait()
     finally:
@@ -125,7 +123,7 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
     _need("orted")
-    with door.opened(job, _DOOR) as listener:
+    with rendezvous.opened(job, _DOOR) as listener:
         visitor = listener.accept()[0]
     with visitor:
         asked: Dict[str, str] = wire.receive(visitor).header
@@ -142,11 +140,11 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
 def reach(words: List[str]) -> int:
     """Be what mpirun calls instead of ssh: ``JOB_FOLDER PROGRAM HOST WORDS…``; gives the exit code of those words."""
     job, program, host, command = words[0], words[1], words[2], " ".join(words[3:])
-    folder, until = door.folder_of(job, host), time.monotonic() + door.PATIENCE
+    folder, until = rendezvous.folder_of(job, host), time.monotonic() + rendezvous.PATIENCE
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            if not door.enters(connection, folder, _DOOR):
-                time.sleep(door.LOOK_AGAIN)
+            if not rendezvous.enters(connection, folder, _DOOR):
+                time.sleep(rendezvous.LOOK_AGAIN)
                 continue
             connection.sendall(wire.encode({"command": command, "program": program}))
             try:
@@ -154,7 +152,7 @@ def reach(words: List[str]) -> int:
             except (EOFError, OSError):
                 code = 255  # as ssh, when the other side is gone
             return code if code >= 0 else 128 - code
-    sys.stderr.write(f"{host} did not open its door for {door.PATIENCE:.0f} s\n")
+    sys.stderr.write(f"{host} did not open its door for {rendezvous.PATIENCE:.0f} s\n")
     return 255
 
 

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, List
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.launchers import fork_script as forked
+from jupyter_smx.agent.launchers import fork_script
 from jupyter_smx.agent.launchers.child_signals import News
 from jupyter_smx.agent.system.processes import process
 
@@ -56,7 +56,7 @@ class Program:
     def leave_it(self) -> None:
         """Let SIGTERM do again what it does in any program; one that came meanwhile counts now."""
         if self._told:
-            forked.die_of(signal.SIGTERM)
+            fork_script.die_of(signal.SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _hear(self, *_: Any) -> None:

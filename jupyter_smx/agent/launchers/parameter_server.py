@@ -16,10 +16,9 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Tuple
 
-from jupyter_smx.agent.contract import entry_point as entry
-from jupyter_smx.agent.contract import tfconfig
+from jupyter_smx.agent.contract import entry_point, tfconfig
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import fork_script as forked
+from jupyter_smx.agent.launchers import fork_script
 from jupyter_smx.agent.launchers.child_signals import News
 from jupyter_smx.agent.system.processes import process
 
@@ -50,7 +49,7 @@ def take_part(hosts: List[str], place: Place, ending: Ending, *, asked: bool) ->
     if len(hosts) == 1:
         return True  # a group of one host: nobody to serve
     if not asked and not _has_tensorflow():
-        entry.say("there is no TensorFlow in the job's Python, so no parameter server works beside it.")
+        entry_point.say("there is no TensorFlow in the job's Python, so no parameter server works beside it.")
         return True
     try:
         _need()
@@ -77,7 +76,7 @@ def _need() -> None:
 
 
 def _begin(hosts: List[str], place: Place) -> bool:
-    entry.say(f"a parameter server of TensorFlow's works here, at port {tfconfig.served(place)}.")
+    entry_point.say(f"a parameter server of TensorFlow's works here, at port {tfconfig.served(place)}.")
     said, says = os.pipe()
     server = os.fork()
     if server == 0:
@@ -156,7 +155,7 @@ def _watch(hosts: List[str], place: Place, news: News, server: _Server, script: 
         if pid:
             status = found
         elif server.is_gone():
-            forked.end(script)
+            fork_script.end(script)
             raise ServerError(
                 f"The parameter server of {place.host} ended before the script{server.why()}. Its log says more."
             )
@@ -165,7 +164,7 @@ def _watch(hosts: List[str], place: Place, news: News, server: _Server, script: 
     if status == 0 and place.host != hosts[0]:
         _wait_for_leader(hosts, place, news, server)
     server.end()
-    forked.end_like(status)
+    fork_script.end_like(status)
 
 
 def _wait_for_leader(hosts: List[str], place: Place, news: News, server: _Server) -> None:

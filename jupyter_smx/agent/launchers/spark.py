@@ -19,16 +19,12 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.contract import entry_point as entry
-from jupyter_smx.agent.contract import script
+from jupyter_smx.agent.contract import entry_point, script
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import executor_output, spark_settings
-from jupyter_smx.agent.launchers import fork_script as forked
-from jupyter_smx.agent.launchers import rendezvous as door
+from jupyter_smx.agent.launchers import executor_output, fork_script, rendezvous, spark_settings
 from jupyter_smx.agent.launchers.child_signals import News
 from jupyter_smx.agent.system.processes import process
-from jupyter_smx.agent.system.resources import cgroups as limits
-from jupyter_smx.agent.system.resources import memory
+from jupyter_smx.agent.system.resources import cgroups, memory
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.contract.distribution import Distribution
@@ -64,7 +60,7 @@ class Part(NamedTuple):
     def memory(self) -> int:
         """Give the bytes that the job may have here."""
         whole = memory.of_machine().get("MemTotal", 0) // len(self.found.hosts)
-        return limits.current().memory or whole
+        return cgroups.current().memory or whole
 
 
 def take_part(part: Part) -> bool:
@@ -87,7 +83,7 @@ def take_part(part: Part) -> bool:
         return _lead(cluster, configuration) if part.leads() else _help(cluster)
     except _ToldError:
         cluster.end()
-        forked.die_of(signal.SIGTERM)
+        fork_script.die_of(signal.SIGTERM)
     except EOFError as error:
         cluster.end()
         raise ClusterError("There is no Spark cluster: another host left.") from error
@@ -156,7 +152,7 @@ def _wished(path: str) -> spark_settings.Wished:
     except ValueError as error:
         raise RefusalError(f"{path}: {error}.") from error
     if found.unused:
-        entry.say(f"{path}: {', '.join(found.unused)} has no meaning here and is left out.")
+        entry_point.say(f"{path}: {', '.join(found.unused)} has no meaning here and is left out.")
     return found
 
 
@@ -240,7 +236,7 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
     part, settings = cluster.part, cluster.settings
     share = spark_settings.share_of(part.memory(), leads=True)
     own = spark_settings.offer_of(share, part.place.cpus, alone=len(part.found.hosts) == 1)
-    with door.opened(part.job, _DOOR, len(part.found.hosts)) as listener:
+    with rendezvous.opened(part.job, _DOOR, len(part.found.hosts)) as listener:
         visitors = _gather(cluster, listener)
     offers = [own, *(offer for _, offer in visitors)]
     wanted = configuration.properties
@@ -261,7 +257,7 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
         connection.sendall(wire.encode({"master": master, "secret": secret}))
     if own.cpus:
         cluster.start("worker", spark_settings.worker_words(cluster.settings, own, master))
-    entry.say(spark_settings.summary(master, wanted, offers))
+    entry_point.say(spark_settings.summary(master, wanted, offers))
     driver = os.fork()
     if driver == 0:
         cluster.news.leave_it()
@@ -274,11 +270,13 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
 def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, Offer]]:
     """Wait until the other hosts are there and have said what they offer."""
     found: List[Tuple[socket.socket, Offer]] = []
-    until = time.monotonic() + door.PATIENCE
+    until = time.monotonic() + rendezvous.PATIENCE
     while len(found) < len(cluster.part.found.hosts) - 1:
         cluster.look()
         if time.monotonic() > until:
-            raise RefusalError(f"distribution: not all hosts came for {door.PATIENCE:.0f} s, so there is no cluster.")
+            raise RefusalError(
+                f"distribution: not all hosts came for {rendezvous.PATIENCE:.0f} s, so there is no cluster."
+            )
         if cluster.news.wait([listener], until - time.monotonic()):
             visitor = listener.accept()[0]
             said = wire.receive(visitor).header
@@ -304,7 +302,7 @@ def _await_master(cluster: _Cluster, port: int) -> None:
             return
         if time.monotonic() > until:
             raise ClusterError(f"The Spark master did not listen within {_START_PATIENCE:.0f} s. Its log says why.")
-        cluster.news.wait(seconds=door.LOOK_AGAIN)
+        cluster.news.wait(seconds=rendezvous.LOOK_AGAIN)
 
 
 def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoReturn:
@@ -313,7 +311,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
     while status is None:
         broken = cluster.broken()
         if broken:
-            forked.end(driver)  # it waits for a cluster that is gone
+            fork_script.end(driver)  # it waits for a cluster that is gone
             raise ClusterError(broken)
         pid, found = os.waitpid(driver, os.WNOHANG)
         if pid:
@@ -330,7 +328,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
         with contextlib.suppress(OSError):
             visitor.recv(1)
     cluster.end()
-    forked.end_like(status)
+    fork_script.end_like(status)
 
 
 def _gateways() -> List[int]:
@@ -357,7 +355,7 @@ def _help(cluster: _Cluster) -> bool:
             cluster.end()  # the first host has failed, and says why
             return False
         cluster.configure(said["secret"], spark_settings.worker_properties)
-        entry.say(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
+        entry_point.say(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
         cluster.start("worker", spark_settings.worker_words(cluster.settings, offer, said["master"]))
         part.first_line()
         while not cluster.wait([connection]):
@@ -369,12 +367,14 @@ def _help(cluster: _Cluster) -> bool:
 @contextlib.contextmanager
 def _visit(cluster: _Cluster) -> Iterator[socket.socket]:
     """Go to the door of the first host, which may not be open yet."""
-    part, until = cluster.part, time.monotonic() + door.PATIENCE
-    folder = door.folder_of(part.job, part.found.hosts[0])
+    part, until = cluster.part, time.monotonic() + rendezvous.PATIENCE
+    folder = rendezvous.folder_of(part.job, part.found.hosts[0])
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        while not door.enters(connection, folder, _DOOR):
+        while not rendezvous.enters(connection, folder, _DOOR):
             cluster.look()
             if time.monotonic() > until:
-                raise RefusalError(f"distribution: {part.found.hosts[0]} did not begin for {door.PATIENCE:.0f} s.")
-            cluster.news.wait(seconds=door.LOOK_AGAIN)
+                raise RefusalError(
+                    f"distribution: {part.found.hosts[0]} did not begin for {rendezvous.PATIENCE:.0f} s."
+                )
+            cluster.news.wait(seconds=rendezvous.LOOK_AGAIN)
         yield connection

@@ -11,8 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent.code import execute as cell
-from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code import execute, imports
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.system.processes import process, threads
 
@@ -27,7 +26,7 @@ _LOOK_AGAIN = 0.002
 class Ranks:
     """The ranks of one host: the same code in each, and what they report, a file for each in ``folder``."""
 
-    def __init__(self, code: types.CodeType, main: types.ModuleType, ending: cell.Ending, folder: str) -> None:
+    def __init__(self, code: types.CodeType, main: types.ModuleType, ending: execute.Ending, folder: str) -> None:
         self.code = code
         self.main = main
         self.ending = ending
@@ -49,10 +48,10 @@ class Ranks:
             threads.limit(int(wanted))
         threads.reseed()
         local = int(os.environ["LOCAL_RANK"])
-        cell.execute(self.code, self.main, first_line if local == 0 else _nothing, self.ending)
-        cell.finish()
+        execute.execute(self.code, self.main, first_line if local == 0 else _nothing, self.ending)
+        execute.finish()
         self._report(local)
-        cell.let_go([self.main, *imports.own(os.path.dirname(str(self.main.__file__)))])
+        execute.let_go([self.main, *imports.own(os.path.dirname(str(self.main.__file__)))])
         if self.ending.exit_code:
             raise SystemExit(self.ending.exit_code)
 
@@ -131,7 +130,7 @@ def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callab
         _await_leader(asked.master_addr, asked.master_port)
     config, _command, _words = run.config_from_args(asked)
     config.start_method = "fork"
-    cell.flush()
+    execute.flush()
     first: Optional[int] = None
     try:
         api.elastic_launch(config=config, entrypoint=lambda: ranks.be_one(first_line))()

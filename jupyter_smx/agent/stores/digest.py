@@ -8,7 +8,7 @@ import os
 import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.files.walk import descend, unless_loop
 
 LISTED = 100_000
@@ -86,7 +86,7 @@ def of_path(path: str) -> str:
 
     :raises OSError: it cannot be read, or is no file.
     """
-    with plain_file.opened(path) as file:  # to open a pipe would wait for who writes to it
+    with safe_open.opened(path) as file:  # to open a pipe would wait for who writes to it
         return of_file(file)
 
 

@@ -15,11 +15,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Sequence, TypeVar
 
-from jupyter_smx.agent import file_result as outcome
-from jupyter_smx.agent.stores import digest, filesystems, objects
-from jupyter_smx.agent.stores import etag as tags
-from jupyter_smx.agent.stores import retry as tries
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.stores import digest, etag, filesystems, objects, retry, upload
 from jupyter_smx.agent.system.processes import process
 
 _Made = TypeVar("_Made")
@@ -30,7 +27,7 @@ _AT_ONCE_EACH = 4
 
 
 def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
-    tag = tags.of(info, time.time(), inside=bool(objects.chain(url)[1]))
+    tag = etag.of(info, time.time(), inside=bool(objects.chain(url)[1]))
     return {"url": url, "size": int(info.get("size") or 0), "mark": tag}
 
 
@@ -129,19 +126,19 @@ def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
         "read": read,
         "peek": peek,
         "fetch": fetch,
-        "put": putting.put,
-        "names": putting.names,
-        "sweep": putting.sweep,
-        "bring": putting.bring,
-        "keep": putting.keep,
-        "drop": putting.drop,
+        "put": upload.put,
+        "names": upload.names,
+        "sweep": upload.sweep,
+        "bring": upload.bring,
+        "keep": upload.keep,
+        "drop": upload.drop,
     }
     try:
         return {"result": does[words.pop("do")](**(words or {"source": source}))}
     except filesystems.LackError as lack:
         return {"lacks": str(lack)}
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
-        return {"error": tries.explained(error, source), "errno": outcome.number(error)}
+        return {"error": retry.explained(error, source), "errno": file_result.number(error)}
 
 
 def main() -> int:

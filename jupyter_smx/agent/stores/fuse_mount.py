@@ -13,8 +13,7 @@ import shutil
 import socket
 from typing import Any, Dict, List, Sequence
 
-from jupyter_smx.agent.stores import mount_s3 as mountpoint
-from jupyter_smx.agent.stores import objects
+from jupyter_smx.agent.stores import mount_s3, objects
 from jupyter_smx.agent.stores.worker_environment import with_identity
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process
@@ -46,7 +45,7 @@ def why_not(source: str, rclone: str) -> str:
 
 
 def _mountpoint(source: str) -> str:
-    return mountpoint.find() if objects.protocol(source) in _AMAZON else ""
+    return mount_s3.find() if objects.protocol(source) in _AMAZON else ""
 
 
 def why_not_as_seen(seen: Dict[str, Any]) -> str:
@@ -102,7 +101,7 @@ def wish(rclone: str, source: str, target: str, environment: Dict[str, str], acc
     told = settings(source, {**os.environ, **environment}, access)
     program = _mountpoint(source)
     if program:
-        words = mountpoint.command(program, source, {**os.environ, **environment})
+        words = mount_s3.command(program, source, {**os.environ, **environment})
     else:
         words = command(rclone, source, target)
     return {"how": "objects", "target": target, "words": words, "environment": {**environment, **told}}
@@ -161,7 +160,7 @@ def _become(wish: Dict[str, Any], device: int) -> None:
         os.set_inheritable(device, True)
         environment = {**with_identity(os.environ, wish["environment"]), _VARIABLE: str(device)}
         environment["PATH"] = os.pathsep.join([wish["helper"], environment.get("PATH", os.defpath)])
-        words = [f"{word}{device}" if word == mountpoint.DEVICE else word for word in wish["words"]]
+        words = [f"{word}{device}" if word == mount_s3.DEVICE else word for word in wish["words"]]
         os.execve(words[0], words, environment)  # noqa: S606 - no shell is wanted
     finally:
         os._exit(127)

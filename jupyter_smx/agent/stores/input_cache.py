@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Op
 
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.files.rmtree import clear_away, remove
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.isolation import host_cleanup
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.stores.listing import Item, Listing
@@ -303,7 +303,7 @@ class Store:
     def forget_all_but(self, keys: Set[str]) -> None:
         """Make all the room that there is; ``keys`` are trees that this job has already."""
         for folder in ("trash", "parts"):  # what is thrown away has names of contents as well
-            clean.clear(self.path(folder))
+            host_cleanup.clear(self.path(folder))
         for name in set(_names(self.path("trees"))) - keys:
             clear_away(self._retire(name))
         for name in _names(self.path("contents")):
@@ -335,11 +335,11 @@ class Store:
 
     def empty(self) -> None:
         """Delete what is in the trash or never became whole, and the contents that are in no tree any more."""
-        clean.clear(self.path("trash"))
+        host_cleanup.clear(self.path("trash"))
         with self.held(wait=False) as mine:
             if not mine:
                 return  # a job takes inputs in now; there will be another idle moment
-            clean.clear(self.path("parts"))
+            host_cleanup.clear(self.path("parts"))
             with os.scandir(self.path("contents")) as entries:
                 for entry in entries:
                     if entry.stat(follow_symlinks=False).st_nlink == 1:

@@ -7,7 +7,7 @@ import time
 from ftplib import Error, error_perm
 from typing import Callable, Iterator, Optional, Sequence
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.stores import objects
 from jupyter_smx.agent.stores.filesystems import LackError
 
@@ -85,7 +85,9 @@ def may_pass(error: Exception) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Say whether there is no room where something was written."""
-    return outcome.number(error) in outcome.NO_ROOM or (isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP)
+    return file_result.number(error) in file_result.NO_ROOM or (
+        isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP
+    )
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -16,9 +16,7 @@ import shutil
 import threading
 from typing import Any, Callable, Dict, Iterator, Sequence, Set, Tuple
 
-from jupyter_smx.agent.stores import filesystems, objects
-from jupyter_smx.agent.stores import retry as tries
-from jupyter_smx.agent.stores import scan as looking
+from jupyter_smx.agent.stores import filesystems, objects, retry, scan
 
 _LARGE = 1 << 24
 """Bytes of a file of an FTP server that go through one connection."""
@@ -26,7 +24,7 @@ _ANSWERS = 120.0
 """Seconds in which S3 takes a part and answers."""
 _BEFORE = "-before-"
 """What stands between such a name and the file's own in the name of what is replaced, where that takes two renames."""
-_ASIDE = re.compile(rf"{re.escape(looking.PART)}(.+?)-[0-9a-f]{{16}}(?:{_BEFORE}(.+))?", re.DOTALL)
+_ASIDE = re.compile(rf"{re.escape(scan.PART)}(.+?)-[0-9a-f]{{16}}(?:{_BEFORE}(.+))?", re.DOTALL)
 """Such a name: its writer, whose own name may have anything in it, and the file that is replaced, if it is that."""
 
 
@@ -108,7 +106,7 @@ class Lines:
             yield system
             after = system
         except Exception as error:
-            after = None if tries.may_pass(error) else system
+            after = None if retry.may_pass(error) else system
             raise
         finally:
             self._free.put(after)
@@ -142,7 +140,7 @@ class Lines:
 def aside_of(name: str, writer: str) -> str:
     """Give the name under which a writer writes a file aside, in the file's own folder."""
     mark = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:16]
-    return f"{looking.PART}{writer}-{mark}"
+    return f"{scan.PART}{writer}-{mark}"
 
 
 def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str, Any]:
@@ -150,7 +148,7 @@ def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str
 
     What was about to be replaced when somebody was killed is a file again.
     """
-    aside = {name: info for name, info in found.items() if name.rpartition("/")[2].startswith(looking.PART)}
+    aside = {name: info for name, info in found.items() if name.rpartition("/")[2].startswith(scan.PART)}
     whole = {name: info for name, info in found.items() if name not in aside}
     for name, info in aside.items():
         folder, slash, last = name.rpartition("/")

@@ -15,13 +15,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.file_result import Outcome
-from jupyter_smx.agent.stores import etag as tags
-from jupyter_smx.agent.stores import filesystems, objects
-from jupyter_smx.agent.stores import retry as tries
-from jupyter_smx.agent.stores import scan as looking
-from jupyter_smx.agent.stores import sftp_ftp as servers
+from jupyter_smx.agent.stores import etag, filesystems, objects, retry, scan, sftp_ftp
 
 _AT_ONCE = 8
 _LARGE = 1 << 24
@@ -68,17 +64,17 @@ class _Ways:
     """The connections to the servers that outputs go to."""
 
     def __init__(self) -> None:
-        self._lines: Dict[Tuple[str, str], servers.Lines] = {}
-        self._folders: Dict[Tuple[str, str], servers.Folders] = {}
+        self._lines: Dict[Tuple[str, str], sftp_ftp.Lines] = {}
+        self._folders: Dict[Tuple[str, str], sftp_ftp.Folders] = {}
         self._connecting = threading.Lock()
 
-    def to(self, url: str) -> Tuple[servers.Lines, servers.Folders]:
+    def to(self, url: str) -> Tuple[sftp_ftp.Lines, sftp_ftp.Folders]:
         """Give those to the server of a URL, and its folders."""
         kind, _, place = url.partition("://")
         key = kind, place.partition("/")[0]
         with self._connecting:
             if key not in self._lines:
-                self._lines[key], self._folders[key] = servers.Lines(url), servers.Folders()
+                self._lines[key], self._folders[key] = sftp_ftp.Lines(url), sftp_ftp.Folders()
         return self._lines[key], self._folders[key]
 
 
@@ -87,8 +83,8 @@ def _surely_put(ways: _Ways, pair: List[str]) -> None:
 
     def work() -> None:  # it may connect, so it may fail as what follows
         if objects.protocol(url) not in objects.SERVERS:
-            system, path = servers.find(url)
-            if "file" in servers.protocols(system):
+            system, path = sftp_ftp.find(url)
+            if "file" in sftp_ftp.protocols(system):
                 system.auto_mkdir = True
             system.put_file(source, path)
             return
@@ -96,9 +92,9 @@ def _surely_put(ways: _Ways, pair: List[str]) -> None:
         with lines.one() as system:
             path = str(system._strip_protocol(url))  # noqa: SLF001 - what fsspec does with a URL
             folders.make(system, path.rpartition("/")[0])
-            system.put_file(source, path, **servers.block(system))
+            system.put_file(source, path, **sftp_ftp.block(system))
 
-    tries.surely(work)
+    retry.surely(work)
 
 
 # Checkpoints: `top` is the URL that all names are below
@@ -121,32 +117,32 @@ def names(top: str, writer: str = "") -> Dict[str, Any]:
     found: Dict[str, Dict[str, Any]] = {}
 
     def look() -> None:
-        system, path = servers.find(top, fresh=True)
+        system, path = sftp_ftp.find(top, fresh=True)
         found.update(_whole(system, path.rstrip("/"), writer))
 
     try:
-        tries.surely(look)
+        retry.surely(look)
     except Exception as error:
-        if not tries.may_pass(error):
+        if not retry.may_pass(error):
             raise
-        return {"away": tries.explained(error, top)}
-    return {"rows": [[name, tags.changed(info)] for name, info in sorted(found.items())]}
+        return {"away": retry.explained(error, top)}
+    return {"rows": [[name, etag.changed(info)] for name, info in sorted(found.items())]}
 
 
 def sweep(top: str, writer: str) -> int:
     """Delete what a writer was writing aside below a URL when it was killed; gives how many files are there."""
-    system, path = servers.find(top, fresh=True)
+    system, path = sftp_ftp.find(top, fresh=True)
     return len(_whole(system, path.rstrip("/"), writer))
 
 
 def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
     """Leave out what is written aside, and delete what is left of it by this writer."""
-    return servers.sweep(system, top, _below(system, top), writer)
+    return sftp_ftp.sweep(system, top, _below(system, top), writer)
 
 
 def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
     start = f"{path}/"
-    found = _on_server(system, path or "/") if servers.is_server(system) else system.find(path, detail=True)
+    found = _on_server(system, path or "/") if sftp_ftp.is_server(system) else system.find(path, detail=True)
     return {
         name[len(start) :]: info
         for name, info in found.items()
@@ -178,7 +174,7 @@ def _bring(system: Any, top: str, row: List[Any]) -> None:
     name, path, changed = row
     there = f"{top}/{name}"
     try:
-        tries.surely(lambda: system.get_file(there, path))
+        retry.surely(lambda: system.get_file(there, path))
     except BaseException as error:
         # Libraries open it before they ask for what is not there, and an empty file would be taken for the newest.
         with contextlib.suppress(OSError):
@@ -192,20 +188,20 @@ def _bring(system: Any, top: str, row: List[Any]) -> None:
 
 def keep(top: str, rows: List[List[Any]], writer: str = "") -> List[Outcome]:
     """Put files (path, name, and what the file has to be like still, or None) below a URL."""
-    return _each(top, rows, functools.partial(_keep, writer, servers.Folders()))
+    return _each(top, rows, functools.partial(_keep, writer, sftp_ftp.Folders()))
 
 
-def _keep(writer: str, folders: servers.Folders, system: Any, top: str, row: List[Any]) -> None:
+def _keep(writer: str, folders: sftp_ftp.Folders, system: Any, top: str, row: List[Any]) -> None:
     path, name, stamp = row
     target = f"{top}/{name}"
     folder = target.rpartition("/")[0]
 
     def work() -> None:
-        if not servers.renames(system):
+        if not sftp_ftp.renames(system):
             _write(system, path, target, stamp)
             return
         folders.make(system, folder)
-        servers.write(system, path, target, writer, is_same=lambda: _be_same(path, stamp))
+        sftp_ftp.write(system, path, target, writer, is_same=lambda: _be_same(path, stamp))
 
     def again() -> None:
         folders.make(system, folder)
@@ -214,9 +210,9 @@ def _keep(writer: str, folders: servers.Folders, system: Any, top: str, row: Lis
     try:
         work()
     except (FileNotFoundError, ftplib.Error) as error:  # FTP has no word for it
-        if tries.is_full(error) or not os.path.exists(path):
+        if retry.is_full(error) or not os.path.exists(path):
             raise
-        if set(servers.protocols(system)) & set(_BUCKETS):
+        if set(sftp_ftp.protocols(system)) & set(_BUCKETS):
             raise _NoPlaceError from error
         # It was never there, or another host found it empty meanwhile.
         folders.forget(folder)
@@ -235,11 +231,11 @@ def _once_more(work: Callable[[], None], path: str) -> None:
 
 def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> None:
     """Write an object, of which nothing is to be seen before the file was read to its end as it was."""
-    kind = mimetypes.guess_type(path)[0] if "s3" in servers.protocols(system) else None
+    kind = mimetypes.guess_type(path)[0] if "s3" in sftp_ftp.protocols(system) else None
     words = {"ContentType": kind} if kind else {}
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if size < _LARGE and "smb" not in servers.protocols(system):
+        if size < _LARGE and "smb" not in sftp_ftp.protocols(system):
             data = file.read()
             _be_same(path, stamp)
             system.pipe_file(target, data, **words)
@@ -267,7 +263,7 @@ def _give_up(opened: Any) -> None:
 
 
 def _be_same(path: str, stamp: Optional[List[int]]) -> None:
-    if stamp is not None and looking.stamp(path) != tuple(stamp):
+    if stamp is not None and scan.stamp(path) != tuple(stamp):
         raise _ChangedError
 
 
@@ -284,7 +280,7 @@ def _drop(system: Any, top: str, name: str) -> None:
     except ftplib.error_perm:  # it says no more than that
         if system.exists(f"{top}/{name}"):
             raise
-    if servers.is_server(system):
+    if sftp_ftp.is_server(system):
         with contextlib.suppress(Exception):  # another host wrote into it meanwhile, or took it away
             _tidy(system, f"{top}/{name}", top)
 
@@ -299,10 +295,10 @@ def _tidy(system: Any, path: str, top: str) -> None:
 
 def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
     """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
-    found: List[servers.Lines] = []
-    reached = _outcome(lambda: found.append(servers.Lines(top)), top)
+    found: List[sftp_ftp.Lines] = []
+    reached = _outcome(lambda: found.append(sftp_ftp.Lines(top)), top)
     if not found:  # also what is not found on the way there, as a key, is no sign that a file is gone
-        return [Outcome(outcome.REFUSED, reached.said) if reached.how == outcome.GONE else reached] * len(rows)
+        return [Outcome(file_result.REFUSED, reached.said) if reached.how == file_result.GONE else reached] * len(rows)
     (lines,) = found
     away: List[Outcome] = []
 
@@ -314,7 +310,7 @@ def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None])
         if away:
             return away[0]
         became = _outcome(lambda: do(row), top)
-        if became.how == outcome.AWAY:
+        if became.how == file_result.AWAY:
             away.append(became)
         return became
 
@@ -327,14 +323,14 @@ def _outcome(act: Callable[[], None], top: str) -> Outcome:
     except filesystems.LackError:
         raise
     except _ChangedError:
-        return Outcome(outcome.CHANGED)
+        return Outcome(file_result.CHANGED)
     except FileNotFoundError as error:
-        return Outcome(outcome.GONE, str(error))
+        return Outcome(file_result.GONE, str(error))
     except _NoPlaceError as error:
-        return Outcome(outcome.REFUSED, tries.explained(error.__cause__ or error, top).rstrip("."))
+        return Outcome(file_result.REFUSED, retry.explained(error.__cause__ or error, top).rstrip("."))
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
-        how = outcome.AWAY if tries.may_pass(error) else outcome.REFUSED
-        if tries.is_full(error):
-            how = outcome.FULL
-        return Outcome(how, tries.explained(error, top).rstrip("."))
-    return Outcome(outcome.DONE)
+        how = file_result.AWAY if retry.may_pass(error) else file_result.REFUSED
+        if retry.is_full(error):
+            how = file_result.FULL
+        return Outcome(how, retry.explained(error, top).rstrip("."))
+    return Outcome(file_result.DONE)

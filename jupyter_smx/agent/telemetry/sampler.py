@@ -13,12 +13,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.processes import process
-from jupyter_smx.agent.system.resources import cgroups as limits
-from jupyter_smx.agent.system.resources import memory
-from jupyter_smx.agent.telemetry import gpu
-from jupyter_smx.agent.telemetry import proc_usage as usage
+from jupyter_smx.agent.system.resources import cgroups, memory
+from jupyter_smx.agent.telemetry import gpu, proc_usage
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
@@ -51,10 +49,10 @@ class Sampler:
         self._ml = ml
         self._roots = roots
         self._tell = tell
-        self._tree: Optional[usage.Tree] = None
+        self._tree: Optional[proc_usage.Tree] = None
         self._network: Optional[Tuple[int, int]] = None
         self._timer: Optional[Timer] = None
-        self._found: Optional[usage.Figures] = None
+        self._found: Optional[proc_usage.Figures] = None
         self._last_at = self._last_cpu = 0.0
         self._samples = self._lines = 0
         self._stride = 1
@@ -68,7 +66,7 @@ class Sampler:
     def start(self, pid: int) -> None:
         """Begin, as soon as process ``pid`` was told to; where there is no ``/proc`` nothing is measured."""
         if process.LINUX:
-            self._tree = usage.Tree(process.cpu_seconds(pid))
+            self._tree = proc_usage.Tree(process.cpu_seconds(pid))
             self._loop.on_stranger = self._tree.collected
             self._timer = self._loop.later(AT_FIRST, self._first)
 
@@ -98,10 +96,10 @@ class Sampler:
         self._timer = self._loop.later(SOON, self._again)
 
     def _head(self) -> None:
-        self._network = usage.network()
-        disk = usage.disk(self._ml)
+        self._network = proc_usage.network()
+        disk = proc_usage.disk(self._ml)
         most = memory.limit()[0]
-        mine = limits.current()
+        mine = cgroups.current()
         cpus = mine.cpus if mine.is_bound("cpu") else len(os.sched_getaffinity(0))
         head: Dict[str, Any] = {"version": 1, "columns": COLUMNS, "cpus": cpus, "note": _SCOPE}
         head.update({"memory": most} if most else {}, **({"disk": disk[1]} if disk else {}))
@@ -158,13 +156,13 @@ class Sampler:
         found = {"gpu_percent": sum(percents)} if percents else {}
         return dict(found, **({"gpu_memory_bytes": sum(memories)} if memories else {}))
 
-    def _keep(self, found: usage.Figures, *, last: bool) -> None:
+    def _keep(self, found: proc_usage.Figures, *, last: bool) -> None:
         """Write one line for ``stride`` samples, with the most memory that there was in them."""
         self._memory = max(self._memory, found.memory)
         self._samples += 1
         if (self._samples - 1) % self._stride and not last:
             return
-        disk, network = usage.disk(self._ml), usage.network()
+        disk, network = proc_usage.disk(self._ml), proc_usage.network()
         moved: List[Optional[int]] = [None, None]
         if network is not None and self._network is not None:
             moved = [max(0, network[0] - self._network[0]), max(0, network[1] - self._network[1])]
@@ -181,7 +179,7 @@ class Sampler:
         # What a full disk took half of is closed by a line's end, and passed over by whoever reads.
         line = ("\n" if self._broken else "") + text + "\n"
         self._broken = True
-        with contextlib.suppress(OSError), plain_file.grown(self._path) as file:
+        with contextlib.suppress(OSError), safe_open.grown(self._path) as file:
             self._broken = os.write(file.fileno(), line.encode()) < len(line)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.kernel.failures.exceptions import array_goes_on
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.handles.job_array import JobArray, end_words
@@ -26,18 +26,18 @@ def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
     )
     if detach:
         desk.output.show(made, made.name)
-        return exits.DONE
+        return exit_codes.DONE
     array = JobArray(made, desk.client, lambda record: _attached(record, desk), _nobody)
     desk.output.say(f"{made.name}: {counted(made.size, 'task')}, {made.title}.")
-    code = exits.DONE
+    code = exit_codes.DONE
     try:
         for task in array.ends():
             desk.output.log(f"{end_words(task, array)}\n")
-            if code == exits.DONE and task.status is not Status.COMPLETED:
-                code = exits.of_job(desk.client.job(task.id))
+            if code == exit_codes.DONE and task.status is not Status.COMPLETED:
+                code = exit_codes.of_job(desk.client.job(task.id))
     except KeyboardInterrupt:
         desk.output.say(array_goes_on(made.name))
-        code = exits.INTERRUPTED
+        code = exit_codes.INTERRUPTED
     if desk.output.json:
         desk.output.show(desk.client.array(made.id), "")
     return code

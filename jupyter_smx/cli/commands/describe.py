@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.commands.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel.failures.exceptions import goes_on
-from jupyter_smx.kernel.options import events as event_words
+from jupyter_smx.kernel.options import events
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,12 +22,12 @@ def _describe(found: Namespace, desk: Desk) -> int:
     job = find(found.job, desk.client)
     said = description(job, here(), desk.client.priced(job.id).bill)
     desk.output.show(said, as_text(said))
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _event_arguments(parser: Parser) -> None:
     one_or_newest(parser)
-    event_words.add_options(parser)
+    events.add_options(parser)
 
 
 def _events(found: Namespace, desk: Desk) -> int:
@@ -40,11 +40,11 @@ def _events(found: Namespace, desk: Desk) -> int:
             desk.output.line(event)
     except KeyboardInterrupt:
         desk.output.say(goes_on(job.name))
-        return exits.INTERRUPTED
-    return exits.DONE
+        return exit_codes.INTERRUPTED
+    return exit_codes.DONE
 
 
 DESCRIBE = Subcommand(
     "describe", "[JOB]", "the job as DescribeTrainingJob or DescribeProcessingJob would", one_or_newest, _describe
 )
-EVENTS = Subcommand("events", event_words.USAGE, event_words.HELP, _event_arguments, _events)
+EVENTS = Subcommand("events", events.USAGE, events.HELP, _event_arguments, _events)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel.text.pages import facts_page
 
@@ -27,7 +27,7 @@ def _run(arguments: Namespace, desk: Desk) -> int:
     if arguments.fix and isinstance(facts["controller"], dict):
         facts["ended"] = desk.client.fix() or "nothing was left of any cluster"
     desk.output.show(facts, facts_page(facts)[0])
-    return exits.DONE if isinstance(facts["controller"], dict) else exits.NO_CONTROLLER
+    return exit_codes.DONE if isinstance(facts["controller"], dict) else exit_codes.NO_CONTROLLER
 
 
 DOCTOR = Subcommand("doctor", "[--fix]", "what is found and what works here", _arguments, _run)

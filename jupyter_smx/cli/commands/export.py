@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _run(found: Namespace, desk: Desk) -> int:
 
     name, made = export_named(desk.client, found.job, found.folder)
     desk.output.show(made, f"{name} is in {made.folder}: {', '.join(made.files)}")
-    return exits.DONE
+    return exit_codes.DONE
 
 
 EXPORT = Subcommand(

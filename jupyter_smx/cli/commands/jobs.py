@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
-from jupyter_smx.kernel.client import job_refs as named
+from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import Listing
 from jupyter_smx.kernel.display.advice import advice_page
 from jupyter_smx.kernel.handles.cost import cost_page
@@ -47,7 +47,7 @@ def _list(found: Namespace, desk: Desk) -> int:
     many = tuple(one for one in many if one.id in newest)
     text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
     desk.output.show(Listing(jobs=jobs, arrays=many), text)
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _stop_arguments(parser: Parser) -> None:
@@ -55,18 +55,18 @@ def _stop_arguments(parser: Parser) -> None:
 
 
 def _stop(found: Namespace, desk: Desk) -> int:
-    stopped = named.stop(desk.client, found.job)
+    stopped = job_refs.stop(desk.client, found.job)
     if isinstance(stopped, ArraySummary):
         desk.output.show(stopped, f"{stopped.name}: {counts_words(stopped)}.")
     else:
         desk.output.show(document(stopped), f"{stopped.name}: {stopped.status().value}.")
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _interrupt(found: Namespace, desk: Desk) -> int:
     job = desk.client.interrupt(find(found.job, desk.client).id)
     desk.output.show(document(job), f"{job.name}: {job.state.value}.")
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def one_or_newest(parser: Parser) -> None:
@@ -80,7 +80,7 @@ def find(ref: str, client: Client) -> Job:
     :raises ResourceNotFoundError: there is none.
     :raises ValidationError: it means a whole array.
     """
-    return named.job(client, ref or newest(client))
+    return job_refs.job(client, ref or newest(client))
 
 
 def newest(client: Client) -> str:
@@ -102,19 +102,19 @@ def newest(client: Client) -> str:
 def _why(found: Namespace, desk: Desk) -> int:
     job = find(found.job, desk.client)
     desk.output.show(job.why, why_text(job))
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _cost(found: Namespace, desk: Desk) -> int:
     priced = desk.client.priced(find(found.job, desk.client).id)
     desk.output.show(priced, cost_page(priced.name, priced.bill)[0])
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _advice(found: Namespace, desk: Desk) -> int:
     advice = desk.client.advice(find(found.job, desk.client).id)
     desk.output.show(advice, advice_page(advice)[0])
-    return exits.DONE
+    return exit_codes.DONE
 
 
 JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.commands.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.cli.wait_reason import teller
 from jupyter_smx.kernel.failures.exceptions import goes_on
-from jupyter_smx.kernel.logs import options as log_words
-from jupyter_smx.kernel.logs import reader as log
+from jupyter_smx.kernel.logs import options, reader
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,25 +25,25 @@ if TYPE_CHECKING:
 
 def _arguments(parser: Parser) -> None:
     one_or_newest(parser)
-    log_words.add_options(parser)
+    options.add_options(parser)
 
 
 def _run(found: Namespace, desk: Desk) -> int:
-    wish = log_words.wish_of(found)
+    wish = options.wish_of(found)
     job = find(wish.job, desk.client)
     host = wish.host_of(job)
     if wish.names:
         _names(wish.streams_of(job), desk.output)
-        return exits.DONE
+        return exit_codes.DONE
     if not wish.follows:
         _whole(job, host, wish.last, desk)
-        return exits.DONE
+        return exit_codes.DONE
     try:
         _follow(job, host, wish.last, desk)
     except KeyboardInterrupt:
         desk.output.say(goes_on(job.name))
-        return exits.INTERRUPTED
-    return exits.DONE
+        return exit_codes.INTERRUPTED
+    return exit_codes.DONE
 
 
 def _names(streams: Iterable[LogStream], output: Output) -> None:
@@ -57,17 +56,17 @@ def _names(streams: Iterable[LogStream], output: Output) -> None:
 
 def _whole(job: Job, host: str, last: int | None, desk: Desk) -> None:
     if desk.output.json:
-        _lines(log.so_far(log.tails_of(desk.client, job, host, last)), desk.output)
+        _lines(reader.so_far(reader.tails_of(desk.client, job, host, last)), desk.output)
         return
-    for piece in log.everything(desk.client, job, host, last):
+    for piece in reader.everything(desk.client, job, host, last):
         desk.output.log(piece)
 
 
 def _follow(job: Job, host: str, last: int | None, desk: Desk) -> None:
     if desk.output.json:
-        _lines(log.pieces(desk.client, job, log.tails_of(desk.client, job, host, last)), desk.output)
+        _lines(reader.pieces(desk.client, job, reader.tails_of(desk.client, job, host, last)), desk.output)
     else:
-        log.follow(desk.client, job, desk.output.log, host, last, quiet=teller(desk, job.id))
+        reader.follow(desk.client, job, desk.output.log, host, last, quiet=teller(desk, job.id))
 
 
 def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
@@ -85,4 +84,4 @@ def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
             output.line({"host": host, "line": line})
 
 
-LOGS = Subcommand("logs", log_words.USAGE, log_words.HELP, _arguments, _run)
+LOGS = Subcommand("logs", options.USAGE, options.HELP, _arguments, _run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel.client.client import Pools
 from jupyter_smx.kernel.text.pages import kept_words, pools_page
@@ -24,7 +24,7 @@ def _nothing(_: Parser) -> None:
 def _list(_: Namespace, desk: Desk) -> int:
     pools = desk.client.pools()
     desk.output.show(Pools(pools), pools_page(pools, time.time())[0])
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _pool(parser: Parser) -> None:
@@ -39,13 +39,13 @@ def _pool_and_duration(parser: Parser) -> None:
 def _extend(found: Namespace, desk: Desk) -> int:
     pool = desk.client.keep(found.pool, duration.parse(found.duration, "duration"))
     desk.output.show(pool, kept_words(pool, time.time()))
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _release(found: Namespace, desk: Desk) -> int:
     pool = desk.client.release(found.pool)
     desk.output.show(pool, f"{pool.name}: {pool.state}.")
-    return exits.DONE
+    return exit_codes.DONE
 
 
 POOLS = Subcommand("pools", "", "the warm pools", _nothing, _list)

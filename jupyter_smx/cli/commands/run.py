@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.commands import arrays
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.cli.usage_text import PROG
@@ -21,8 +21,8 @@ from jupyter_smx.kernel.client.dependencies import ids_of
 from jupyter_smx.kernel.client.retry import through_outage
 from jupyter_smx.kernel.failures.exceptions import failure_of, goes_on
 from jupyter_smx.kernel.handles.spot_savings import savings_of
-from jupyter_smx.kernel.logs import reader as log
-from jupyter_smx.kernel.options import table as options
+from jupyter_smx.kernel.logs import reader
+from jupyter_smx.kernel.options import table
 from jupyter_smx.kernel.options.parser import one_of
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.cell import CellSyntaxError
@@ -70,7 +70,7 @@ def _add_detach(parser: Parser) -> None:
 
 
 def _run(found: Namespace, desk: Desk) -> int:
-    wish, named = options.gather(vars(found)), found.script
+    wish, named = table.gather(vars(found)), found.script
     if _is_entry_point(found.script, wish):
         wish, found.script = replace(wish, entry_point=found.script), ""
     _check(wish, detach=found.detach)
@@ -96,10 +96,10 @@ def _hand_in(send: Callable[[str], Job], desk: Desk, *, detach: bool) -> int:
         job = send(os.urandom(16).hex())
     except KeyboardInterrupt:
         desk.output.say(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     if detach:
         desk.output.show(document(job), job.name)
-        return exits.DONE
+        return exit_codes.DONE
     return _to_the_end(job, desk)
 
 
@@ -111,7 +111,7 @@ def _plan(found: Namespace, desk: Desk) -> int:
 def _show_plan(spec: JobSpec, desk: Desk) -> int:
     plan = desk.client.plan(spec)
     desk.output.show(plan, plan_page(plan)[0])
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _check(wish: Options, *, detach: bool) -> None:
@@ -195,14 +195,14 @@ def _to_the_end(job: Job, desk: Desk) -> int:
     output = desk.output
     output.say(job.name)
     try:
-        log.follow(desk.client, job, output.log, quiet=teller(desk, job.id))
+        reader.follow(desk.client, job, output.log, quiet=teller(desk, job.id))
         while not is_final(job.state):
             job = through_outage(partial(desk.client.wait, job.id, _TURN))
     except KeyboardInterrupt:
         output.say(goes_on(job.name))
         if output.json:
             output.show(document(job), "")
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     except (BrokenPipeError, SmxError):
         output.say(goes_on(job.name))
         raise
@@ -212,7 +212,7 @@ def _to_the_end(job: Job, desk: Desk) -> int:
         if saved := savings_of(desk.client, job):
             output.say(saved.rstrip())
         output.say(str(failure_of(job) or f"{job.name}: {job.status().value}."))
-    return exits.of_job(job)
+    return exit_codes.of_job(job)
 
 
 def _again_arguments(parser: Parser) -> None:
@@ -225,7 +225,7 @@ def _again(found: Namespace, desk: Desk) -> int:
     return _hand_in(lambda job_id: desk.client.rerun(found.job, job_id, submitted_at), desk, detach=found.detach)
 
 
-_OPTIONS = (options.parser("train"),)
+_OPTIONS = (table.parser("train"),)
 RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
 PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)
 RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _again_arguments, _again)

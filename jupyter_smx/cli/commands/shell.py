@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
@@ -44,7 +44,7 @@ def _run(found: Namespace, desk: Desk) -> int:
     command = ask(found.pool or found.job, found.host)
     if desk.output.json:
         desk.output.show({"command": command}, shlex.join(command))
-        return exits.DONE
+        return exit_codes.DONE
     desk.client.close()
     try:
         os.execvp(command[0], command)  # noqa: S606 - what the controller says, for a person

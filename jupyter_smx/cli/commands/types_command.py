@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel.text.instance_types import types_page
 
@@ -21,7 +21,7 @@ def _nothing(_: Parser) -> None:
 def _run(_: Namespace, desk: Desk) -> int:
     found = desk.client.instance_types()
     desk.output.show(found, types_page(found)[0])
-    return exits.DONE
+    return exit_codes.DONE
 
 
 INSTANCE_TYPES = Subcommand("types", "", "what hosts can be, and what they cost", _nothing, _run)

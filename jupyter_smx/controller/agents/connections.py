@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agents.stream import AgentStream
 from jupyter_smx.model.errors import UnavailableError, VersionMismatchError
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -105,8 +105,8 @@ class Agents:
         try:
             reply, _ = await stream.request("hello", timeout=self._timeout, protocol=PROTOCOL, epoch=epoch)
             _check_protocol(host, reply)
-            greeting = hearing.greeting(reply)
-        except hearing.GarbledError as error:
+            greeting = agent_messages.greeting(reply)
+        except agent_messages.GarbledError as error:
             self._forsake(handle.cluster, host, stream)
             raise UnavailableError(
                 f"What answers on {host} is no agent of ours: its greeting cannot be read ({error}).", transient=True

@@ -18,7 +18,7 @@ from jupyter_smx.model.errors import (
     VersionMismatchError,
     from_body,
 )
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -202,7 +202,7 @@ class AgentStream:
     def _adopt(self, jobs: object) -> None:
         for job, facts in (jobs if isinstance(jobs, dict) else {}).items():
             if isinstance(facts, dict):  # all else of it is looked at by whoever greeted
-                self._leases.setdefault(job, hearing.count(facts.get("lease")))
+                self._leases.setdefault(job, agent_messages.count(facts.get("lease")))
 
     def _note_lease(self, op: str, fields: Mapping[str, Any]) -> None:
         if op == "run":
@@ -237,7 +237,7 @@ class AgentStream:
         return UnavailableError(f"The agent on {self.host} cannot be reached. {reason}", transient=True)
 
     def _refusal(self, op: str, header: Mapping[str, Any]) -> SmxError:
-        code, message = hearing.text(header.get("code", "")), hearing.text(header.get("message", ""))
+        code, message = agent_messages.text(header.get("code", "")), agent_messages.text(header.get("message", ""))
         text = f"The agent on {self.host} refused {op!r}: {message or code}"
         kind = _REFUSALS.get(code)
         return kind(text) if kind else from_body(ErrorBody(code=code, message=text))

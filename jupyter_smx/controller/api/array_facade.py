@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.name import check_id, job_name, task_name
 from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.spec.array import MAX_TASKS, Array, ArrayTask, TaskWish, array_summary, task_id
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import ENDING, Goal
-from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.lifecycle import transitions
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ArrayDesk:
                 rule="It is a whole number from 1; 0 sets no limit.",
             )
         if len(self._books.jobs) + len(wish.tasks) > self._books.limits.max_jobs_queued:
-            raise admission.queue_full(self._books.limits)
+            raise checks.queue_full(self._books.limits)
         # Once: to say it of an array that they come after, its tasks are counted.
         self._intake.check_after(wish.spec)
 
@@ -103,7 +103,7 @@ class ArrayDesk:
                 index=index,
                 size=size,
                 label=each.label,
-                values=secret.shown_values(each.hyperparameters),
+                values=redaction.shown_values(each.hyperparameters),
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
-from jupyter_smx.controller.api import diagnostics as checkup
+from jupyter_smx.controller.api import diagnostics
 from jupyter_smx.controller.api.array_facade import ArrayDesk
 from jupyter_smx.controller.api.shell_commands import Shells
 from jupyter_smx.controller.api.submission import Intake
@@ -322,7 +322,7 @@ class Desk:
             "epoch": self._books.store.epoch,
             "jobs": len(self._books.jobs),
             "pools": len(self._books.clusters),
-            "engines": {name: await checkup.examine(self._engine_of, name) for name in sorted(self._engines)},
+            "engines": {name: await diagnostics.examine(self._engine_of, name) for name in sorted(self._engines)},
             "instance_types": sorted(limits.catalogue),
             "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
@@ -332,7 +332,7 @@ class Desk:
     async def fix(self) -> dict[str, list[str]]:
         """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
         found = {
-            name: await checkup.sweep(self._engine_of, name, lambda: [*self._books.clusters])
+            name: await diagnostics.sweep(self._engine_of, name, lambda: [*self._books.clusters])
             for name in sorted(self._engines)
         }
         return {name: ended for name, ended in found.items() if ended}

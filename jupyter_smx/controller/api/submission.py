@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.scheduling import engine_capabilities as abilities
+from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.unexpected import unforeseen
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.job import Job, Transition
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.status import SecondaryStatus, message_of
-from jupyter_smx.policy.admission import checkpoint_rules as checkpoints
-from jupyter_smx.policy.admission import checks as admission
-from jupyter_smx.policy.admission import continuous_output_rules as continuous
-from jupyter_smx.policy.admission import host_visibility as reach
-from jupyter_smx.policy.admission import image_rules as images
-from jupyter_smx.policy.admission import network_rules as network
+from jupyter_smx.policy.admission import (
+    checkpoint_rules,
+    checks,
+    continuous_output_rules,
+    host_visibility,
+    image_rules,
+    network_rules,
+)
 from jupyter_smx.policy.lifecycle import environment
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Intake:
             engine = self._engine_of(spec.engine)
             spec = replace(spec, network_isolation=spec.network_isolation or engine.isolates_network())
             if engine.capabilities.images:
-                return images.completed(spec, engine.usual_image())
+                return image_rules.completed(spec, engine.usual_image())
         return replace(spec, python=spec.python or sys.executable)
 
     def check(self, spec: JobSpec) -> None:
@@ -57,20 +59,20 @@ class Intake:
         :raises ValidationError: it asks for what is not there, or more than there is.
         """
         limits = self._books.limits
-        admission.check(spec, limits, self._engines)
+        checks.check(spec, limits, self._engines)
         engine = self._engine_of(spec.engine)
         capabilities = engine.capabilities
-        images.check(spec, images=capabilities.images)
+        image_rules.check(spec, images=capabilities.images)
         environment.check(spec, builds=capabilities.environments or capabilities.images)
         shared = capabilities.shared_folder and capabilities.same_paths
-        checkpoints.check(spec, shared_folder=shared)
-        continuous.check(spec, shared_folder=shared)
-        reach.check(spec, same_paths=capabilities.same_paths)
+        checkpoint_rules.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, shared_folder=shared)
+        host_visibility.check(spec, same_paths=capabilities.same_paths)
         if spec.network_isolation:  # the question to all engines imports each of them
-            able = abilities.that_isolate(self._engine_of, self._engines)
-            network.check(spec, able, for_all=engine.isolates_network())
+            able = engine_capabilities.that_isolate(self._engine_of, self._engines)
+            network_rules.check(spec, able, for_all=engine.isolates_network())
         if capabilities.bounded_by_machine:
-            admission.check_hosts(spec, limits)
+            checks.check_hosts(spec, limits)
 
     def check_after(self, spec: JobSpec) -> None:
         """Let a wish pass whose job may come after those that it names.
@@ -139,7 +141,7 @@ class Intake:
             return None
         try:
             # All else is looked at when the wish is handed in; the name becomes a part of what an engine is asked.
-            images.check(spec, images=self._engine_of(spec.engine).capabilities.images)
+            image_rules.check(spec, images=self._engine_of(spec.engine).capabilities.images)
             with unforeseen(_log, f"The question of {spec.engine} for an image"):
                 return await self._engine_of(spec.engine).recall(spec.image)
         except SmxError:

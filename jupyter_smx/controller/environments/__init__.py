@@ -1,1 +1,5 @@
-"""controller/environments."""
+"""Build Python environments from requirements, reuse them and evict old ones.
+
+Key class: ``Environments`` in ``cache``. Which jobs share an environment is decided in
+``jupyter_smx.policy.lifecycle``.
+"""

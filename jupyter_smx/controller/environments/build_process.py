@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.controller.environments import build as environment_build
 from jupyter_smx.controller_launch import controller_environment
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.policy.lifecycle import pip_output as installation
+from jupyter_smx.policy.lifecycle import pip_output
 from jupyter_smx.policy.lifecycle.environment import for_pip, needs_pip
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Installer:
         lines = environment.requirements if uv else for_pip(environment.requirements)
         order = {"python": python, "requirements": lines, "only": environment.only, "uv": uv}
         child = await _start(folder)
-        last, narrator = deque[str](maxlen=_REMEMBERED), installation.Narrator()
+        last, narrator = deque[str](maxlen=_REMEMBERED), pip_output.Narrator()
         try:
             if child.stdin is not None:
                 child.stdin.write(json.dumps(order).encode() + b"\n")
@@ -134,7 +134,7 @@ def _environment() -> dict[str, str]:
 
 
 def _failed(lines: list[str], installer: str, code: int, name: str) -> BuildError:
-    reason, cure = installation.failure(lines, f"{installer} ended with exit code {code}")
+    reason, cure = pip_output.failure(lines, f"{installer} ended with exit code {code}")
     return BuildError(
         f"--requirements: {reason}",
         field="requirements",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.controller.errors import alone
 from jupyter_smx.controller.unexpected import unforeseen
 from jupyter_smx.model.status import ENDING, Goal
-from jupyter_smx.policy.lifecycle import spot as interruptions
-from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle import spot, transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +58,7 @@ class Goals:
         live = self._books.jobs.get(job.id, job)
         if live.goal is Goal.INTERRUPT:
             return live
-        interruptions.check_interruption(live, self._books.cluster_of(live), is_ending=self._is_ending(live))
+        spot.check_interruption(live, self._books.cluster_of(live), is_ending=self._is_ending(live))
         return self._set(transitions.interrupt(live, self._books.clock()))
 
     def _set(self, wanted: Job) -> Job:
@@ -83,11 +82,11 @@ class Goals:
     def _look_at(self, job: Job, now: float, since: float) -> None:
         if self._is_ending(job):
             return  # its code has ended as it did, and only its outputs are on their way
-        if interruptions.wait_is_over(job, now):
+        if spot.wait_is_over(job, now):
             self.end(job, Goal.EXPIRE)
-        elif interruptions.may_be_interrupted(job, self._books.cluster_of(job)) and self._is_struck(job, since):
+        elif spot.may_be_interrupted(job, self._books.cluster_of(job)) and self._is_struck(job, since):
             self.interrupt(job)
 
     def _is_struck(self, job: Job, seconds: float) -> bool:
         rate = self._engine_of(job.spec.engine).interruptions_per_hour
-        return rate > 0 and interruptions.strikes(rate, seconds, self.draw())
+        return rate > 0 and spot.strikes(rate, seconds, self.draw())

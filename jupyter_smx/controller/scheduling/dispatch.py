@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_smx.controller.errors import FencedError, alone
-from jupyter_smx.controller.scheduling import engine_capabilities as abilities
+from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.run_request import run_spec
-from jupyter_smx.controller.transfer import input_listing as sources
+from jupyter_smx.controller.transfer import input_listing
 from jupyter_smx.controller.unexpected import UnforeseenError, unforeseen
 from jupyter_smx.model.errors import SmxError, ValidationError
-from jupyter_smx.policy.admission import host_visibility as reach
+from jupyter_smx.policy.admission import host_visibility
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.sharding import has_channel
 from jupyter_smx.policy.lifecycle import transitions
@@ -73,7 +73,9 @@ class Dispatcher:
     def sees_all(self, job: Job) -> bool:
         """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
         # Asked at each look: also a job whose engine is not there any more can be stopped.
-        return abilities.of(self._engine_of, job.spec.engine).same_paths or not reach.is_needed(job.spec)
+        return engine_capabilities.of(self._engine_of, job.spec.engine).same_paths or not host_visibility.is_needed(
+            job.spec
+        )
 
     def bring(self, job: Job, trail: Trail) -> None:
         """Begin to put what a job needs within reach of its hosts, unless that is under way."""
@@ -129,10 +131,10 @@ class Dispatcher:
         spec, handle = job.spec, self._books.clusters[job.cluster].handle
         if handle is None:
             return
-        here: tuple[reach.Here, ...] = ()
-        if any(map(reach.is_here, spec.channels)):
+        here: tuple[host_visibility.Here, ...] = ()
+        if any(map(host_visibility.is_here, spec.channels)):
             # A pattern may stand for many files on a slow disk, which holds up nobody who has other work for threads.
-            here = await asyncio.get_running_loop().run_in_executor(self._lookers, sources.look, spec)
+            here = await asyncio.get_running_loop().run_in_executor(self._lookers, input_listing.look, spec)
         # Under one that has the job already nothing may change: a controller before this one had brought it there.
         hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in trail.dispatched]
         found = await asyncio.gather(
@@ -149,11 +151,11 @@ class Dispatcher:
         }
 
     async def _bring_to(
-        self, job: Job, handle: Handle, host: NamedHost, here: Sequence[reach.Here]
+        self, job: Job, handle: Handle, host: NamedHost, here: Sequence[host_visibility.Here]
     ) -> Mapping[str, str]:
         engine = self._engine_of(job.spec.engine)
         its = {channel.name for channel in job.spec.channels if has_channel(host, channel)}
-        wanted = reach.needs(job.spec, (one for one in here if one.channel in its))
+        wanted = host_visibility.needs(job.spec, (one for one in here if one.channel in its))
         return await engine.bring(handle, host.name, wanted)
 
     def give(self, job: Job, trail: Trail) -> None:
@@ -172,7 +174,7 @@ class Dispatcher:
             gpus = () if own_gpus else self._books.clusters[job.cluster].gpus.get(host.name, ())
             spec = run_spec(job, host, grace, keep_alive, gpus)
             if trail.places is not None:
-                spec = reach.moved(spec, trail.here, trail.places[host.name])
+                spec = host_visibility.moved(spec, trail.here, trail.places[host.name])
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
             answer.add_done_callback(partial(self._answered, job, trail, host.name))

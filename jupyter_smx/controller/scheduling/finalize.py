@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import replace
 
 from jupyter_smx.controller.telemetry.log_metrics import Told
-from jupyter_smx.controller.transfer import stage_out as staging
+from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.stage_out import Left
 from jupyter_smx.controller.unexpected import UnforeseenError, unforeseen
-from jupyter_smx.engines.machine import untrusted_files as foreign
+from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting.usage import together, usage_of
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.provenance import provenance_of
 from jupyter_smx.policy.lifecycle import keep_alive, retries, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import Keep
@@ -311,21 +311,21 @@ class Finisher:
         :raises UnavailableError: the agent does not answer.
         """
         stream = self._agents.stream(job.cluster, host)
-        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=staging.PIECE)
+        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=stage_out.PIECE)
         try:
             reply, first = await ask(offset=0)
         except ResourceNotFoundError:
-            return hearing.unreadable("it is not there")
-        total, payload = hearing.count(reply.get("total")), bytearray(first)
-        if total > staging.LONGEST_RECORD:
-            return hearing.unreadable(f"it has {total} bytes, and {staging.LONGEST_RECORD} can be read")
+            return agent_messages.unreadable("it is not there")
+        total, payload = agent_messages.count(reply.get("total")), bytearray(first)
+        if total > stage_out.LONGEST_RECORD:
+            return agent_messages.unreadable(f"it has {total} bytes, and {stage_out.LONGEST_RECORD} can be read")
         # The record names every file of every output, so it may be longer than one frame.
         while len(payload) < total:
             _, piece = await ask(offset=len(payload))
             if not piece:
                 raise UnavailableError(f"The record of {job.name} on {host} cannot be read on.", transient=True)
             payload += piece
-        return await asyncio.to_thread(staging.record_in, payload) or hearing.record(None)
+        return await asyncio.to_thread(stage_out.record_in, payload) or agent_messages.record(None)
 
     def obituary(self, job: Job, host: str) -> str:
         """Give what the engine knows of the end of a host, "" where that is nothing."""
@@ -337,8 +337,8 @@ class Finisher:
         if folder is None:
             return True, None
         # A log is there from the moment in which a process has the job; before that, inputs are copied.
-        gone = await asyncio.to_thread(foreign.is_certainly_not_there, *staging.spooled(folder, "log"))
-        return not gone, await asyncio.to_thread(staging.read_record, folder)
+        gone = await asyncio.to_thread(untrusted_files.is_certainly_not_there, *stage_out.spooled(folder, "log"))
+        return not gone, await asyncio.to_thread(stage_out.read_record, folder)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""

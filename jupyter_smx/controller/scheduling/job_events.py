@@ -19,11 +19,10 @@ from jupyter_smx.engines.base import NotHereError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import ENDING, SecondaryStatus, message_of
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.info import given_up
 from jupyter_smx.policy.hosts.names import named_hosts
-from jupyter_smx.policy.lifecycle import image_pull as downloads
-from jupyter_smx.policy.lifecycle import retries, transitions
+from jupyter_smx.policy.lifecycle import image_pull, retries, transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -150,7 +149,7 @@ class Listener(ABC):
         trail.refusals += 1
         waits = replace(job, cluster="", lease=0) if error.transient else None
         if isinstance(error, NotHereError) and job.image is not None:
-            waits, error = downloads.gone(job, self.books.clock()), downloads.lost(job.image)
+            waits, error = image_pull.gone(job, self.books.clock()), image_pull.lost(job.image)
         if again and waits is not None and trail.refusals < MAX_REFUSALS and job.goal not in ENDING:
             trail.not_before = self.books.steady() + 0.5 * 2**trail.refusals
             trail.hosts = ()
@@ -271,8 +270,8 @@ class Listener(ABC):
     def agent_said(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         """Take one event frame of an agent; frames of another lease are stale and dropped."""
         try:
-            said = hearing.event(header)
-        except hearing.GarbledError as error:
+            said = agent_messages.event(header)
+        except agent_messages.GarbledError as error:
             _log.warning("What %s of cluster %s said has not the form of an event: %s", host, cluster_id, error)
             return
         try:
@@ -309,7 +308,7 @@ class Listener(ABC):
 
     def _take_end(self, job: Job, host: str, header: Mapping[str, Any]) -> None:
         if "record" in header or not header.get("kept"):
-            self._host_ended(job.id, host, header.get("record") or hearing.record(None))
+            self._host_ended(job.id, host, header.get("record") or agent_messages.record(None))
             return
         # What is wished while the record is read changes nothing of how the code ended.
         self._trail(job).host_exited(host, job.goal)

@@ -1,8 +1,8 @@
 """The loop: load, decide, act, save, emit. It looks at each job, asks policy what is next, and does that one thing.
 
-What concerns hosts is done by the :class:`~jupyter_smx.controller.scheduling.cluster_reconciler.Fleet`, what they say is taken down by the
-:class:`~jupyter_smx.controller.scheduling.job_events.Listener`, what comes home at the end is brought by ``finish`` and
-``staging``. The only clock is the one that is given.
+What concerns hosts is done by the :class:`~jupyter_smx.controller.scheduling.cluster_reconciler.Fleet`,
+what they say is taken down by the :class:`~jupyter_smx.controller.scheduling.job_events.Listener`. ``finalize`` and
+``stage_out`` collect outputs at the end. The only clock is the one that is given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
 from jupyter_smx.controller.errors import FencedError, alone
-from jupyter_smx.controller.scheduling import engine_capabilities as abilities
+from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.cluster_reconciler import Fleet
 from jupyter_smx.controller.scheduling.desired_state import Goals
 from jupyter_smx.controller.scheduling.dispatch import Dispatcher
@@ -29,9 +29,8 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus
-from jupyter_smx.policy.admission import checks as admission
-from jupyter_smx.policy.lifecycle import spot as interruptions
-from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.admission import checks
+from jupyter_smx.policy.lifecycle import spot, transitions
 from jupyter_smx.policy.lifecycle.dependencies import FREE
 from jupyter_smx.policy.lifecycle.next_step import JobStep, Progress, next_job_step
 from jupyter_smx.policy.lifecycle.outcome import Verdict, cause_told, goal_at_end
@@ -106,7 +105,7 @@ class Reconciler(Listener):
         self._turns.wish_came()
         limits = self.books.limits
         if len(self.books.jobs) >= limits.max_jobs_queued:
-            raise admission.queue_full(limits)
+            raise checks.queue_full(limits)
         progress = Progress(prepared=self.preparation.is_over(job))
         self._steps[next_job_step(job, None, progress, self.books.line.order(job))](job)
         return self.books.jobs.get(job.id) or self.books.job(job.id)
@@ -115,7 +114,7 @@ class Reconciler(Listener):
         """Ask policy where a job would go now; changes nothing."""
         spec, limits = job.spec, self.books.limits
         capabilities = self._engine_of(spec.engine).capabilities
-        mine, others = abilities.neighbours(self._engine_of, self.books.clusters.values(), spec.engine)
+        mine, others = engine_capabilities.neighbours(self._engine_of, self.books.clusters.values(), spec.engine)
         world = placement.World(
             clusters=mine,
             others=others,
@@ -129,7 +128,7 @@ class Reconciler(Listener):
         )
         key = reuse.reuse_key(spec, self._user, job.image)
         decision = placement.place(spec, key, world, limits, self.books.clock())
-        return placement.noted(placement.noted(decision, self.preparation.note(job)), interruptions.note(job))
+        return placement.noted(placement.noted(decision, self.preparation.note(job)), spot.note(job))
 
     # The loop
 

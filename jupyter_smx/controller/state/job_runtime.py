@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 from jupyter_smx.model.records.job import HostEnd, RemoteException
 from jupyter_smx.policy.hosts.names import excused, to_drain
 from jupyter_smx.policy.lifecycle.next_step import Progress
@@ -127,7 +127,7 @@ class Trail:
 
 def _text(said: str) -> str:
     """Give text that can be written and shown: a name of a file that is no UTF-8 comes as half characters."""
-    return secret.shown(said.encode("utf-8", "backslashreplace").decode())
+    return redaction.shown(said.encode("utf-8", "backslashreplace").decode())
 
 
 def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> HostEnd:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.transfer.job_folder import FULL, JobFolder, StagingError
 from jupyter_smx.controller.transfer.stage_out import spooled
-from jupyter_smx.engines.machine import untrusted_files as foreign
+from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -216,14 +216,14 @@ async def _end_of(puller: asyncio.Task[None]) -> None:
 def _bytes_left(remains: Path, name: str) -> int:
     """Count the bytes of what a host left on a disk of ours; 0 where there is no such file."""
     try:
-        with foreign.found(*spooled(remains, name)) as log:
+        with untrusted_files.found(*spooled(remains, name)) as log:
             return log.size()
     except OSError:
         return 0
 
 
 def _piece(remains: Path, name: str, offset: int) -> bytes:
-    with suppress(OSError), foreign.found(*spooled(remains, name)) as log:
+    with suppress(OSError), untrusted_files.found(*spooled(remains, name)) as log:
         log.file.seek(offset)
         return log.file.read(PIECE)
     return b""  # as of a log that ends there: what was left is not there any more

@@ -7,8 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import makedirs
-from jupyter_smx.agent.system.files import rmtree as removal
+from jupyter_smx.agent.system.files import makedirs, rmtree
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class JobFolder:
         """
         with or_say(self.path):
             try:
-                removal.remove(os.fspath(self.path))
+                rmtree.remove(os.fspath(self.path))
             except FileNotFoundError:
                 return
 

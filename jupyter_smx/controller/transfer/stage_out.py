@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from jupyter_smx.agent.system.files import makedirs
-from jupyter_smx.agent.system.files import rmtree as removal
-from jupyter_smx.agent.system.files import walk as descent
+from jupyter_smx.agent.system.files import makedirs, rmtree, walk
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
-from jupyter_smx.controller.transfer import upload as delivery
+from jupyter_smx.controller.transfer import upload
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, or_say, whole_file
 from jupyter_smx.controller.transfer.merge_archives import merge
-from jupyter_smx.engines.machine import untrusted_files as foreign
+from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.channel import Artifact
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.urls import is_url
 
 if TYPE_CHECKING:
@@ -117,7 +115,7 @@ class Staging:
                 await self._fetch(left, artifact, job, incoming / left.host)
         urls = await asyncio.to_thread(_put_away, job, folder, incoming, [left.host for left in hosts])
         # Not by a thread: uploads take long, and there are few threads for all jobs.
-        await delivery.deliver(urls, job.spec.environment, folder.artifacts)
+        await upload.deliver(urls, job.spec.environment, folder.artifacts)
         return await asyncio.to_thread(_hand_out, job, folder)
 
     async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
@@ -141,7 +139,7 @@ def _as_text(name: str) -> str:
 
     Such a byte becomes six characters there; a part that no disk takes then is cut, and told from others by a hash.
     """
-    said = hearing.text(name)
+    said = agent_messages.text(name)
     return name if said == name else "/".join(map(_short, said.split("/")))
 
 
@@ -161,7 +159,7 @@ def spooled(remains: Path, name: str) -> tuple[Path, str]:
 def read_record(remains: Path) -> dict[str, Any] | None:
     """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
     try:
-        return record_in(foreign.read(*spooled(remains, "end.json"), LONGEST_RECORD))
+        return record_in(untrusted_files.read(*spooled(remains, "end.json"), LONGEST_RECORD))
     except OSError:
         return None
 
@@ -172,7 +170,7 @@ def record_in(content: bytes | bytearray) -> dict[str, Any] | None:
         said = _parsed(content)
     except (ValueError, RecursionError):
         return None
-    return hearing.record(said) if isinstance(said, dict) else None
+    return agent_messages.record(said) if isinstance(said, dict) else None
 
 
 def _parsed(content: bytes | bytearray) -> object:
@@ -209,7 +207,7 @@ def _take(remains: Path, name: str, target: Path) -> bool:
     """Bring a file home from what a host left on a disk of ours; False where there is no such file."""
     with ExitStack() as stack:
         try:
-            source = stack.enter_context(foreign.found(*spooled(remains, name)))
+            source = stack.enter_context(untrusted_files.found(*spooled(remains, name)))
         except OSError:
             return False
         part = stack.enter_context(whole_file(target))
@@ -217,7 +215,7 @@ def _take(remains: Path, name: str, target: Path) -> bool:
         # The spool's name for it is deleted soon, so a second name is as good as a move; a crash between is harmless.
         try:
             source.put(part)
-        except foreign.UnreadableError as error:
+        except untrusted_files.UnreadableError as error:
             raise StagingError(
                 f"{name} cannot be read where its host left it: {error}.",
                 value=name,
@@ -243,7 +241,7 @@ async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> N
             reply, piece = await stream.request(
                 "read", job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE
             )
-            total = hearing.count(reply.get("total"))
+            total = agent_messages.count(reply.get("total"))
             if not piece and offset < total:
                 raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)
             await asyncio.to_thread(file.write, piece)
@@ -255,7 +253,7 @@ def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str])
     with or_say(folder.path):
         for name, files in _by_name(incoming, hosts).items():
             _settle(folder, name, files)
-        removal.remove(os.fspath(incoming))
+        rmtree.remove(os.fspath(incoming))
     return [pair for output in _wanted(job) if is_url(output.destination) for pair in _urls(job, folder, output)]
 
 
@@ -341,7 +339,7 @@ def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, P
 def _files(tree: Path) -> Iterator[tuple[str, Path]]:
     if not tree.is_dir():
         return
-    levels = descent.descend(os.fspath(tree))
+    levels = walk.descend(os.fspath(tree))
     found = [(level.inner(entry), entry.path) for level in levels for entry in level.files if entry.is_file()]
     for name, path in sorted(found):
         yield name, Path(path)

@@ -16,11 +16,9 @@ from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 from jupyter_smx.controller_launch import data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import gpus, isolation
+from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation
 from jupyter_smx.engines.docker.containers.folders import daemon_of, prepare
-from jupyter_smx.engines.docker.daemon import daemon_info as kinds
-from jupyter_smx.engines.docker.daemon import proxies, users
+from jupyter_smx.engines.docker.daemon import daemon_info, proxies, users
 from jupyter_smx.engines.docker.daemon.daemon_client import address
 from jupyter_smx.engines.docker.daemon_registry import Daemons, are_alive, url_of
 from jupyter_smx.engines.docker.images.image import Images, looked_at
@@ -28,8 +26,7 @@ from jupyter_smx.engines.docker.images.pull import Pulls
 from jupyter_smx.engines.docker.launch import Launch, handle_of, shares_network
 from jupyter_smx.engines.docker.preflight import Ground
 from jupyter_smx.engines.docker.teardown import ends_of, made_here, undo
-from jupyter_smx.engines.machine import agent_zipapp as pack
-from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.copy_workers import Carrier
 from jupyter_smx.engines.machine.launch_hosts import collect
@@ -113,16 +110,16 @@ class DockerEngine(Engine):
 
         An image that nobody has looked at, by this id, is taken for one whose Python has the usual name.
         """
-        settings, archive = self._settings(), self._root / pack.file_name()
+        settings, archive = self._settings(), self._root / agent_zipapp.file_name()
         settings = replace(settings, proxies=shown_values(settings.proxies))
         return {
             "engine": self.name,
-            "network": orders.network(request, settings),
+            "network": container_spec.network(request, settings),
             "hosts": {
                 host.host: {
-                    "name": orders.container_name(request.cluster, host.host),
+                    "name": container_spec.container_name(request.cluster, host.host),
                     **asdict(self._order(request, host, archive, looked_at(request.image), settings)),
-                    "host.json": orders.host_json(request, host, settings),
+                    "host.json": container_spec.host_json(request, host, settings),
                 }
                 for host in request.hosts
             },
@@ -136,7 +133,7 @@ class DockerEngine(Engine):
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
-        request_check.check_names(request)
+        request_validation.check_names(request)
         daemon = self._daemons.usual()
         await self._check_place(request.cluster, daemon)
         image = await self._fit(await (await self._looker()).look(request.image, lambda _step: None))
@@ -145,7 +142,7 @@ class DockerEngine(Engine):
         settings = await asyncio.to_thread(self._settings)
         ready = partial(prepare, self._folders, request, settings, self._users, daemon.url, volumes=image.volumes)
         archive = await asyncio.to_thread(ready)
-        network = orders.network(request, settings)
+        network = container_spec.network(request, settings)
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def bring_up(host: HostPlan) -> HostHandle:
@@ -167,8 +164,10 @@ class DockerEngine(Engine):
         except OSError as problem:
             raise self._folders.unreadable(cluster, problem) from problem
         daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
-        rows = await made_here(daemon, *orders.filters(self.data_dir, cluster))
-        found = {row["Labels"][orders.HOST]: row for row in rows if row["Labels"].get(orders.HOST) in order}
+        rows = await made_here(daemon, *container_spec.filters(self.data_dir, cluster))
+        found = {
+            row["Labels"][container_spec.HOST]: row for row in rows if row["Labels"].get(container_spec.HOST) in order
+        }
         hosts = tuple(
             handle_of(host, row["Id"], daemon, row["Labels"], is_shared=shares_network(row))
             for host, row in sorted(found.items(), key=lambda pair: order.index(pair[0]))
@@ -177,7 +176,10 @@ class DockerEngine(Engine):
 
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at all containers of this data folder at once."""
-        urls, mine = {url_of(handle) for handle in handles}, f"{orders.OWNER}={orders.owner(self.data_dir)}"
+        urls, mine = (
+            {url_of(handle) for handle in handles},
+            f"{container_spec.OWNER}={container_spec.owner(self.data_dir)}",
+        )
         told = dict(zip(urls, await asyncio.gather(*(self._daemons.states(url, mine) for url in urls)), strict=True))
         return await asyncio.to_thread(lambda: [self._look(handle, told[url_of(handle)]) for handle in handles])
 
@@ -186,7 +188,7 @@ class DockerEngine(Engine):
 
         :raises UnavailableError: the daemon is away, or a container does not vanish.
         """
-        if not request_check.is_plain(handle.cluster):
+        if not request_validation.is_plain(handle.cluster):
             return
         # A release that has begun goes on to its end, even when the caller is cancelled.
         await asyncio.shield(asyncio.ensure_future(self._release(handle)))
@@ -206,7 +208,7 @@ class DockerEngine(Engine):
             raise
         try:
             if host in known:
-                name = orders.container_name(handle.cluster, host)
+                name = container_spec.container_name(handle.cluster, host)
                 await self._daemons.check_unpaused(handle, host, known[host], name)
         except BaseException:  # also who waits no longer: the agent would keep a visitor who says nothing
             streams[1].close()
@@ -249,7 +251,7 @@ class DockerEngine(Engine):
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
-        return await self._carrier.bring(folder, sources, orders.GIVEN, self._users.reader())
+        return await self._carrier.bring(folder, sources, container_spec.GIVEN, self._users.reader())
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Start a shell in the container, by Docker's own command, or Podman's where there is only that one."""
@@ -258,7 +260,7 @@ class DockerEngine(Engine):
             return None
         start = 'exec "$(command -v bash || command -v sh)"'
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
-        return [*kinds.program(self._daemons.of(handle).url), *enter]
+        return [*daemon_info.program(self._daemons.of(handle).url), *enter]
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record, wherever they are.
@@ -273,10 +275,10 @@ class DockerEngine(Engine):
             # Asked after the look at the daemon: whoever makes a container has written its cluster down before. Those
             # that look at an image have none, and are removed by whoever made them.
             looking = {f"/{name}" for name in self._looked.under_way} if self._looked is not None else set()
-            is_alive = (row.get("Labels") or {}).get(orders.CLUSTER) in known()
+            is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
             return is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        urls, owner = await asyncio.to_thread(sweep.urls_of, self._folders), orders.owner(self.data_dir)
+        urls, owner = await asyncio.to_thread(sweep.urls_of, self._folders), container_spec.owner(self.data_dir)
         return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
     async def doctor(self) -> dict[str, object]:
@@ -336,25 +338,25 @@ class DockerEngine(Engine):
         """Give what looks at images, once it is known who is who."""
         daemon = self._daemons.usual()
         await self._users.learn(daemon)
-        kinds.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
+        daemon_info.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
         if self._looked is None:
-            labels = {orders.OWNER: orders.owner(self.data_dir)}
+            labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
             pulls = Pulls(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
             self._looked = Images(daemon, labels, self._users.name, pulls=pulls)
-            await sweep.sweep_probes(daemon, orders.owner(self.data_dir), float(self.release_timeout))
+            await sweep.sweep_probes(daemon, container_spec.owner(self.data_dir), float(self.release_timeout))
         return self._looked
 
     async def _fit(self, found: Looked) -> Looked:
         """See, once, that hosts of an image can live here."""
         if self._ground is None:
-            labels = {orders.OWNER: orders.owner(self.data_dir)}
+            labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
             under_way = (await self._looker()).under_way
             self._ground = Ground(self._daemons.usual(), self._folders, labels, self._users, under_way)
         await self._ground.check(found)
         return found
 
-    def _settings(self) -> orders.Settings:
-        return orders.Settings(
+    def _settings(self) -> container_spec.Settings:
+        return container_spec.Settings(
             data_dir=self.data_dir,
             user=self._users.name(),
             network_isolation=self.isolates_network(),
@@ -367,10 +369,10 @@ class DockerEngine(Engine):
         )
 
     def _order(
-        self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked, settings: orders.Settings
-    ) -> orders.Order:
+        self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked, settings: container_spec.Settings
+    ) -> container_spec.Order:
         folder = self._folders.host(request.cluster, plan.host)
-        return orders.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
+        return container_spec.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
 
     def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
         if states is None:
@@ -388,7 +390,7 @@ class DockerEngine(Engine):
     async def _release(self, handle: Handle) -> None:
         cluster = handle.cluster
         url = url_of(handle) or await asyncio.to_thread(daemon_of, self._folders, cluster)
-        daemon, labels = self._daemons.at(url), orders.filters(self.data_dir, cluster)
+        daemon, labels = self._daemons.at(url), container_spec.filters(self.data_dir, cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
         ends = await ends_of(daemon, labels)

@@ -7,13 +7,10 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import gpus, isolation
-from jupyter_smx.engines.docker.containers import probe_container as probes
+from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, probe_container
 from jupyter_smx.engines.docker.containers.folders import joining_lock, network_lock
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
-from jupyter_smx.engines.machine import file_lock
-from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine import file_lock, request_validation
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
 
@@ -72,7 +69,7 @@ class Launch:
                 # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
                 # need not wait for one.
                 _log.warning("Cluster %s shares the usual network of containers: %s", self._cluster, problem.words)
-                return orders.BRIDGE
+                return container_spec.BRIDGE
             raise UnavailableError(
                 f"Cluster {self._cluster} did not get its network: {problem.words}.",
                 field="hosts",
@@ -83,7 +80,7 @@ class Launch:
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, plan: HostPlan, order: orders.Order) -> HostHandle:
+    async def bring_up(self, plan: HostPlan, order: container_spec.Order) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
         Its time runs from when it is its turn: with many at once each of them would be late.
@@ -107,21 +104,21 @@ class Launch:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
         return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"), is_shared=is_shared)
 
-    async def _launch_or_join(self, host: str, order: orders.Order) -> tuple[dict[str, Any], bool]:
+    async def _launch_or_join(self, host: str, order: container_spec.Order) -> tuple[dict[str, Any], bool]:
         """Make what is not there, and start it.
 
         Gives the container as the daemon shows one, and whether it has come to share a network with others.
         A network is made while who joins it is made and started, as each takes a daemon long; Podman wants the network
         first.
         """
-        name = orders.container_name(self._cluster, host)
+        name = container_spec.container_name(self._cluster, host)
         if self._daemon.kind.podman:
-            return await self._run(name, orders.joining(order.container, await self.network())), False
+            return await self._run(name, container_spec.joining(order.container, await self.network())), False
         found, network = await self._run_beside(name, order.container)
         if not order.joins:
             return found, False
         # Who has no network of its own has no other host to be found by either.
-        joins = {"net_id": orders.BRIDGE} if network == orders.BRIDGE else order.joins
+        joins = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.joins
         lock = joining_lock(self._folders, self._cluster, host)
         join = partial(self._join_once, container=found["Id"], joins=joins, lock=lock)
         return found, await self._daemon.ask(join, self._seconds)
@@ -150,12 +147,12 @@ class Launch:
         """
         with file_lock.held(lock, lambda: bool(self._over())):
             there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
-            if joined := {*there} - {orders.NONE}:
-                return orders.BRIDGE in joined
+            if joined := {*there} - {container_spec.NONE}:
+                return container_spec.BRIDGE in joined
             if there:  # who is in that one can be in no other
-                api.disconnect_container_from_network(container, orders.NONE)
+                api.disconnect_container_from_network(container, container_spec.NONE)
             api.connect_container_to_network(container, **joins)
-        return bool(joins["net_id"] == orders.BRIDGE)
+        return bool(joins["net_id"] == container_spec.BRIDGE)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Make a container, or find the one that somebody else made; gives it as the daemon shows one."""
@@ -176,7 +173,7 @@ class Launch:
                 state = {"Status": "created"}
                 return {"Id": made, "State": state, "Config": config, "HostConfig": config["HostConfig"]}
             # The daemon gives the name away a moment before there is a container to look at.
-            await asyncio.sleep(probes.LOOK_AGAIN)
+            await asyncio.sleep(probe_container.LOOK_AGAIN)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
         """Make a container, and unmake it where the cluster was released before: that release may not have seen it.
@@ -227,9 +224,9 @@ class Launch:
         folder, see = self._folders.host(self._cluster, host), partial(self._see, container, host)
         if bounds:
             # Now it has loaded what takes it longest; its zygote comes up while the daemon is at this.
-            await probes.until(folder.is_claimed, see)
+            await probe_container.until(folder.is_claimed, see)
             await self._bound(container, bounds, see)
-        await probes.until((folder.path / "agent.json").exists, see)
+        await probe_container.until((folder.path / "agent.json").exists, see)
         try:
             _, writer = await folder.dial()
         except UnavailableError:
@@ -246,8 +243,8 @@ class Launch:
 
     async def _see(self, container: str, host: str) -> None:
         seen = (await self._seen(container, host))["State"]
-        if seen["Status"] in probes.ENDED:
-            request_check.check_room(seen.get("ExitCode"), self._folders.root)
+        if seen["Status"] in probe_container.ENDED:
+            request_validation.check_room(seen.get("ExitCode"), self._folders.root)
             raise await self._did_not_start(host, _end_of(seen))
 
     async def _seen(self, container: str, host: str) -> dict[str, Any]:
@@ -258,9 +255,9 @@ class Launch:
 
     async def _did_not_start(self, host: str, what: str) -> UnavailableError:
         folder = self._folders.host(self._cluster, host)
-        name = orders.container_name(self._cluster, host)
+        name = container_spec.container_name(self._cluster, host)
         words = await asyncio.to_thread(folder.last_words)
-        words = words or await probes.last_words(self._daemon, name, _LOG_LINES)
+        words = words or await probe_container.last_words(self._daemon, name, _LOG_LINES)
         room = f"Free some space on the disk of the daemon; {self._daemon.kind.program} system df says what is there."
         return UnavailableError(
             f"Host {host} of cluster {self._cluster} did not start: its container {what}.",
@@ -286,7 +283,7 @@ def handle_of(
 
 def shares_network(row: Mapping[str, Any]) -> bool:
     """Say of a container in a list whether it has joined the network that all share; Podman's are made in theirs."""
-    return orders.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
+    return container_spec.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
 
 
 def _end_of(state: dict[str, Any]) -> str:
@@ -298,5 +295,5 @@ def _end_of(state: dict[str, Any]) -> str:
 
 def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
     """Say whether what has the name that we want has our labels as well."""
-    labels, whose = found.get("Labels") or {}, (orders.CLUSTER, orders.HOST, orders.OWNER)
+    labels, whose = found.get("Labels") or {}, (container_spec.CLUSTER, container_spec.HOST, container_spec.OWNER)
     return all(labels.get(name) == wish["Labels"].get(name) for name in whose)

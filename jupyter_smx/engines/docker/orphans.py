@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import probe_container as probes
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.containers.folders import daemon_of
 from jupyter_smx.engines.docker.teardown import remove_all
 from jupyter_smx.model.errors import SmxError, UnavailableError
@@ -44,7 +43,7 @@ async def sweep(
 
     :raises SmxError: there is only one, and that could not be.
     """
-    mark = f"{orders.OWNER}={owner}"
+    mark = f"{container_spec.OWNER}={owner}"
     found: list[str] = []
     asked: dict[str, SmxError | None] = {}
     for url in ("", *urls):
@@ -70,6 +69,8 @@ async def sweep(
 async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
     """Remove what looked at an image for a controller that was killed; whoever needs one now waits for no other."""
     try:
-        await remove_all(daemon, [f"{orders.OWNER}={owner}", orders.PROBE], seconds, probes.is_watched)
+        await remove_all(
+            daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_watched
+        )
     except UnavailableError as problem:
         _log.warning("What an earlier controller left at %s stays: %s", daemon.url, problem)

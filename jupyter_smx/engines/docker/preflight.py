@@ -10,9 +10,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import rmtree as removal
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import probe_container as probes
+from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.containers.probe_container import Probe
 from jupyter_smx.engines.docker.daemon.daemon_client import DaemonError
 from jupyter_smx.engines.docker.daemon.users import maps_users
@@ -32,7 +31,7 @@ _SECONDS = 60.0
 """Seconds that a container may take until it has tried everything."""
 _TRY = f"""
 import os, socket, sys
-os.chdir({orders.ROOM!r})
+os.chdir({container_spec.ROOM!r})
 token = sys.argv[1]
 if open("token").read() != token:
     sys.exit("the file in it is another one")
@@ -97,7 +96,7 @@ class Ground:
                 await asyncio.to_thread(self._make, room, probe.token)
                 why = await self._run(probe, image, room)
         finally:
-            await asyncio.to_thread(removal.clear_away, str(room.path.parent))
+            await asyncio.to_thread(rmtree.clear_away, str(room.path.parent))
         if why:
             raise await self._refusal(why)
 
@@ -112,10 +111,10 @@ class Ground:
 
     async def _run(self, probe: Probe, image: Looked, room: HostFolder) -> str:
         """Let a container try its folder; gives why it is none, "" where all is well."""
-        seat = orders.bind(str(room.path), orders.ROOM, closed=False)
+        seat = container_spec.bind(str(room.path), container_spec.ROOM, closed=False)
         words = [image.python, "-I", "-c", _TRY, probe.token]
         try:
-            config = probes.config(image.id, words, self._users.name(), self._labels, self._daemon.kind, seat)
+            config = probe_container.config(image.id, words, self._users.name(), self._labels, self._daemon.kind, seat)
             config["HostConfig"]["Init"] = True  # as a host's; some daemons have no program for that
             await probe.start(config)
         except DaemonError as problem:
@@ -123,7 +122,7 @@ class Ground:
                 raise self._daemon.trouble("try what hosts share with this machine", problem) from problem
             return problem.words
         try:
-            answers = probes.until((room.path / "answer").exists, partial(self._see, probe.name))
+            answers = probe_container.until((room.path / "answer").exists, partial(self._see, probe.name))
             await asyncio.wait_for(answers, self._seconds)
         except asyncio.TimeoutError:
             raise self._too_slow() from None
@@ -133,8 +132,8 @@ class Ground:
 
     async def _see(self, name: str) -> None:
         state = (await self._daemon.inspect(name) or {}).get("State", {})
-        if state.get("Status") in probes.ENDED:
-            words = await probes.last_words(self._daemon, name, 1)
+        if state.get("Status") in probe_container.ENDED:
+            words = await probe_container.last_words(self._daemon, name, 1)
             raise _EndedError(words or f"it ended with exit code {state.get('ExitCode')}")
 
     def _too_slow(self) -> RefusedError:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from docker import errors
 
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import probe_container as probes
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.containers.folders import network_lock
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_THERE, DaemonError, remove
 from jupyter_smx.engines.machine import file_lock
@@ -41,7 +40,7 @@ async def made_here(daemon: Daemon, *labels: str) -> list[dict[str, Any]]:
 
     :raises UnavailableError: the daemon does not answer.
     """
-    return [row for row in await daemon.containers(*labels) if orders.is_made_here(row)]
+    return [row for row in await daemon.containers(*labels) if container_spec.is_made_here(row)]
 
 
 def _none(_row: Mapping[str, Any]) -> bool:
@@ -70,7 +69,7 @@ async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
     """
     rows = await made_here(daemon, *labels)
     seen = await asyncio.gather(*(_seen(daemon, row["Id"]) for row in rows))
-    ended = {row["Labels"].get(orders.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
+    ended = {row["Labels"].get(container_spec.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
     if ended:
         with suppress(UnavailableError):
             await daemon.learn()  # by what people end containers there
@@ -123,7 +122,7 @@ async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: s
             raise UnavailableError(
                 still, rule=rule, cure="The release is tried again until it is gone.", transient=True
             )
-        await asyncio.sleep(probes.LOOK_AGAIN)
+        await asyncio.sleep(probe_container.LOOK_AGAIN)
 
 
 def _is_free(lock: Path) -> bool:

@@ -18,10 +18,7 @@ from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Obser
 from jupyter_smx.engines.local import probe, shell
 from jupyter_smx.engines.local.limits import LocalLimits
 from jupyter_smx.engines.local.start import LOST_THE_CLAIM, AgentStart, Children, in_words
-from jupyter_smx.engines.machine import agent_zipapp as pack
-from jupyter_smx.engines.machine import processes
-from jupyter_smx.engines.machine import python_check as interpreter
-from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine import agent_zipapp, processes, python_check, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
 from jupyter_smx.engines.machine.launch_hosts import collect
@@ -90,7 +87,7 @@ class LocalEngine(Engine):
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give what would be started for each host, and the ``host.json`` that it would read; pure."""
-        archive = self._root / pack.file_name()
+        archive = self._root / agent_zipapp.file_name()
         return {
             "engine": self.name,
             "hosts": {
@@ -110,7 +107,7 @@ class LocalEngine(Engine):
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
-        request_check.check_names(request)
+        request_validation.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
 
         async def bring_up(host: HostPlan) -> HostHandle:
@@ -141,7 +138,7 @@ class LocalEngine(Engine):
 
         :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
         """
-        if request_check.is_plain(handle.cluster):
+        if request_validation.is_plain(handle.cluster):
             # A release that has begun goes on to its end, even when the caller is cancelled: killing takes a thread.
             await asyncio.to_thread(self._release, handle)
 
@@ -160,7 +157,7 @@ class LocalEngine(Engine):
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
-        archive = await asyncio.to_thread(pack.place, self._root)
+        archive = await asyncio.to_thread(agent_zipapp.place, self._root)
         if not self.isolate:
             found: dict[str, object] = {"isolation": "variables", "reason": "LocalEngine.isolate is off."}
         else:
@@ -203,18 +200,18 @@ class LocalEngine(Engine):
 
     def _prepare(self, request: ClusterRequest) -> Path:
         """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
-        request_check.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
-        interpreter.check(request.python)
+        request_validation.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
+        python_check.check(request.python)
         try:
             if self._folders.is_released(request.cluster):
-                raise request_check.used_up(request.cluster)
+                raise request_validation.used_up(request.cluster)
             self._folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
-            archive = pack.place(self._root)
+            archive = agent_zipapp.place(self._root)
             self._limits.sweep()
             for plan in request.hosts:
                 self._describe(request, plan)
         except OSError as problem:
-            raise request_check.not_writable(self._root, problem) from problem
+            raise request_validation.not_writable(self._root, problem) from problem
         return archive
 
     def _describe(self, request: ClusterRequest, plan: HostPlan) -> None:
@@ -235,7 +232,7 @@ class LocalEngine(Engine):
         if not folder.is_claimed():
             start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
             code = await start.ending(self._children)
-            request_check.check_room(code, self._root)
+            request_validation.check_room(code, self._root)
             if code not in (None, LOST_THE_CLAIM):
                 raise self._did_not_start(request.cluster, host, f"ended with {in_words(code)}")
         # Either our agent is ready, or another engine's agent has the folder and is as good as ours.

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from jupyter_smx.engines.machine import provide_files as given
+from jupyter_smx.engines.machine import provide_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +31,12 @@ class Carrier:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bring(
-        self, folder: HostFolder, sources: Sequence[str], inside: str, reader: given.Reader
+        self, folder: HostFolder, sources: Sequence[str], inside: str, reader: provide_files.Reader
     ) -> dict[str, str]:
         """Do what :func:`given.bring` does. Cancelled, it ends at the next file or piece of one."""
         given_up = threading.Event()
         turn = self._turns.setdefault(folder.path.parent.name, asyncio.Lock())
-        work = partial(given.bring, folder, sources, inside, reader, given_up.is_set)
+        work = partial(provide_files.bring, folder, sources, inside, reader, given_up.is_set)
         async with turn:
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.agent.system.files import rmtree as removal
-from jupyter_smx.agent.system.files import short_path as shortcut
+from jupyter_smx.agent.system.files import rmtree, short_path
 from jupyter_smx.agent.wire import PROTOCOL
-from jupyter_smx.engines.machine import cgroups as control_group
-from jupyter_smx.engines.machine import file_lock, processes
-from jupyter_smx.engines.machine import untrusted_files as foreign
+from jupyter_smx.engines.machine import cgroups, file_lock, processes, untrusted_files
 from jupyter_smx.engines.machine.addresses import addresses, port_of
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
@@ -203,7 +200,7 @@ class HostFolder(Struct, frozen=True):
         :raises OSError: the folder cannot be read, which says nothing about the agent.
         """
         try:
-            birth = msgspec.json.decode(foreign.read(self.path, "agent.json", _LONGEST), type=Birth)
+            birth = msgspec.json.decode(untrusted_files.read(self.path, "agent.json", _LONGEST), type=Birth)
             known = birth.start_time and birth.boot_id
             return birth if known else completed(birth, (self.path / "agent.json").lstat().st_mtime)
         except FileNotFoundError:
@@ -219,7 +216,7 @@ class HostFolder(Struct, frozen=True):
     def last_words(self) -> str:
         """Give the last lines of ``agent.log`` for the sentence that says why an agent did not start."""
         try:
-            with foreign.found(self.path, self.log.name) as log:
+            with untrusted_files.found(self.path, self.log.name) as log:
                 log.file.seek(max(0, log.size() - _LOG_TAIL))
                 text = log.file.read(_LOG_TAIL).decode(errors="replace")
         except OSError:
@@ -242,11 +239,11 @@ class HostFolder(Struct, frozen=True):
         with self._nothing_is_brought():
             left = [*filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _REMOVED))))]
         try:
-            shortcut.remove(os.fspath(self.path))
+            short_path.remove(os.fspath(self.path))
         except OSError as problem:
             left.append(str(problem))
         files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
-        return "; ".join(filter(None, (files, control_group.remove(self.control_groups()))))
+        return "; ".join(filter(None, (files, cgroups.remove(self.control_groups()))))
 
     @contextmanager
     def _nothing_is_brought(self) -> Iterator[None]:
@@ -273,7 +270,7 @@ def _write_whole(target: Path, text: str, own: Callable[[Path], None]) -> None:
 
 def _try_to_remove(path: Path) -> str:
     try:
-        removal.remove(os.fspath(path))
+        rmtree.remove(os.fspath(path))
     except FileNotFoundError:
         return ""
     except OSError as problem:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.agent.system.files import rmtree as removal
+from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.agent.system.files.walk import descend, unless_loop
 from jupyter_smx.agent.system.resources.memory import amount
 from jupyter_smx.engines.machine import file_lock
@@ -333,7 +333,7 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def _remove(room: Path) -> None:
-    removal.clear_away(os.fspath(room))
+    rmtree.clear_away(os.fspath(room))
 
 
 def record(folder: HostFolder) -> Path:

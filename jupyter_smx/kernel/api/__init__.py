@@ -1,1 +1,4 @@
-"""kernel/api."""
+"""Implement ``smx.train``, ``smx.process``, ``smx.map`` and ``@smx.remote``, and the session behind them.
+
+Key classes: ``Session`` and ``Watcher``.
+"""

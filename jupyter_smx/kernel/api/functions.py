@@ -19,7 +19,7 @@ from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.handles.job_array import JobArray, write_progress
 from jupyter_smx.kernel.handles.spot_savings import savings_of
 from jupyter_smx.kernel.logs.traceback_buffer import HeldBack
-from jupyter_smx.kernel.options import values as fields
+from jupyter_smx.kernel.options import values
 from jupyter_smx.kernel.options.argument_types import check_types
 from jupyter_smx.kernel.options.keyword_docs import documented
 from jupyter_smx.kernel.request import interpreters, payload
@@ -309,16 +309,16 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     outputs: Outputs = arguments.pop("outputs") or {}
     arguments["hyperparameters"] = arguments["hyperparameters"] or {}
     environment = arguments["environment"] or {}
-    arguments["environment"] = {key: fields.written(value, f"--env {key}") for key, value in environment.items()}
-    arguments["metrics"] = fields.checked_metrics(arguments["metrics"] or {})
+    arguments["environment"] = {key: values.written(value, f"--env {key}") for key, value in environment.items()}
+    arguments["metrics"] = values.checked_metrics(arguments["metrics"] or {})
     arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
     arguments["entry_point"] = str(arguments.get("entry_point", ""))
     arguments["python"] = str(arguments["python"])
-    arguments["distribution"] = fields.distribution(arguments.get("distribution", ""))
+    arguments["distribution"] = values.distribution(arguments.get("distribution", ""))
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
     checkpoint = str(arguments.get("checkpoint", ""))
-    arguments["checkpoint"] = fields.absolute(checkpoint, folder) if checkpoint else ""
+    arguments["checkpoint"] = values.absolute(checkpoint, folder) if checkpoint else ""
     arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)
     arguments["arguments"] = tuple(arguments.get("arguments", ()))
     return Wish(
@@ -332,15 +332,15 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
 def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:
     if isinstance(source, Channel):
         return source
-    return Channel(name=fields.check_channel_name(name), source=fields.absolute(str(source), folder))
+    return Channel(name=values.check_channel_name(name), source=values.absolute(str(source), folder))
 
 
 def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> Output:
     if isinstance(where, Output):
         return where
     if kind == "train":
-        return fields.training_output(name, str(where), folder)
-    return fields.processing_output(name, str(where), folder)
+        return values.training_output(name, str(where), folder)
+    return values.processing_output(name, str(where), folder)
 
 
 def _source(code: object) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api.watcher import Watcher
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.display.screen import Screen
 from jupyter_smx.kernel.handles.job import Job
@@ -49,13 +49,13 @@ def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
         return spec
     from jupyter_smx.kernel.request.source_dir import pack  # noqa: PLC0415 - archives cost milliseconds that few jobs need
 
-    found = pack(folder, launch.data_dir() / "payloads", spec.entry_point)
+    found = pack(folder, controller_launch.data_dir() / "payloads", spec.entry_point)
     return msgspec.structs.replace(spec, source_dir=found)
 
 
 def pickled(variables: Mapping[str, Any], where: str) -> Payload:
     """Pack variables to where jobs find them; see :func:`payload.pack`."""
-    return payload.pack(variables, launch.data_dir() / "payloads", where)
+    return payload.pack(variables, controller_launch.data_dir() / "payloads", where)
 
 
 class Session:
@@ -195,7 +195,7 @@ _opening = threading.Lock()
 def open_session(shell: Any) -> Session:
     """Make the session of this process anew, for ``shell`` (None: a plain Python process)."""
     close_session()
-    _opened.append(Session(shell, standby.client()))
+    _opened.append(Session(shell, autostart.client()))
     return _opened[0]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx import controller_launch_errors as unstarted
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import UnavailableError
 
@@ -25,17 +24,17 @@ def start() -> None:
     :raises UnavailableError: it does not; says the last line of its log.
     """
     try:
-        process = launch.start_controller()
+        process = controller_launch.start_controller()
     except OSError as error:
-        raise unstarted.refused(error) from error
+        raise controller_launch_errors.refused(error) from error
     _children[:] = [child for child in _children if child.poll() is None] + [process]
-    if not launch.wait_ready(START_LIMIT, process):
-        raise unstarted.silent()
+    if not controller_launch.wait_ready(START_LIMIT, process):
+        raise controller_launch_errors.silent()
 
 
 def client_of_running(patience: float) -> Client:
     """Make a client that starts nobody and waits ``patience`` seconds at most for an answer."""
-    return Client(launch.socket_path(), _nobody, patience)
+    return Client(controller_launch.socket_path(), _nobody, patience)
 
 
 def _nobody() -> None:
@@ -44,4 +43,4 @@ def _nobody() -> None:
 
 def client() -> Client:
     """Make a client of this user's controller; nothing is opened or started before the first request."""
-    return Client(launch.socket_path(), start)
+    return Client(controller_launch.socket_path(), start)

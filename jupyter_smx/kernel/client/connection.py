@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self._parts: list[bytes] = []
 
     def connect(self) -> None:
-        launch.require_unix_sockets()
+        controller_launch.require_unix_sockets()
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(self.timeout)
         try:

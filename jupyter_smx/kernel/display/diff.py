@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from jupyter_smx.kernel.client import job_refs as named
+from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.text.pages import Page, note, table
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.comparison import Comparison, compare
@@ -51,9 +51,9 @@ def diff_of(client: Client, ref: str, other: str = "") -> Diff:
             rule="It is a name, an id, or the beginning of one.",
             cure="`%smx jobs` lists them.",
         )
-    job = named.job(client, ref)
+    job = job_refs.job(client, ref)
     if other:
-        return difference(job, named.job(client, other))
+        return difference(job, job_refs.job(client, other))
     return difference(previous_run(client, job), job)
 
 

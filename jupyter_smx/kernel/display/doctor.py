@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_core.paths import jupyter_config_path, jupyter_path
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx.kernel.text import interactivity as presence
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.text import interactivity
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.package_version import installed
 
@@ -23,11 +23,11 @@ _LAB_FOLDER = "labextensions/jupyter-smx"
 
 def examine(client: Client) -> dict[str, Any]:
     """Collect the facts; asking the controller starts one, and a controller that does not start is a fact too."""
-    running = launch.is_listening()
+    running = controller_launch.is_listening()
     facts: dict[str, Any] = {
         "python": f"{platform.python_version()} at {sys.executable}",
         "jupyter_smx": installed(),
-        "data_folder": str(launch.data_dir()),
+        "data_folder": str(controller_launch.data_dir()),
         "magics_wait": _waiting(),
         "server_extension": _found(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
         "lab_extension": _found(_LAB_FOLDER, jupyter_path(), "pip install jupyter-smx"),
@@ -51,8 +51,8 @@ def _for_people(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waiting() -> str:
-    setting = presence.setting()
-    return f"{presence.VARIABLE}={setting}" if setting else "when no front end asks for input"
+    setting = interactivity.setting()
+    return f"{interactivity.VARIABLE}={setting}" if setting else "when no front end asks for input"
 
 
 def _found(name: str, folders: list[str], cure: str) -> str:

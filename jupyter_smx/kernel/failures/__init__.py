@@ -1,1 +1,1 @@
-"""kernel/failures."""
+"""Define the exceptions that cells raise for failed jobs, and the hints shown with them."""

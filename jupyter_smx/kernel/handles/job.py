@@ -18,7 +18,7 @@ from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning, failu
 from jupyter_smx.kernel.handles.cost import Cost
 from jupyter_smx.kernel.handles.metrics import Metrics
 from jupyter_smx.kernel.handles.usage import Usage
-from jupyter_smx.kernel.logs import reader as log
+from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.text.start_reason import why_text
 from jupyter_smx.model.errors import SmxError, nearest
@@ -239,13 +239,13 @@ class Job:
 
         :raises ValidationError: ``tail`` is no number of lines.
         """
-        last = None if tail is None else log.lines(tail, "tail")
-        return "".join(log.everything(self._client, self.record, host, last))
+        last = None if tail is None else reader.lines(tail, "tail")
+        return "".join(reader.everything(self._client, self.record, host, last))
 
     def follow(self, out: Callable[[str], object] | None = None) -> None:
         """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job."""
         try:
-            log.follow(self._client, self.record, out or write)
+            reader.follow(self._client, self.record, out or write)
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
 

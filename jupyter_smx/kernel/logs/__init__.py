@@ -1,1 +1,4 @@
-"""kernel/logs."""
+"""Read and follow the logs of a job, host by host.
+
+Key functions: ``follow`` and ``last_lines`` in ``reader``.
+"""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.logs import reader as log
+from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.options.parser import Parser, one_of
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.log_stream import streams_of
@@ -42,7 +42,7 @@ class LogWish(Struct, frozen=True, kw_only=True):
         """
         if not self.host or any(stream.name == self.host for stream in streams_of(job)):
             return self.host
-        return one_of(self.host, log.hosts_of(job), HOST)
+        return one_of(self.host, reader.hosts_of(job), HOST)
 
     def streams_of(self, job: Job) -> tuple[LogStream, ...]:
         """Give the streams that ``host`` names: all, those of a host, or one.
@@ -76,7 +76,7 @@ def wish_of(found: Namespace) -> LogWish:
             rule=f"{STREAMS} shows the names of logs and no line of them.",
             cure=f"Drop one of the two; {HOST} takes the name of a stream to show its lines.",
         )
-    last = None if found.tail is None else log.lines(found.tail, TAIL)
+    last = None if found.tail is None else reader.lines(found.tail, TAIL)
     return LogWish(job=found.job, host=found.host, last=last, follows=found.follow, names=found.streams)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import re
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.client.retry import through_outage
 from jupyter_smx.kernel.logs.tail import Place, begin_of_last
 from jupyter_smx.kernel.options.values import number
+from jupyter_smx.kernel.text.plain import readable
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.spec.instance import groups_of_hosts, leader_of
 from jupyter_smx.model.status import is_final
@@ -25,11 +25,6 @@ WAIT = 10.0
 
 SOON = 3.0
 """The same for the first time."""
-
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-"""Colours and movements, titles and links, and the short ones (ECMA-48)."""
-
-_CONTROL = dict.fromkeys([code for code in (*range(32), *range(127, 160)) if code not in (9, 13)])
 
 _TURN = 0.5
 """Seconds between two looks at all hosts of a job with several."""
@@ -153,12 +148,6 @@ def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
     if start and len(lines) > 1 and "\r" not in lines[0]:
         lines = lines[1:]  # the first is the end of a line, and nothing says that it was drawn over
     return tuple(line for line in map(readable, lines[-count:]) if line)
-
-
-def readable(line: str) -> str:
-    """Give what a terminal would show of a line in the end: without escapes, bells and what was drawn over."""
-    plain = _ESCAPE.sub("", line).rstrip("\r").rpartition("\r")[2]
-    return plain.translate(_CONTROL)
 
 
 def follow(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.client import autostart as standby
-from jupyter_smx.kernel.logs import options as log_words
-from jupyter_smx.kernel.magics import subcommands as commands
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.logs import options
+from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.options import defaults
 from jupyter_smx.kernel.options.table import SPELLINGS
 from jupyter_smx.model.errors import SmxError
@@ -25,8 +25,8 @@ _NEWEST = 50
 
 _PAIR = 2
 
-_FLAGS = {"logs": ("-f", log_words.TAIL, log_words.HOST, log_words.STREAMS), "events": ("-f",)}
-_WITH_VALUES = (log_words.TAIL, log_words.HOST)
+_FLAGS = {"logs": ("-f", options.TAIL, options.HOST, options.STREAMS), "events": ("-f",)}
+_WITH_VALUES = (options.TAIL, options.HOST)
 
 
 def complete_option(_: Any, event: Any) -> list[str]:
@@ -37,7 +37,7 @@ def complete_option(_: Any, event: Any) -> list[str]:
 def complete_subcommand(_: Any, event: Any) -> list[str]:
     """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
     before = event.text_until_cursor.removesuffix(event.symbol).split()[1:]
-    known = _arguments(before) if before else commands.COMMANDS
+    known = _arguments(before) if before else subcommands.COMMANDS
     return [word for word in known if word.startswith(event.symbol)]
 
 
@@ -67,7 +67,7 @@ def _split(taken: list[str], known: tuple[str, ...]) -> tuple[list[str], list[st
 
 def asked(ask: Callable[[Client], list[str]]) -> list[str]:
     """Ask a controller that runs for names; give none where there is none or it is too slow for Tab."""
-    client = standby.client_of_running(PATIENCE)
+    client = autostart.client_of_running(PATIENCE)
     try:
         return ask(client)
     except SmxError:

@@ -15,7 +15,7 @@ from jupyter_smx.kernel.api.session import close_session, current, session_of
 from jupyter_smx.kernel.client.dependencies import ids_of
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.handles.job_array import JobArray
-from jupyter_smx.kernel.magics import subcommands as commands
+from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.options.expand import looked_up
@@ -24,7 +24,7 @@ from jupyter_smx.kernel.options.table import manual, parse
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.grid import spread
 from jupyter_smx.kernel.request.request import Kind, check_identifier, from_options
-from jupyter_smx.kernel.text import interactivity as presence
+from jupyter_smx.kernel.text import interactivity
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError
 
@@ -81,7 +81,7 @@ class SmxMagics(Magics, Defaults):
     def smx(self, line: str) -> None:  # noqa: D102 - its docstring is the manual, set below
         session = self._session
         words = [plain(word) for word in split(line)]
-        commands.run(words, commands.Desk(session.client, self._show, self._refer, self._again, self))
+        subcommands.run(words, subcommands.Desk(session.client, self._show, self._refer, self._again, self))
 
     def _run(self, kind: Kind, line: str, cell: str, submitted_at: float) -> None:
         line, code, lines_before = join_continuations(line, cell)
@@ -119,8 +119,8 @@ class SmxMagics(Magics, Defaults):
             finish(self._session, job)
 
     def _waits(self, *, option: bool) -> bool:
-        return presence.should_wait(
-            option=option, setting=presence.setting(), presence=presence.presence_of(self.shell)
+        return interactivity.should_wait(
+            option=option, setting=interactivity.setting(), presence=interactivity.presence_of(self.shell)
         )
 
     def _show(self, text: str, html: str) -> None:
@@ -136,7 +136,7 @@ class SmxMagics(Magics, Defaults):
 
 SmxMagics.train.__doc__ = manual("train")
 SmxMagics.process.__doc__ = manual("process")
-SmxMagics.smx.__doc__ = commands.manual("%smx")
+SmxMagics.smx.__doc__ = subcommands.manual("%smx")
 
 
 def load(shell: Any) -> None:

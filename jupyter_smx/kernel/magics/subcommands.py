@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, json
 
-from jupyter_smx.kernel.client import job_refs as named
+from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.display.advice import advice_page
 from jupyter_smx.kernel.display.diff import diff_of, diff_page
@@ -16,9 +16,8 @@ from jupyter_smx.kernel.display.provenance import provenance_page
 from jupyter_smx.kernel.failures.exceptions import StillRunning
 from jupyter_smx.kernel.handles.cost import cost_page
 from jupyter_smx.kernel.handles.job import write
-from jupyter_smx.kernel.logs import options as log_words
-from jupyter_smx.kernel.logs import reader as log
-from jupyter_smx.kernel.options import events as event_words
+from jupyter_smx.kernel.logs import options, reader
+from jupyter_smx.kernel.options import events
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.request.rerun import spec_again
 from jupyter_smx.kernel.text.instance_types import types_page
@@ -91,24 +90,24 @@ def _jobs(arguments: list[str], desk: Desk) -> None:
 
 
 def _logs(arguments: list[str], desk: Desk) -> None:
-    wish = log_words.read(arguments, desk.prog)
+    wish = options.read(arguments, desk.prog)
     job = _job("logs", [wish.job] if wish.job else [], desk)
     host = wish.host_of(job)
     if wish.names:
         write("".join(f"{stream.name}\n" for stream in wish.streams_of(job)))
         return
     if not wish.follows:
-        for piece in log.everything(desk.client, job, host, wish.last):
+        for piece in reader.everything(desk.client, job, host, wish.last):
             write(piece)
         return
     try:
-        log.follow(desk.client, job, write, host, wish.last)
+        reader.follow(desk.client, job, write, host, wish.last)
     except KeyboardInterrupt:
         raise StillRunning(job.name) from None
 
 
 def _stop(arguments: list[str], desk: Desk) -> None:
-    found = named.stop(desk.client, _job_ref("stop", arguments, desk))
+    found = job_refs.stop(desk.client, _job_ref("stop", arguments, desk))
     said = counts_words(found) if isinstance(found, ArraySummary) else found.status().value
     desk.show(*note(f"{found.name}: {said}."))
 
@@ -154,7 +153,7 @@ def _events(arguments: list[str], desk: Desk) -> None:
     from jupyter_smx.kernel.sagemaker.describe import here  # noqa: PLC0415 - as above
     from jupyter_smx.kernel.sagemaker.events import events_of, follow  # noqa: PLC0415 - as above
 
-    wish = event_words.read(arguments, desk.prog)
+    wish = events.read(arguments, desk.prog)
     job = _job("events", [wish.job] if wish.job else [], desk)
     try:
         for event in follow(desk.client, job, here()) if wish.follow else events_of(job, here()):
@@ -212,7 +211,7 @@ def _doctor(arguments: list[str], desk: Desk) -> None:
 
 COMMANDS = {
     "jobs": Command("", "the newest jobs", _jobs),
-    "logs": Command(log_words.USAGE, log_words.HELP, _logs),
+    "logs": Command(options.USAGE, options.HELP, _logs),
     "stop": Command("[JOB]", "stop a job", _stop),
     "interrupt": Command("[JOB]", "take the hosts of a spot job away, as a spot market does", _interrupt),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
@@ -221,7 +220,7 @@ COMMANDS = {
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),
     "provenance": Command("[JOB]", "what a job ran with: code, packages, inputs, hosts, seeds", _provenance),
     "describe": Command("[JOB]", "the job as DescribeTrainingJob or DescribeProcessingJob would", _describe),
-    "events": Command(event_words.USAGE, event_words.HELP, _events),
+    "events": Command(events.USAGE, events.HELP, _events),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
     "export": Command(
         "JOB [FOLDER]", "a job or an array as a folder: code, packages, inputs and SageMaker call", _export
@@ -253,7 +252,7 @@ def _job(name: str, arguments: list[str], desk: Desk) -> Job:
 
     :raises ValidationError: a whole array is meant, and this takes one job.
     """
-    return named.job(desk.client, _job_ref(name, arguments, desk))
+    return job_refs.job(desk.client, _job_ref(name, arguments, desk))
 
 
 def _job_ref(name: str, arguments: list[str], desk: Desk) -> str:

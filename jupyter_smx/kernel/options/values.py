@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from jupyter_smx.kernel.options.expanduser import expanded
 from jupyter_smx.kernel.options.line_splitter import plain
-from jupyter_smx.model import unsupported as elsewhere
+from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.spec.channel import Channel, Output
@@ -236,7 +236,7 @@ def distribution(text: str) -> Distribution | None:
     known = ("processes", "groups")
     wrong = next((name for name in found if name not in known), "")
     launcher = RUNNERS.get(runner)
-    elsewhere.check_launcher(runner)
+    unsupported.check_launcher(runner)
     if wrong or launcher is None:
         word, words = (runner, tuple(RUNNERS)) if launcher is None else (wrong, known)
         raise ValidationError(
@@ -277,7 +277,7 @@ def channel(text: str, folder: Path) -> Channel:
         )
     typed = _LOOKS_LIKE_PROPERTY.search(source)
     if typed and not (folder / source).exists():
-        elsewhere.check_property(name, typed[1])
+        unsupported.check_property(name, typed[1])
         raise ValidationError(
             f"--input {name}: {typed[1]} is not a property of a channel.",
             field="input",
@@ -287,9 +287,9 @@ def channel(text: str, folder: Path) -> Channel:
         )
     found = dict(part.split("=", 1) for part in properties)
     for word in (word for part in properties for word in _LOOKS_LIKE_PROPERTY.findall(part)):
-        elsewhere.check_property(name, word)
+        unsupported.check_property(name, word)
     for word in ("mode", "type"):
-        elsewhere.check_property(name, word, found.get(word, ""))
+        unsupported.check_property(name, word, found.get(word, ""))
     return Channel(
         name=name,
         source=absolute(source, folder),

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent import variable_file as variables
+from jupyter_smx.agent import variable_file
 from jupyter_smx.kernel.options.expression import visible
-from jupyter_smx.kernel.request import pickle_diagnosis as culprit
+from jupyter_smx.kernel.request import pickle_diagnosis
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, nearest
 from jupyter_smx.model.spec.channel import Payload
 
@@ -78,7 +78,7 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     from jupyter_smx.kernel.request import pickler  # noqa: PLC0415 - with it
 
     packed = {name: _dump(where, name, value, pickler.dumps) for name, value in chosen.items()}
-    path, digest = keep(folder, ".pkl", lambda tee: variables.write(tee, packed))
+    path, digest = keep(folder, ".pkl", lambda tee: variable_file.write(tee, packed))
     return Payload(
         path=str(path),
         sha256=digest,
@@ -94,7 +94,7 @@ def contents(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
     :raises OSError: the file is gone.
     """
     with path.open("rb") as file:
-        return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variables.read(file)}
+        return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variable_file.read(file)}
 
 
 def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
@@ -148,7 +148,7 @@ def unpack(
     """
     try:
         with path.open("rb") as file:
-            packed = tuple(variables.read(file))
+            packed = tuple(variable_file.read(file))
     except (OSError, pickle.UnpicklingError, EOFError, ValueError) as error:
         raise SmxError(
             f"The received variables cannot be read: {type(error).__name__}: {error}.",
@@ -211,11 +211,11 @@ class Tee:
         self._file.flush()
 
 
-def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> variables.Packed:
+def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> variable_file.Packed:
     try:
-        return variables.Packed(value, dumps)
+        return variable_file.Packed(value, dumps)
     except Exception as error:  # border: reducers are the user's code, which may raise anything
-        found = culprit.find(name, value, lambda part: _can_pickle(part, dumps))
+        found = pickle_diagnosis.find(name, value, lambda part: _can_pickle(part, dumps))
         raise ValidationError(
             f"{where.format(name)}{found.path} is a {found.type} and cannot be pickled.",
             field="send",
@@ -227,7 +227,7 @@ def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> var
 
 def _can_pickle(part: Any, dumps: Callable[..., bytes]) -> bool:
     try:
-        dumps(part, protocol=variables.PROTOCOL)
+        dumps(part, protocol=variable_file.PROTOCOL)
     except Exception:  # noqa: BLE001 - border: the question is whether it raises
         return False
     return True

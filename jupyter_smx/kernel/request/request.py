@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from jupyter_smx.kernel.options import values as fields
+from jupyter_smx.kernel.options import values
 from jupyter_smx.kernel.options.expression import hyperparameter, text_of, value_of
 from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.script import Script, absolute_folder, beside, check_folder, choose, own_modules
@@ -108,7 +108,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     disable_output_compression: bool = False
     network_isolation: bool = False
     after: tuple[str, ...] = ()
-    """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.client.dependencies` was asked."""
+    """Ids of jobs; names as the user wrote them until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
 
     def spec(self, code: str, lines_before: int, here: Surroundings, submitted_at: float) -> JobSpec:
         """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
@@ -137,7 +137,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             outputs=_once(self.outputs, "--output"),
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
-            contract=fields.contract(self.contract),
+            contract=values.contract(self.contract),
             arguments=self.arguments,
             role=self.role,
             max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
@@ -149,7 +149,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             working_directory=str(here.folder),
             revision=here.revision,
             metrics=dict(self.metrics),
-            retries=fields.number(self.retries, "--retries", "of retries", 0),
+            retries=values.number(self.retries, "--retries", "of retries", 0),
             spot=self.spot,
             max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
             checkpoint=self.checkpoint,
@@ -190,7 +190,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     def _instance_groups(self) -> tuple[InstanceGroup, ...]:
         if not self.groups:
             count = 1 if self.instance_count is None else self.instance_count
-            hosts = fields.number(count, "--instance-count", "of hosts", 1)
+            hosts = values.number(count, "--instance-count", "of hosts", 1)
             return (InstanceGroup(instance_type=self.instance_type or "local", instance_count=hosts),)
         if self.instance_type or self.instance_count is not None:
             raise ValidationError(
@@ -202,7 +202,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             )
         for found in self.groups:
             cure = f"For example --group {found.name}:{found.instance_type}:1."
-            fields.number(found.instance_count, "--group", "of hosts", 1, cure=cure)
+            values.number(found.instance_count, "--group", "of hosts", 1, cure=cure)
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
             raise ValidationError(
@@ -232,17 +232,17 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         name=options.name,
         instance_type=options.instance_type,
         instance_count=options.instance_count or None,
-        groups=tuple(fields.group(text) for text in texts(options.group, "--group")),
-        distribution=fields.distribution(options.distribution),
+        groups=tuple(values.group(text) for text in texts(options.group, "--group")),
+        distribution=values.distribution(options.distribution),
         engine=options.engine,
         image=options.image,
         keep_alive=options.keep_alive,
         hyperparameters=_hyperparameters(options.hp, namespace),
-        environment=fields.once(
-            (fields.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")), "--env", "environment"
+        environment=values.once(
+            (values.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")), "--env", "environment"
         ),
-        channels=tuple(fields.channel(text, folder) for text in texts(options.input, "--input")),
-        outputs=tuple(fields.output(text, kind, folder) for text in texts(options.output, "--output")),
+        channels=tuple(values.channel(text, folder) for text in texts(options.input, "--input")),
+        outputs=tuple(values.output(text, kind, folder) for text in texts(options.output, "--output")),
         receive=options.receive,
         source_dir=absolute_folder(options.source_dir, folder),
         entry_point=options.entry_point,
@@ -252,11 +252,11 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         max_run=options.max_run,
         python=options.python,
         requirements=options.requirements,
-        metrics=fields.metrics(options.metric),
+        metrics=values.metrics(options.metric),
         retries=options.retries or 0,
         spot=options.spot,
         max_wait=options.max_wait,
-        checkpoint=fields.absolute(options.checkpoint, folder) if options.checkpoint else "",
+        checkpoint=values.absolute(options.checkpoint, folder) if options.checkpoint else "",
         checkpoint_local_path=options.checkpoint_local_path,
         disable_output_compression=options.disable_output_compression,
         network_isolation=options.network_isolation,
@@ -265,9 +265,9 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
 
 
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = (fields.pair(word, "--hp", "NAME=VALUE") for word in words)
+    pairs = (values.pair(word, "--hp", "NAME=VALUE") for word in words)
     named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
-    given = fields.once(named, "--hp", "hyperparameters")
+    given = values.once(named, "--hp", "hyperparameters")
     return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx import rerun_spec as again
+from jupyter_smx import controller_launch, rerun_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +18,9 @@ def spec_again(record: Job, submitted_at: float) -> JobSpec:
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
     """
-    return again.spec_again(record, submitted_at, kept_source(record))
+    return rerun_spec.spec_again(record, submitted_at, kept_source(record))
 
 
 def kept_source(record: Job) -> Path:
     """Give the archive of a job's folder of code that lies with its outputs, as long as the job is known."""
-    return launch.data_dir() / "jobs" / record.id / "source.tar.gz"
+    return controller_launch.data_dir() / "jobs" / record.id / "source.tar.gz"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, convert, json, to_builtins
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.agent.contract.platform_variables import arn_of, region_asked, region_of
 from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous, words_of
 from jupyter_smx.model.records.cluster import WarmPoolStatus
@@ -52,7 +52,7 @@ class Here(Struct, frozen=True):
 
 def here() -> Here:
     """Look into this process's variables, as the job's host did."""
-    return Here(region_of(os.environ), launch.data_dir() / "jobs")
+    return Here(region_of(os.environ), controller_launch.data_dir() / "jobs")
 
 
 def description(job: Job, where: Here, bill: Bill | None = None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from jupyter_smx.kernel.sagemaker.api_limits import is_installed, refused_there
 from jupyter_smx.kernel.sagemaker.estimator_call import decoded, program, words_of
 from jupyter_smx.kernel.sagemaker.export_folder import Exported, written
 from jupyter_smx.kernel.text.sizes import size_words
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
 
@@ -88,12 +88,12 @@ def shown(job: Job) -> Job:
     spec = job.spec
     open_to_all = replace(
         spec,
-        environment=secret.shown_values(spec.environment),
-        hyperparameters=secret.shown_values(spec.hyperparameters),
-        arguments=tuple(map(secret.shown, spec.arguments)),
-        channels=tuple(replace(channel, source=secret.shown(channel.source)) for channel in spec.channels),
-        outputs=tuple(replace(output, destination=secret.shown(output.destination)) for output in spec.outputs),
-        checkpoint=secret.shown(spec.checkpoint),
+        environment=redaction.shown_values(spec.environment),
+        hyperparameters=redaction.shown_values(spec.hyperparameters),
+        arguments=tuple(map(redaction.shown, spec.arguments)),
+        channels=tuple(replace(channel, source=redaction.shown(channel.source)) for channel in spec.channels),
+        outputs=tuple(replace(output, destination=redaction.shown(output.destination)) for output in spec.outputs),
+        checkpoint=redaction.shown(spec.checkpoint),
     )
     return replace(job, spec=open_to_all)
 
@@ -288,7 +288,7 @@ def is_driven(job: Job) -> bool:
 def description_of(job: Job) -> dict[str, Any]:
     """Describe what went in and came out, and on what it ran."""
     spec = job.spec
-    spec_shown = secret.shown_record(to_builtins(job))["spec"]
+    spec_shown = redaction.shown_record(to_builtins(job))["spec"]
     return {
         "name": job.name,
         "kind": spec.kind,
@@ -297,7 +297,7 @@ def description_of(job: Job) -> dict[str, Any]:
         "keep_alive": spec.keep_alive,
         "max_run": spec.max_run,
         "image": job.image.whole() if job.image else spec.image,
-        "environment": secret.without(spec.environment),
+        "environment": redaction.without(spec.environment),
         "python_version": spec.python_version,
         "inputs": spec_shown["channels"],
         "outputs": spec_shown["outputs"],
@@ -335,7 +335,7 @@ def readme(
     """Write the page that lies beside the files: what ran, what is in them, what is said of SageMaker ``there``."""
     spec = job.spec
     inputs = [
-        f"- `{channel.name}`: {secret.shown(channel.source)}, "
+        f"- `{channel.name}`: {redaction.shown(channel.source)}, "
         f"in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]

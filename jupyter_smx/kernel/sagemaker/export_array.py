@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.client import job_refs as named
+from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import ArrayDetail
 from jupyter_smx.kernel.request.payload import contents
 from jupyter_smx.kernel.sagemaker import model_trainer
@@ -66,7 +66,7 @@ def export_named(client: Client, ref: str, folder: str) -> tuple[str, Exported]:
     :raises ValidationError: there is something in the folder.
     :raises SmxError: the disk refuses.
     """
-    found = named.job_or_array(client, ref)
+    found = job_refs.job_or_array(client, ref)
     where = Path(folder or found.name)
     if isinstance(found, Job):
         return found.name, export(found, where)

@@ -6,7 +6,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.logs.reader import readable
+from jupyter_smx.kernel.text.plain import readable
 from jupyter_smx.kernel.text.progress import expected_words, metric_words, progress_words, queue_words
 from jupyter_smx.model import duration
 from jupyter_smx.model.spec.array import counts_words

@@ -1,1 +1,1 @@
-"""model/records."""
+"""Define what the controller records: ``Job``, ``Cluster``, ``Event`` and their summaries."""

@@ -1,1 +1,1 @@
-"""policy/accounting."""
+"""Compute prices, utilisation and profiler advice from records."""

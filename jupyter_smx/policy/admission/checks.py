@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model import name
-from jupyter_smx.model import unsupported as elsewhere
+from jupyter_smx.model import name, unsupported
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.spec import instance
 from jupyter_smx.model.spec.distribution import check_distribution
 from jupyter_smx.model.spec.metric import check_metrics
 from jupyter_smx.model.spec.source import is_entry_point
-from jupyter_smx.policy.admission import sdk3_rules as contract
+from jupyter_smx.policy.admission import sdk3_rules
 from jupyter_smx.policy.admission.path_rules import check_places
-from jupyter_smx.policy.lifecycle import keep_alive
-from jupyter_smx.policy.lifecycle import spot as interruptions
+from jupyter_smx.policy.lifecycle import keep_alive, spot
 from jupyter_smx.policy.lifecycle.retries import MAX_RETRIES
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     name.check_base_name(spec.base_name)
     keep_alive.check(spec.keep_alive, limits)
     _check_run_time(spec, limits)
-    interruptions.check(spec)
+    spot.check(spec)
     _check_parameters(spec)
     _check_text(spec)
     _check_channels(spec)
@@ -57,8 +55,8 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     check_metrics(spec.metrics)
     _check_code(spec)
     check_places(spec)
-    contract.check(spec)
-    elsewhere.check(spec)
+    sdk3_rules.check(spec)
+    unsupported.check(spec)
 
 
 def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:

@@ -1,1 +1,1 @@
-"""policy/hosts."""
+"""Name hosts, shard inputs among them, and validate what their agents send."""

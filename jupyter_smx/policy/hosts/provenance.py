@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 from jupyter_smx.model.results.provenance import HostLimits, HostProvenance, InputDigest, Machine, OwnModule, Provenance
 from jupyter_smx.policy.hosts.seeds import seed_note
 
@@ -97,7 +97,7 @@ def _inputs(records: Mapping[str, Mapping[str, Any]]) -> tuple[InputDigest, ...]
     found: dict[str, dict[str, InputDigest]] = {}
     for host, record in records.items():
         for digest in _rows(record, "inputs", tuple[InputDigest, ...]):
-            found.setdefault(digest.channel, {})[host] = replace(digest, reason=secret.shown(digest.reason))
+            found.setdefault(digest.channel, {})[host] = replace(digest, reason=redaction.shown(digest.reason))
     rows: list[InputDigest] = []
     for by_host in found.values():
         if len(set(by_host.values())) == 1:
@@ -111,7 +111,9 @@ def _notes(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> I
     for host in hosts:
         if host.name not in records:
             yield f"{host.name} left no record, so what it imported is not known."
-    yield from dict.fromkeys(secret.shown(str(note)) for record in records.values() for note in record.get("notes", ()))
+    yield from dict.fromkeys(
+        redaction.shown(str(note)) for record in records.values() for note in record.get("notes", ())
+    )
     said = {host: dict(_packages(record)) for host, record in records.items()}
     first_host, first = next(iter(said.items()), ("", {}))
     for name, packages in said.items():

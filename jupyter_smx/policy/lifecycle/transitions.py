@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
 from jupyter_smx.model.records.job import Attempt, HostEnd, Job, Transition, attempt_began, rows_of_this_attempt
 from jupyter_smx.model.status import AT_WORK, Goal, SecondaryStatus, is_final, may_become, message_of
-from jupyter_smx.policy.lifecycle import image_pull as downloads
+from jupyter_smx.policy.lifecycle import image_pull
 
 if TYPE_CHECKING:
     from jupyter_smx.policy.lifecycle.keep_alive import Keep
@@ -67,7 +67,7 @@ def fetched(job: Job, message: str, now: float) -> Job:
 
 def is_fetching(job: Job) -> bool:
     """Say whether a job's image is downloaded now, before it has hosts."""
-    wants = bool(job.spec.image) and not downloads.is_had(job)
+    wants = bool(job.spec.image) and not image_pull.is_had(job)
     return wants and job.state is SecondaryStatus.DOWNLOADING and not job.cluster
 
 

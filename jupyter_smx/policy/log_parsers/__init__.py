@@ -1,1 +1,4 @@
-"""What a log says of progress and metrics: one file for each dialect, pure, incremental, of constant memory."""
+"""Read progress and metrics from log lines: one module per dialect, pure, incremental, of constant memory.
+
+Key class: ``Reader`` in ``reader``. Reading files belongs in ``jupyter_smx.controller.telemetry``.
+"""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from jupyter_smx.model.results.progress import MAX_METRICS, Progress
-from jupyter_smx.policy.log_parsers import boosting, huggingface, keras, rich, tqdm
-from jupyter_smx.policy.log_parsers import generic as words
+from jupyter_smx.policy.log_parsers import boosting, generic, huggingface, keras, rich, tqdm
 from jupyter_smx.policy.log_parsers.line_splitter import LONGEST, Unfinished, plain
 from jupyter_smx.policy.log_parsers.observations import COUNT, Announced
 from jupyter_smx.policy.log_parsers.progress_state import Standing, follow, follow_unfinished, progress_of, step_of
@@ -27,7 +26,7 @@ _DIALECTS = (
     (rich.HINTS, rich.read),
     (huggingface.HINTS, huggingface.read),
     (boosting.HINTS, boosting.read),
-    (words.HINTS, words.read),
+    (generic.HINTS, generic.read),
 )
 _HINTS = tuple(dict.fromkeys([*tqdm.HINTS, *(hint for hints, _ in _DIALECTS for hint in hints)]))
 _COUNT = re.compile(COUNT)

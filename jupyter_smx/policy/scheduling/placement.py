@@ -11,7 +11,7 @@ from jupyter_smx.model import duration
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.start_reason import Difference, Why
 from jupyter_smx.model.status import message_of
-from jupyter_smx.policy import preload as learning
+from jupyter_smx.policy import preload
 from jupyter_smx.policy.hosts.info import given_up
 from jupyter_smx.policy.hosts.names import helper_notes
 from jupyter_smx.policy.lifecycle import keep_alive, transitions
@@ -205,7 +205,7 @@ def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tupl
         isolation=pool.hosts[0].isolation if pool.hosts else "",
         notes=(
             *given_up(pool.hosts),
-            *learning.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never),
+            *preload.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never),
             *afterwards,
         ),
     )

@@ -28,7 +28,7 @@ from jupyter_smx.model.errors import (
 from jupyter_smx.model.records.event import Changes
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.server.connection import NoControllerError
-from jupyter_smx.server.handlers import redaction as records
+from jupyter_smx.server.handlers import redaction
 from jupyter_smx.server.handlers.artifact_stream import Passage, file_name
 from jupyter_smx.server.handlers.auth_errors import refusal
 from jupyter_smx.server.handlers.file_locations import Shown, paths_of, places_of
@@ -171,7 +171,7 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             self.finish()
         else:
             kind = _JSON if is_error else content_type
-            self.finish(records.shown(answer.body) if kind == _JSON else answer.body, set_content_type=kind)
+            self.finish(redaction.shown(answer.body) if kind == _JSON else answer.body, set_content_type=kind)
 
     def pass_headers(self, headers: HTTPHeaders) -> None:
         """Hand on the cursor; everything else that the controller says about itself stays here."""

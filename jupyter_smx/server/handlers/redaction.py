@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 
 
 def shown(body: bytes) -> bytes:
@@ -17,4 +17,4 @@ def shown(body: bytes) -> bytes:
     record = msgspec.json.decode(body)
     if not isinstance(record, dict) or "spec" not in record:
         return body
-    return msgspec.json.encode(secret.shown_record(record))
+    return msgspec.json.encode(redaction.shown_record(record))

@@ -1,6 +1,7 @@
 """A Docker daemon for tests: the one that answers, or one of our own that leaves nothing of this machine changed.
 
-``python -m jupyter_smx.testing.docker.dockerd start`` (``make dockerd``) starts one where none answers, ``stop`` ends it.
+``python -m jupyter_smx.testing.docker.dockerd start`` (``make dockerd``) starts one where none answers,
+``stop`` ends it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 USUAL = "unix:///var/run/docker.sock"
@@ -131,7 +132,7 @@ class Dockerd:
             return 0
         mine = os.fspath(self.folder / "exec")
         found = (
-            seen.pid for seen in side_doors.processes() if "containerd-shim" in seen.command and mine in seen.command
+            seen.pid for seen in process_scan.processes() if "containerd-shim" in seen.command and mine in seen.command
         )
         return next(found, 0)
 

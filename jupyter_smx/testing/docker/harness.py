@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.engines.docker.engine import DockerEngine
 from jupyter_smx.model.records.cluster import Handle
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.harness import Harness
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ class DockerHarness(Harness):
     def agents(self, cluster: str) -> dict[str, int]:
         """Find the agents among the processes of this machine, by host: what the init of a container started."""
         found: dict[str, int] = {}
-        for seen in side_doors.of_cluster(cluster):
-            if set(side_doors.arguments(_parent(seen.pid))[:1]) & {*_INITS} and "serve" in side_doors.arguments(
+        for seen in process_scan.of_cluster(cluster):
+            if set(process_scan.arguments(_parent(seen.pid))[:1]) & {*_INITS} and "serve" in process_scan.arguments(
                 seen.pid
             ):
                 found[seen.host().partition("/")[2]] = seen.pid
@@ -195,11 +195,11 @@ class DockerHarness(Harness):
 
     def commands(self, cluster: str) -> list[str]:
         """Show what ``ps`` would."""
-        return [seen.command for seen in side_doors.of_cluster(cluster)]
+        return [seen.command for seen in process_scan.of_cluster(cluster)]
 
     def commands_with(self, token: str) -> list[str]:
         """Search the whole machine."""
-        return [seen.command for seen in side_doors.processes() if token in seen.command]
+        return [seen.command for seen in process_scan.processes() if token in seen.command]
 
     def sent(self, cluster: str) -> dict[str, object]:
         """Read ``host.json``, and what the daemon says of containers and network in the words in which it is asked."""
@@ -213,7 +213,7 @@ class DockerHarness(Harness):
                     "container": _asked(one),
                     "joins": _joins(one),
                     "bounds_of_jobs": _bounds(one["HostConfig"]),
-                    "host.json": side_doors.read_json(self.cluster(cluster) / host / "host.json"),
+                    "host.json": process_scan.read_json(self.cluster(cluster) / host / "host.json"),
                 }
                 for host, one in sorted(rows.items())
             },
@@ -229,7 +229,7 @@ class DockerHarness(Harness):
 
     def leftovers(self, cluster: str) -> list[str]:
         """List living processes, containers, networks, and folders that only a living host needs."""
-        left = [f"{seen.pid} {seen.command}" for seen in side_doors.of_cluster(cluster)]
+        left = [f"{seen.pid} {seen.command}" for seen in process_scan.of_cluster(cluster)]
         left += [f"container {one}" for one in self.containers(cluster)]
         left += [f"network {one}" for one in self.networks(cluster)]
         return left + [os.fspath(path) for name in _COSTLY for path in self.cluster(cluster).glob(f"*/{name}")]
@@ -249,7 +249,7 @@ class DockerHarness(Harness):
 
     def kill_agent(self, cluster: str, host: str) -> None:
         """Send SIGKILL and wait until the daemon knows that the container ended."""
-        side_doors.kill_and_wait(self.agents(cluster)[host])
+        process_scan.kill_and_wait(self.agents(cluster)[host])
         self.ask("wait", f"jupyter-smx-{cluster}-{host}")
 
     def forget(self, cluster: str) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.docker.dockerd import path
 from jupyter_smx.testing.docker.fixtures import missing
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -214,7 +214,7 @@ class Registry:
 
     def publish(self, name: str, size: int = 3_000_000) -> str:
         """Put an image of our Python and ``size`` bytes that nobody has into the registry; gives its id."""
-        made = self.docker.client.containers.create(docker_images.PYTHON.name, ["python3"])
+        made = self.docker.client.containers.create(images.PYTHON.name, ["python3"])
         try:
             made.put_archive("/", _archive(size))
             found = str(made.commit().id)

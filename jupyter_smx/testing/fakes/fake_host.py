@@ -9,7 +9,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.agent.host import end_record as last_words
+from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.host.deadline import LINGER
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
@@ -315,7 +315,7 @@ class FakeHost:
             "left_behind": [],
             "modules": [],
         }
-        text, told = last_words.fitting(run.record)
+        text, told = end_record.fitting(run.record)
         self._write(run, text, artifacts or {})
         run.phase = _PHASE_ENDED
         self._expire_in(max(float(run.spec["keep_alive"]), LINGER))

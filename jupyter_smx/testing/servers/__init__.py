@@ -1,1 +1,1 @@
-"""testing/servers."""
+"""Run file servers and object stores on loopback for tests."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent.stores import upload
 from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.servers.object_storage import needs_storage, rclone
 
@@ -42,7 +42,7 @@ class DirectCourier:
         pass
 
     def ask(self, _url: str, do: str, **words: Any) -> Any:
-        return getattr(putting, do)(**words)
+        return getattr(upload, do)(**words)
 
     def close(self) -> None:
         pass

@@ -1,1 +1,1 @@
-"""testing/simulation."""
+"""Run the real controller core over fake hosts in simulated time, with random histories and invariants."""

@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from jupyter_smx.model.records.job import attempt_began
 from jupyter_smx.model.spec.channel import Payload
-from jupyter_smx.policy.lifecycle import image_pull as downloads
+from jupyter_smx.policy.lifecycle import image_pull
 from jupyter_smx.policy.lifecycle.transitions import is_fetching
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
@@ -95,7 +95,7 @@ class FarHistories(Histories):
             return
         for job in self.sim.controller.books.jobs.values():
             if is_fetching(job):
-                assert job.image is None or downloads.GONE in job.timings
+                assert job.image is None or image_pull.GONE in job.timings
                 assert (job.counted_from, attempt_began(job)) == (None, None)
                 assert self.sim.controller.books.summary(job).queue_position is None
 

@@ -1,7 +1,7 @@
 """What was promised to everybody, checked after every step of a random history, and that all comes to its end.
 
-The histories are those of :mod:`jupyter_smx.testing.simulation.state_machine`. Side doors of the fake world count; nobody under test can
-touch what they count.
+The histories are those of :mod:`jupyter_smx.testing.simulation.state_machine`. The fake
+world counts by itself; code under test cannot reach its counts.
 """
 
 # ruff: noqa: D401 - the sentence of a promise says what is so

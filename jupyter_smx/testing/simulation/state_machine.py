@@ -1,8 +1,8 @@
 """Random histories: users, hosts, engines and controllers do what they like, and nothing that was promised breaks.
 
-The real core runs over a fake world in simulated time (:mod:`jupyter_smx.testing.simulation.simulation`). After every step the
-promises (:mod:`jupyter_smx.testing.simulation.invariants`) are checked; at the end every job must have its verdict and the world
-must be empty.
+The real core runs over a fake world in simulated time (:mod:`jupyter_smx.testing.simulation.simulation`).
+The invariants (:mod:`jupyter_smx.testing.simulation.invariants`) are checked after every step. At the end every job
+must have its outcome and the world must be empty.
 """
 
 # ruff: noqa: D401 - the sentence of a rule says what somebody else does
@@ -20,7 +20,7 @@ from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.spec.array import TaskWish
 from jupyter_smx.model.status import Goal
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.simulation.invariants import Promises
 
@@ -184,13 +184,13 @@ class Histories(Promises):
     @rule(
         kind=st.sampled_from(
             [
-                fakes.Outage,
-                fakes.NeverStarts,
-                fakes.DiesDuringStart,
-                lambda: fakes.RefusesTransiently(2),
-                fakes.Refuses,
-                fakes.ForgetsCluster,
-                fakes.DropsStreams,
+                fake_engine.Outage,
+                fake_engine.NeverStarts,
+                fake_engine.DiesDuringStart,
+                lambda: fake_engine.RefusesTransiently(2),
+                fake_engine.Refuses,
+                fake_engine.ForgetsCluster,
+                fake_engine.DropsStreams,
             ]
         )
     )
@@ -199,7 +199,7 @@ class Histories(Promises):
         self.sim.troubled_by(kind())
 
     @precondition(lambda self: self.alive() and not self.sim.engine.troubles)
-    @rule(kind=st.sampled_from([fakes.Outage, fakes.NeverStarts, fakes.DropsStreams]))
+    @rule(kind=st.sampled_from([fake_engine.Outage, fake_engine.NeverStarts, fake_engine.DropsStreams]))
     def a_job_meets_trouble(self, kind: Any) -> None:
         """Something goes wrong for as long as it takes to give up, and then no more."""
         self.sim.troubled_by(kind())

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.checkpoint import SETTLED, TOO_LONG, CheckpointError, FolderStore, Mirror
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,14 +126,14 @@ def test_a_file_that_changes_while_it_is_copied_is_not_kept_then(
     mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(here, "model.pt", "first", LONG_AGO)
-    real = plain_file.copy
+    real = safe_open.copy
 
     def copy_slowly(source: str, target: str) -> None:
         real(source, target)
         write(here, "model.pt", "second", LONG_AGO + 1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.plain_file, "copy", copy_slowly)
+        patch.setattr(checkpoint.safe_open, "copy", copy_slowly)
         mirror.keep(2 * LONG_AGO)
     assert files(there) == {}
     mirror.keep(2 * LONG_AGO)
@@ -146,14 +146,14 @@ def test_a_log_that_grows_during_each_copy_is_kept_now_and_then(
     now = time.time()
     log = write(here, "events.log", "begin", now)
     copied = []
-    real = plain_file.copy
+    real = safe_open.copy
 
     def copy_slowly(source: str, target: str) -> None:
         real(source, target)
         copied.append(log.read_text())
         write(here, "events.log", f"{copied[-1]} more")
 
-    monkeypatch.setattr(checkpoint.plain_file, "copy", copy_slowly)
+    monkeypatch.setattr(checkpoint.safe_open, "copy", copy_slowly)
     for second in range(int(TOO_LONG)):
         mirror.keep(now + second)
         assert files(there) == {}
@@ -178,7 +178,7 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
         raise KeyboardInterrupt  # as a process that is killed: nothing is tidied up
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.plain_file, "copy", die)
+        patch.setattr(checkpoint.safe_open, "copy", die)
         with pytest.raises(KeyboardInterrupt):
             mirror.keep(2 * LONG_AGO)
     assert (there / "model.pt").read_text() == "good"
@@ -203,7 +203,7 @@ def test_a_disk_that_is_full_or_broken_keeps_no_half_of_a_file(
         raise OSError(number, os.strerror(number), target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.plain_file, "copy", fill)
+        patch.setattr(checkpoint.safe_open, "copy", fill)
         mirror.keep(2 * LONG_AGO)
     assert files(there) == {"model.pt": "good"}
     assert mirror.errors == {"model.pt": f"model.pt could not be kept ({os.strerror(number)})"}
@@ -377,9 +377,9 @@ def test_what_may_be_there_since_only_the_answer_was_lost_goes_when_the_job_remo
     class Mute(FolderStore):
         is_mute = True
 
-        def keep(self, rows: list[checkpoint.Row]) -> list[outcome.Outcome]:
+        def keep(self, rows: list[checkpoint.Row]) -> list[file_result.Outcome]:
             came = super().keep(rows)
-            return [outcome.Outcome(outcome.AWAY, "no answer")] * len(came) if self.is_mute else came
+            return [file_result.Outcome(file_result.AWAY, "no answer")] * len(came) if self.is_mute else came
 
     store = Mute(str(there), "algo-1")
     mirror = Mirror(str(here), store)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.channels.checkpoint import FolderStore, Mirror
-from jupyter_smx.agent.job import mirror_task as keeper
+from jupyter_smx.agent.job import mirror_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +71,14 @@ def test_what_a_job_saved_stays_where_it_leaves_no_folder_at_its_end(
         here.write_text("")
     elif left != "nothing":
         here.symlink_to("nowhere")
-    assert keeper.settle(mirror) == {"errors": [], "notes": []}
+    assert mirror_task.settle(mirror) == {"errors": [], "notes": []}
     assert files(there) == {"last/model.pt": "1", "state": "1"}
 
 
 def test_what_a_job_deleted_before_its_end_goes_as_ever(mirror: Mirror, here: Path, there: Path) -> None:
     shutil.rmtree(here / "last")
     (here / "state").unlink()
-    keeper.settle(mirror)
+    mirror_task.settle(mirror)
     assert files(there) == {}
 
 

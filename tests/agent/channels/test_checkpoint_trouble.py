@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import object_store
 from jupyter_smx.agent.channels.checkpoint import Mirror, Row
 from jupyter_smx.agent.channels.object_store import usable
 from jupyter_smx.agent.file_result import Outcome
-from jupyter_smx.agent.job import mirror_task as keeper
-from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.job import mirror_task
+from jupyter_smx.agent.stores import worker_client
 from jupyter_smx.agent.system.processes.event_loop import Timer
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Far:
         self.patience = patience
         self.has: dict[str, str] = {}
         self.how: dict[str, str] = {}
-        self.all = outcome.DONE
+        self.all = file_result.DONE
         self.log: list[str] = []
 
     def names(self) -> list[str]:
@@ -54,19 +54,19 @@ class Far:
         found = []
         for path, name, _stamp in rows:
             how = self.how.get(name, self.all)
-            if how == outcome.DONE:
+            if how == file_result.DONE:
                 self.has[name] = Path(path).read_text()
                 self.log.append(f"put {name}")
-            found.append(Outcome(how, "" if how == outcome.DONE else f"it is {how}"))
+            found.append(Outcome(how, "" if how == file_result.DONE else f"it is {how}"))
         return found
 
     def forget(self, names: list[str]) -> list[Outcome]:
-        if self.all == outcome.AWAY:
-            return [Outcome(outcome.AWAY, "it is away")] * len(names)
+        if self.all == file_result.AWAY:
+            return [Outcome(file_result.AWAY, "it is away")] * len(names)
         for name in names:
             self.has.pop(name, None)
             self.log.append(f"drop {name}")
-        return [Outcome(outcome.DONE)] * len(names)
+        return [Outcome(file_result.DONE)] * len(names)
 
 
 @pytest.fixture
@@ -100,13 +100,13 @@ def mirror(here: Path, far: Far) -> Mirror:
     return made
 
 
-@pytest.mark.parametrize("how", [outcome.AWAY, outcome.REFUSED, outcome.CHANGED])
+@pytest.mark.parametrize("how", [file_result.AWAY, file_result.REFUSED, file_result.CHANGED])
 def test_the_last_checkpoint_stays_for_as_long_as_the_next_one_cannot_come(mirror: Mirror, far: Far, how: str) -> None:
     far.how["step-2"] = how
     for _time in range(3):
         mirror.keep(NOW)
         assert list(far.has) == ["step-1"]
-    assert list(mirror.errors) == ([] if how == outcome.CHANGED else ["step-2"])
+    assert list(mirror.errors) == ([] if how == file_result.CHANGED else ["step-2"])
     far.how.clear()
     mirror.keep(NOW)
     assert (list(far.has), mirror.errors) == (["step-2"], {})
@@ -114,14 +114,14 @@ def test_the_last_checkpoint_stays_for_as_long_as_the_next_one_cannot_come(mirro
 
 
 def test_also_at_the_end_of_the_job(mirror: Mirror, far: Far) -> None:
-    far.all = outcome.REFUSED
-    told = keeper.settle(mirror)
+    far.all = file_result.REFUSED
+    told = mirror_task.settle(mirror)
     assert list(far.has) == ["step-1"]
     assert told == {"errors": ["step-2 could not be kept (it is refused)"], "notes": []}
 
 
 def test_where_there_is_no_room_what_the_job_deleted_makes_some(mirror: Mirror, far: Far) -> None:
-    far.how["step-2"] = outcome.FULL
+    far.how["step-2"] = file_result.FULL
     mirror.keep(NOW)
     assert (list(far.has), list(mirror.errors)) == ([], ["step-2"])
     far.how.clear()
@@ -140,7 +140,7 @@ def test_what_has_the_place_of_the_new_one_goes_where_that_is_refused(
     if after == "b":
         (here / "b").rmdir()
     write(here, after)
-    far.how[after] = outcome.REFUSED
+    far.how[after] = file_result.REFUSED
     mirror.keep(NOW)
     assert far.has == {}
     far.how.clear()
@@ -159,12 +159,12 @@ def test_where_both_can_be_at_once_the_new_one_comes_first(here: Path, far: Far)
 
 
 def test_times_in_which_the_place_is_away_are_told_when_it_is_back(mirror: Mirror, far: Far) -> None:
-    far.all = outcome.AWAY
+    far.all = file_result.AWAY
     mirror.keep(NOW)
     mirror.keep(NOW + 30)
     assert mirror.is_away()
     assert mirror.told()["notes"] == []
-    far.all = outcome.DONE
+    far.all = file_result.DONE
     mirror.keep(NOW + 61)
     assert not mirror.is_away()
     (note,) = mirror.told()["notes"]
@@ -174,9 +174,9 @@ def test_times_in_which_the_place_is_away_are_told_when_it_is_back(mirror: Mirro
 
 
 def test_nobody_is_told_that_all_is_kept_while_something_is_refused(mirror: Mirror, far: Far) -> None:
-    far.all = outcome.AWAY
+    far.all = file_result.AWAY
     mirror.keep(NOW)
-    far.all = outcome.REFUSED
+    far.all = file_result.REFUSED
     mirror.keep(NOW + 61)
     told = mirror.told()
     assert told["notes"] == ["the store did not answer between 00:33:20 and 00:34:21 UTC (it is away)."]
@@ -188,53 +188,53 @@ def test_a_store_that_is_away_is_asked_once_for_any_number_of_files(monkeypatch:
     asked: list[int] = []
 
     class Silent:
-        def __init__(self, _means: fetch.Means, _what: str) -> None:
+        def __init__(self, _means: worker_client.Means, _what: str) -> None:
             pass
 
         def ask(self, _url: str, _do: str, *, top: str, rows: list[object]) -> list[list[str]]:
             asked.append(len(rows))
-            return [[outcome.AWAY, f"{top} is away"]] * len(rows)
+            return [[file_result.AWAY, f"{top} is away"]] * len(rows)
 
-    monkeypatch.setattr(object_store.fetch, "Courier", Silent)
-    store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", fetch.Means(), "checkpoint")
+    monkeypatch.setattr(object_store.worker_client, "Courier", Silent)
+    store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", worker_client.Means(), "checkpoint")
     found = store.forget([f"step-{number}" for number in range(1000)])
-    assert found == [Outcome(outcome.AWAY, "s3://bucket/d is away")] * 1000
+    assert found == [Outcome(file_result.AWAY, "s3://bucket/d is away")] * 1000
     assert len(asked) == 1
 
 
 def test_at_the_end_a_place_that_is_away_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Far(patience=60.0)
-    far.all = outcome.AWAY
+    far.all = file_result.AWAY
     write(here, "last")
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            far.all = outcome.DONE
+            far.all = file_result.DONE
 
-    monkeypatch.setattr(keeper.time, "sleep", sleep)
-    told = keeper.settle(Mirror(str(here), far))
+    monkeypatch.setattr(mirror_task.time, "sleep", sleep)
+    told = mirror_task.settle(Mirror(str(here), far))
     assert (list(far.has), told["errors"], len(told["notes"]), len(pauses)) == (["last"], [], 1, 3)
 
 
 def test_and_not_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Far(patience=60.0)
-    far.all = outcome.AWAY
+    far.all = file_result.AWAY
     write(here, "last")
     clock = [time.monotonic()]
-    monkeypatch.setattr(keeper.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(keeper.time, "sleep", lambda seconds: clock.append(clock.pop() + 10 * seconds))
-    told = keeper.settle(Mirror(str(here), far))
+    monkeypatch.setattr(mirror_task.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(mirror_task.time, "sleep", lambda seconds: clock.append(clock.pop() + 10 * seconds))
+    told = mirror_task.settle(Mirror(str(here), far))
     assert told == {"errors": ["last could not be kept (it is away)"], "notes": []}
 
 
 def test_who_is_refused_is_not_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Far(patience=60.0)
-    far.all = outcome.REFUSED
+    far.all = file_result.REFUSED
     write(here, "last")
-    monkeypatch.setattr(keeper.time, "sleep", lambda _seconds: pytest.fail("it waits"))
-    assert keeper.settle(Mirror(str(here), far))["errors"] == ["last could not be kept (it is refused)"]
+    monkeypatch.setattr(mirror_task.time, "sleep", lambda _seconds: pytest.fail("it waits"))
+    assert mirror_task.settle(Mirror(str(here), far))["errors"] == ["last could not be kept (it is refused)"]
 
 
 class Moments:
@@ -252,9 +252,9 @@ def test_an_errand_that_ends_early_is_followed_by_another_one_until_the_job_is_o
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Callable[[dict[str, list[str]] | None, str], None]] = []
-    monkeypatch.setattr(keeper.errand, "Errand", lambda _loop, _work, done: begun.append(done))
+    monkeypatch.setattr(mirror_task.forked_task, "Errand", lambda _loop, _work, done: begun.append(done))
     loop, trouble = Moments(), list[list[str]]()
-    one = keeper.Keeper(loop, Far(), str(here))  # type: ignore[arg-type]
+    one = mirror_task.Keeper(loop, Far(), str(here))  # type: ignore[arg-type]
     one.begin({})
     for count in range(1, 6):
         begun[-1](None, "it was killed before it was done")
@@ -272,9 +272,9 @@ def test_an_errand_that_ends_early_is_followed_by_another_one_until_the_job_is_o
 
 
 def test_a_package_that_nobody_has_is_not_waited_for() -> None:
-    store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", fetch.Means(), "output plots")
+    store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", worker_client.Means(), "output plots")
     (found,) = store.forget(["a"])
-    assert found.how == outcome.REFUSED
+    assert found.how == file_result.REFUSED
     assert "output plots: s3://bucket/d is read by fsspec" in found.said
 
 
@@ -283,27 +283,32 @@ def test_a_machine_that_has_too_much_to_do_uses_up_no_interpreter(
 ) -> None:
     entry = tmp_path / "courier.py"
     entry.write_text('import sys; sys.stdin.readline(); print(\'{"result": [["done"]]}\')')
-    store = object_store.ObjectStore("s3://bucket/d", "w", fetch.Means((sys.executable,), str(entry)), "checkpoint")
+    store = object_store.ObjectStore(
+        "s3://bucket/d", "w", worker_client.Means((sys.executable,), str(entry)), "checkpoint"
+    )
 
     def busy(*_words: object, **_more: object) -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     with monkeypatch.context() as patch:
-        patch.setattr(fetch.subprocess, "Popen", busy)
+        patch.setattr(worker_client.subprocess, "Popen", busy)
         (found,) = store.forget(["a"])
     assert (found.how, found.said) == (
-        outcome.AWAY,
+        file_result.AWAY,
         "checkpoint: no process could be started (Resource temporarily unavailable)",
     )
-    assert store.forget(["a"]) == [Outcome(outcome.DONE)]
+    assert store.forget(["a"]) == [Outcome(file_result.DONE)]
     store._courier.close()
 
 
 def test_what_a_courier_was_saying_when_it_was_killed_is_no_answer(tmp_path: Path) -> None:
     entry = tmp_path / "courier.py"
     entry.write_text("import sys; sys.stdin.readline(); sys.stdout.write('{\"result\": [[')")
-    courier = fetch.Courier(fetch.Means((sys.executable,), str(entry)), "checkpoint")
-    with contextlib.closing(courier), pytest.raises(fetch.FetchError, match="the process that reads it has ended"):
+    courier = worker_client.Courier(worker_client.Means((sys.executable,), str(entry)), "checkpoint")
+    with (
+        contextlib.closing(courier),
+        pytest.raises(worker_client.FetchError, match="the process that reads it has ended"),
+    ):
         courier.ask("s3://bucket/d", "keep", top="s3://bucket/d", rows=[])
 
 
@@ -321,7 +326,7 @@ def test_objects_that_cannot_be_files_of_one_folder_are_left_alone(names: list[s
 
 
 names = st.sampled_from(["a", "b", "c/a", "c/b"])
-outcomes = st.sampled_from([outcome.DONE, outcome.AWAY, outcome.REFUSED, outcome.CHANGED])
+outcomes = st.sampled_from([file_result.DONE, file_result.AWAY, file_result.REFUSED, file_result.CHANGED])
 steps = st.lists(st.tuples(names, st.booleans(), outcomes), max_size=14)
 
 
@@ -349,7 +354,7 @@ def test_nothing_is_deleted_before_all_that_is_newer_is_there(
         else:
             (here / name).unlink(missing_ok=True)
         mirror.keep(NOW)
-    far.all = outcome.DONE
+    far.all = file_result.DONE
     mirror.keep(NOW)
     assert far.has == {name: (here / name).read_text() for name in local()}
     assert mirror.errors == {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.channels import stage_in as channel
+from jupyter_smx.agent.channels import stage_in
 from jupyter_smx.agent.channels.sources import ChannelError
 from jupyter_smx.agent.stores import digest
 
@@ -53,7 +53,7 @@ def stage(source: Path, tmp_path: Path) -> Callable[..., str]:
     def once(whole: str = "", **fields: Any) -> str:
         folder = tmp_path / f"job-{time.monotonic_ns()}"
         wish = {"name": "train", "source": whole or str(source.parent), **fields}
-        staged = channel.stage([wish], {"train": str(folder)}, (), LIMIT, known)
+        staged = stage_in.stage([wish], {"train": str(folder)}, (), LIMIT, known)
         digest.keep(known, staged["fresh"])
         (described,) = staged["inputs"]
         assert described["method"] == "content"
@@ -67,14 +67,14 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     """Give ``meanwhile(act)``: something is done once, when a file was just copied."""
 
     def plan(act: Callable[[], None]) -> None:
-        copy, acts = channel._copy, [act]
+        copy, acts = stage_in._copy, [act]
 
         def copy_and_act(source: str, target: str) -> None:
             copy(source, target)
             if acts:
                 acts.pop()()
 
-        monkeypatch.setattr(channel, "_copy", copy_and_act)
+        monkeypatch.setattr(stage_in, "_copy", copy_and_act)
 
     return plan
 
@@ -114,7 +114,7 @@ def test_a_file_that_is_replaced_while_it_is_copied_is_not_taken_for_the_one_tha
 def test_a_copy_that_is_none_is_neither_remembered_nor_believed(
     stage: Callable[..., str], source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = channel._copy
+    copy = stage_in._copy
 
     def older(path: str, target: str) -> None:
         before = source.stat()
@@ -123,9 +123,9 @@ def test_a_copy_that_is_none_is_neither_remembered_nor_believed(
         write(source, b"first", 0)
         os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    monkeypatch.setattr(channel, "_copy", older)
+    monkeypatch.setattr(stage_in, "_copy", older)
     assert stage() == row(b"other")
-    monkeypatch.setattr(channel, "_copy", copy)
+    monkeypatch.setattr(stage_in, "_copy", copy)
     assert stage() == row(b"first")
 
 

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx.agent
-from jupyter_smx.agent.channels import stage_in as channel
+from jupyter_smx.agent.channels import stage_in
 from jupyter_smx.agent.channels.host_capabilities import World
 from jupyter_smx.agent.channels.stage_result import Staged
-from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.stores import fuse_mount as object_mount
-from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores import digest, fuse_mount, worker_client
 from jupyter_smx.agent.stores.input_cache import Store, Taken
 from jupyter_smx.agent.stores.listing import Item, Listing
 
@@ -47,9 +45,9 @@ class Host:
         self.jobs += 1
         channels = [{"name": chr(97 + n), "source": source, **fields} for n, source in enumerate(sources)]
         folders = {one["name"]: str(self.folder / f"job-{self.jobs}" / one["name"]) for one in channels}
-        means = fetch.Means((sys.executable,), ENTRY, environment)
+        means = worker_client.Means((sys.executable,), ENTRY, environment)
         world = World(str(self.folder / "inputs"), self.shown, means=means)
-        told = channel.stage(channels, folders, (), 1 << 30, self.known, world)
+        told = stage_in.stage(channels, folders, (), 1 << 30, self.known, world)
         digest.keep(self.known, told["fresh"])
         return {**told, "seen": {name: contents(Path(path)) for name, path in folders.items()}}
 
@@ -97,8 +95,8 @@ def test_where_the_machine_has_no_fuse_the_objects_are_brought_and_the_record_sa
     host: Host, full: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.shown = str(host.folder / "shown")
-    monkeypatch.setattr(object_mount, "find_rclone", lambda _pythons: "rclone")
-    monkeypatch.setattr(object_mount, "DEVICE", str(host.folder / "fuse"))
+    monkeypatch.setattr(fuse_mount, "find_rclone", lambda _pythons: "rclone")
+    monkeypatch.setattr(fuse_mount, "DEVICE", str(host.folder / "fuse"))
     told = host.stage(CHANNELS[:1], full.environment, mode="FastFile")
     assert told["seen"] == {"a": EVERYTHING["a"]}
     assert told["mounts"] == []
@@ -176,10 +174,10 @@ def test_every_letter_of_a_key_is_a_letter(host: Host, bucket: Bucket, prefix: s
 def test_more_objects_than_one_answer_of_a_store_has_are_all_found(bucket: Bucket) -> None:
     for number in range(1001):
         bucket.put(f"many/{number:04}", "")
-    means = fetch.Means((sys.executable,), ENTRY, bucket.environment)
-    with contextlib.closing(fetch.Courier(means, "a")) as courier:
+    means = worker_client.Means((sys.executable,), ENTRY, bucket.environment)
+    with contextlib.closing(worker_client.Courier(means, "a")) as courier:
         channel_of_all = {"name": "a", "source": "s3://bucket/many/", "share": {"turn": 0, "count": 500}}
-        assert [one.name for one in fetch.wanted(courier, channel_of_all)] == ["0000", "0500", "1000"]
+        assert [one.name for one in worker_client.wanted(courier, channel_of_all)] == ["0000", "0500", "1000"]
 
 
 def test_a_manifest_is_shared_by_objects_and_keeps_the_key_of_its_prefix(host: Host, full: Bucket) -> None:
@@ -203,7 +201,7 @@ def test_what_an_archive_in_a_store_holds_is_a_channel(host: Host, bucket: Bucke
         told = host.stage([f"zip://train/::{place}/all.zip", f"zip://tr::{place}/all.zip"], bucket.environment)
         assert told["seen"]["a"] == {"a": "train/a", "deep/b": "train/deep/b"}
         assert told["seen"]["b"] == {"train/a": "train/a", "train/deep/b": "train/deep/b"}
-    with pytest.raises(fetch.FetchError, match=r"goes through 'simplecache'\. Leave it out"):
+    with pytest.raises(worker_client.FetchError, match=r"goes through 'simplecache'\. Leave it out"):
         host.stage(["simplecache::s3://bucket/all.zip"], bucket.environment)
 
 
@@ -229,7 +227,7 @@ def test_lazy_channels_do_not_push_out_what_others_are_known_by(tmp_path: Path) 
         (tmp_path / name).write_text(name)
         os.utime(tmp_path / name, (1, 1))
     folders = {"train": str(tmp_path)}
-    found = [channel.describe(["train"], folders, 1 << 30, {}, digest.KEPT - room)["fresh"] for room in (3, 2)]
+    found = [stage_in.describe(["train"], folders, 1 << 30, {}, digest.KEPT - room)["fresh"] for room in (3, 2)]
     assert [len(fresh) for fresh in found] == [3, 0]
 
 
@@ -288,7 +286,7 @@ def test_what_earlier_jobs_left_gives_way_where_there_is_no_room(tmp_path: Path,
     world = World(str(tmp_path / "inputs"), trash=str(tmp_path / "trash"))
     staged, store = Staged(0, {}), Store(world.store, {}, 0)
     with contextlib.nullcontext() if is_made else pytest.raises(OSError, match="Input/output error"):
-        assert channel._with_room(staged, store, world, take).key == "key"
+        assert stage_in._with_room(staged, store, world, take).key == "key"
         assert staged.keys == {"key"}
     assert left.exists() != is_made
 
@@ -301,7 +299,7 @@ def test_folders_of_a_server_of_files_are_channels(host: Host, server: Files) ->
         "b": {"a": "d/train/a", "sub/b": "d/train/sub/b"},
     }
     assert host.stage([server.address])["seen"]["a"]["d/test"] == "d/test"
-    with pytest.raises(fetch.FetchError, match="no object begins with"):
+    with pytest.raises(worker_client.FetchError, match="no object begins with"):
         host.stage([f"{server.address}/d/nothing"])
 
 
@@ -339,9 +337,10 @@ def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: Web) -> N
     code = f"""
 import aiohttp.client
 aiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=1e-6)
-from jupyter_smx.agent.stores import courier, filesystems
+from jupyter_smx.agent.stores import fsspec_worker
+from jupyter_smx.agent.stores import filesystems
 words = filesystems._options("{web.address}/page")["client_kwargs"]
-print(courier.read("{web.address}/page"), words["timeout"].sock_read)
+print(fsspec_worker.read("{web.address}/page"), words["timeout"].sock_read)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout == "words 300.0\n"

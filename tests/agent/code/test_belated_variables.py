@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_source_dir_on_host import packed
+from source_archives import packed
 
-from jupyter_smx.agent.code import late_environment as belated
+from jupyter_smx.agent.code import late_environment
 from jupyter_smx.agent.errors import RefusalError
 
 if TYPE_CHECKING:
@@ -228,10 +228,10 @@ def test_matplotlib_is_told_its_backend_and_what_it_does_not_take_is_refused(mon
             super().__setitem__(name, value)
 
     library = type("matplotlib", (), {"rcParams": Params()})
-    monkeypatch.setitem(belated.sys.modules, "matplotlib", library)  # type: ignore[arg-type]
-    belated.obey({"MPLBACKEND": "svg"}, {}, 1, [])
+    monkeypatch.setitem(late_environment.sys.modules, "matplotlib", library)  # type: ignore[arg-type]
+    late_environment.obey({"MPLBACKEND": "svg"}, {}, 1, [])
     assert library.rcParams == {"backend": "svg"}
-    belated.obey({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
+    late_environment.obey({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
     assert library.rcParams == {"backend": "svg"}, "the host's own was read already"
     with pytest.raises(RefusalError, match="MPLBACKEND is 'nonsense', which matplotlib does not take: no backend"):
-        belated.obey({"MPLBACKEND": "nonsense"}, {}, 1, [])
+        late_environment.obey({"MPLBACKEND": "nonsense"}, {}, 1, [])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import pytest
-from test_source_dir_on_host import packed
+from source_archives import packed
 
 from jupyter_smx.testing.wheels import write_wheel
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_source_dir_on_host import packed
+from source_archives import packed
 
-from jupyter_smx.agent.contract import entry_point as entry
-from jupyter_smx.agent.contract import scriptmode
+from jupyter_smx.agent.contract import entry_point, scriptmode
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
@@ -46,22 +45,22 @@ TOOLS = "[tool.ruff]\nline-length = 100\n"
 @pytest.mark.parametrize(
     ("files", "spec", "how"),
     [
-        ((), {"entry_point": "train.py"}, entry.SCRIPT),
-        ((), {"entry_point": ""}, entry.SCRIPT),
-        ((), {"entry_point": "train.sh"}, entry.COMMAND),
-        ((), {"entry_point": "bin/train"}, entry.COMMAND),
-        (("setup.py",), {"entry_point": "train.py"}, entry.PACKAGE),
-        (("setup.py",), {"entry_point": "train"}, entry.PACKAGE),
-        (("setup.py",), {"entry_point": "train.sh"}, entry.COMMAND),
-        (("setup.py",), {"entry_point": ""}, entry.SCRIPT),
-        (("setup.py",), {"entry_point": "train.py", "kind": "process"}, entry.SCRIPT),
-        (("setup.py",), {"entry_point": "train.py", "source_dir": None}, entry.SCRIPT),
-        (("setup.py",), {"entry_point": "train.py", "contract": "v3"}, entry.SCRIPT),
-        (("pyproject.toml",), {"entry_point": "train.py"}, entry.SCRIPT),
-        (("pyproject.toml", "src/parts/__init__.py"), {"entry_point": "train.py"}, entry.PACKAGE),
-        (("pyproject.toml", "parts/__init__.py"), {"entry_point": "parts/train.py"}, entry.PACKAGE),
-        (("pyproject.toml", "parts/__init__.py"), {"entry_point": "train.py"}, entry.SCRIPT),
-        (("settings.toml", "src/parts/__init__.py"), {"entry_point": "train.py"}, entry.SCRIPT),
+        ((), {"entry_point": "train.py"}, entry_point.SCRIPT),
+        ((), {"entry_point": ""}, entry_point.SCRIPT),
+        ((), {"entry_point": "train.sh"}, entry_point.COMMAND),
+        ((), {"entry_point": "bin/train"}, entry_point.COMMAND),
+        (("setup.py",), {"entry_point": "train.py"}, entry_point.PACKAGE),
+        (("setup.py",), {"entry_point": "train"}, entry_point.PACKAGE),
+        (("setup.py",), {"entry_point": "train.sh"}, entry_point.COMMAND),
+        (("setup.py",), {"entry_point": ""}, entry_point.SCRIPT),
+        (("setup.py",), {"entry_point": "train.py", "kind": "process"}, entry_point.SCRIPT),
+        (("setup.py",), {"entry_point": "train.py", "source_dir": None}, entry_point.SCRIPT),
+        (("setup.py",), {"entry_point": "train.py", "contract": "v3"}, entry_point.SCRIPT),
+        (("pyproject.toml",), {"entry_point": "train.py"}, entry_point.SCRIPT),
+        (("pyproject.toml", "src/parts/__init__.py"), {"entry_point": "train.py"}, entry_point.PACKAGE),
+        (("pyproject.toml", "parts/__init__.py"), {"entry_point": "parts/train.py"}, entry_point.PACKAGE),
+        (("pyproject.toml", "parts/__init__.py"), {"entry_point": "train.py"}, entry_point.SCRIPT),
+        (("settings.toml", "src/parts/__init__.py"), {"entry_point": "train.py"}, entry_point.SCRIPT),
     ],
 )
 def test_how_code_begins_is_decided_as_sagemakers_toolkit_does(
@@ -74,7 +73,7 @@ def test_how_code_begins_is_decided_as_sagemakers_toolkit_does(
     whole = scriptmode.complete({"source": "", "source_dir": {}, **spec})
     if spec.get("source_dir", {}) is not None:
         whole["source_dir"] = {"folder": "/home/me"}
-    assert entry.kind_of(whole, str(tmp_path)) == how
+    assert entry_point.kind_of(whole, str(tmp_path)) == how
 
 
 SHELL = """\

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_source_dir_on_host import packed
+from source_archives import packed
 
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.paths import Place

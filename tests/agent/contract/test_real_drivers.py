@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from real_toolkit import SHELL, TELL
 
-from jupyter_smx.agent.contract import failure_command as command
-from jupyter_smx.agent.contract import scriptmode
-from jupyter_smx.agent.contract import sdk3_driver as driver
+from jupyter_smx.agent.contract import failure_command, scriptmode, sdk3_driver
 from jupyter_smx.agent.paths import Place
 
 if TYPE_CHECKING:
@@ -176,7 +174,7 @@ def test_a_distribution_is_told_and_started_as_by_the_drivers(
         check=True,
     )
     theirs, protocol, interface = json.loads(done.stdout.partition("WORDS")[2])
-    mine = command.words(spec, place)
+    mine = failure_command.words(spec, place)
     if runner == "torchrun":
         assert (protocol, interface) == (variables["NCCL_PROTO"], variables["NCCL_SOCKET_IFNAME"])
     else:
@@ -193,11 +191,11 @@ def test_the_file_of_a_distribution_becomes_the_variables_that_it_becomes_there(
 ) -> None:
     mine = _seen(driven)
     spec = scriptmode.complete({"source": "", "contract": "v3", "distribution": "torchrun", "processes": 2})
-    texts = driver.texts(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
+    texts = sdk3_driver.texts(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
     file = texts["input/data/sm_drivers/distributed.json"]
     theirs = _start(real_packages, far_folder, mine, TELL, distributed=file)
     assert theirs.code == 0, theirs.log
-    ours = driver.variables(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
+    ours = sdk3_driver.variables(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
     names = ("SM_DISTRIBUTED_DRIVER_DIR", "SM_DISTRIBUTED_CONFIG")
     assert [theirs.seen["environment"][name] for name in names] == [ours[name] for name in names]
     assert not set(names) & mine["environment"].keys()

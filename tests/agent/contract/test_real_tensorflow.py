@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from jupyter_smx.agent.contract import distribution, scriptmode, tfconfig
-from jupyter_smx.agent.contract import training_toolkit as toolkit
+from jupyter_smx.agent.contract import distribution, scriptmode, tfconfig, training_toolkit
 from jupyter_smx.agent.paths import Place
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def test_a_script_is_told_the_very_text_that_it_is_told_there(
     spec = scriptmode.complete({"source": "pass", "hyperparameters": given})
     ours = scriptmode.variables(spec, place)
     theirs = there(real_packages, tmp_path, scriptmode.config_files(spec, place))
-    assert toolkit.variables(spec, place)["SM_CURRENT_HOST"] == host
+    assert training_toolkit.variables(spec, place)["SM_CURRENT_HOST"] == host
     assert ours.get("TF_CONFIG") == theirs.config
     launched = distribution.launched(spec, place)
     assert (launched is not None and launched.runner == "mpi") == (theirs.runner == "MPI")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.contract import platform_variables as service
-from jupyter_smx.agent.contract import scriptmode
+from jupyter_smx.agent.contract import platform_variables, scriptmode
 from jupyter_smx.agent.paths import REGION, Place
 
 if TYPE_CHECKING:
@@ -38,15 +37,15 @@ def test_the_region_of_a_host_is_its_users(tmp_path: Path, variables: dict[str, 
     (tmp_path / ".aws" / "config").write_text(
         "[default]\nregion = eu-north-1\noutput = %(x)s\n[profile work]\nregion=ap-south-1\n[profile empty]\n"
     )
-    assert service.region_of({"HOME": str(tmp_path), **variables}) == region
+    assert platform_variables.region_of({"HOME": str(tmp_path), **variables}) == region
 
 
 @pytest.mark.parametrize("content", [b"region = no section\n", b"\xff\xfe\x00", b"[default\n"])
 def test_a_config_file_that_nobody_could_read_is_no_trouble(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "config"
     path.write_bytes(content)
-    assert service.region_of({"AWS_CONFIG_FILE": str(path)}) == REGION
-    assert service.region_of({}) == REGION
+    assert platform_variables.region_of({"AWS_CONFIG_FILE": str(path)}) == REGION
+    assert platform_variables.region_of({}) == REGION
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_a_job_has_one_region_in_all_its_variables(changes: dict[str, Any], regi
     assert found["TRAINING_JOB_ARN"] == f"arn:aws:sagemaker:{region}:000000000000:training-job/digits-1"
     assert ARN.fullmatch(found["TRAINING_JOB_ARN"])
     processing = scriptmode.complete({"source": "pass", "kind": "process", "name": "digits-1", **changes})
-    assert ARN.fullmatch(service.arn(processing, place))
+    assert ARN.fullmatch(platform_variables.arn(processing, place))
     assert scriptmode.variables(processing, place)["AWS_REGION"] == region
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.agent.contract import distribution, scriptmode, tfconfig
-from jupyter_smx.agent.contract import failure_command as command
+from jupyter_smx.agent.contract import distribution, failure_command, scriptmode, tfconfig
 from jupyter_smx.agent.paths import Place
 from jupyter_smx.model.spec import distribution as model
 
@@ -106,9 +105,9 @@ def test_hosts_that_share_a_machine_have_ports_of_their_own_which_all_of_them_kn
 
 
 def test_the_script_runs_once_on_each_host_as_it_does_without() -> None:
-    plain = command.words(wish({}), on("algo-2"))
+    plain = failure_command.words(wish({}), on("algo-2"))
     for flags in (SERVERS, MIRRORED):
-        assert command.words(wish(flags), on("algo-2")) == plain
+        assert failure_command.words(wish(flags), on("algo-2")) == plain
         assert distribution.launched(wish(flags), on("algo-2")) is None
         found = scriptmode.variables(wish(flags), on("algo-2"))
         assert json.loads(found["SM_DISTRIBUTION_INSTANCE_GROUPS"]) == ["homogeneousCluster"]

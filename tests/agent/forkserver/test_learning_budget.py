@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.forkserver import fork_safety as trial
+from jupyter_smx.agent.forkserver import fork_safety
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,9 +84,9 @@ def test_no_budget_is_no_limit(budgeted: Callable[..., Any]) -> None:
 def test_the_measure_counts_what_a_process_has_for_itself() -> None:
     # Pages that the system maps anew: an ordinary object may lie in memory that malloc kept from an earlier test.
     with mmap.mmap(-1, 30 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as held:
-        before = trial.private_memory()
+        before = fork_safety.private_memory()
         for page in range(0, len(held), mmap.PAGESIZE):
             held[page] = 1
-        grown = trial.private_memory() - before
+        grown = fork_safety.private_memory() - before
         assert len(held) <= grown < len(held) + 8 * MIB
-    assert trial.private_memory("0") == 0
+    assert fork_safety.private_memory("0") == 0

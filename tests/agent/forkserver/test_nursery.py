@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.forkserver import child_protocol as telling
+from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.forkserver.handles import Child, Zygote
 from jupyter_smx.agent.forkserver.pool import Nursery
 from jupyter_smx.agent.forkserver.spawn import Forerunner
@@ -53,10 +53,10 @@ def family(tmp_path: Path) -> Iterator[Family]:
 def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_first(family: Family) -> None:
     heard: list[str] = []
     job, its_end = family.job, family.its_end
-    job.on_message = lambda tag, _data: heard.append("first line" if tag == telling.FIRST_LINE_TAG else "ending")
+    job.on_message = lambda tag, _data: heard.append("first line" if tag == child_protocol.FIRST_LINE_TAG else "ending")
     job.on_exit = lambda _status, _reason: heard.append("exit")
-    its_end.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, 1.0, 2.0))
-    its_end.send(telling.ENDING.pack(telling.ENDING_TAG, 0, 0.5))
+    its_end.send(child_protocol.FIRST_LINE.pack(child_protocol.FIRST_LINE_TAG, 1.0, 2.0))
+    its_end.send(child_protocol.ENDING.pack(child_protocol.ENDING_TAG, 0, 0.5))
     its_end.close()
 
     family.nursery._ended(job, 0, "")
@@ -71,7 +71,7 @@ def test_a_job_that_told_its_end_is_over_when_it_is_gone_although_its_zygote_say
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     job.on_exit = lambda status, _reason: (heard.append((status, job.cpu)), loop.stop())
     family.is_process(process)
-    family.its_end.send(telling.ENDING.pack(telling.ENDING_TAG, 3, 0.5))
+    family.its_end.send(child_protocol.ENDING.pack(child_protocol.ENDING_TAG, 3, 0.5))
     process.communicate(b"\n")
 
     loop.run()

@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.agent import listen as opening
-from jupyter_smx.agent.channels import fastfile as views
+from jupyter_smx.agent import listen
+from jupyter_smx.agent.channels import fastfile
 from jupyter_smx.agent.channels.host_capabilities import World
 from jupyter_smx.agent.channels.stage_result import Staged
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.host import Isolation, place_of
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON, HostFolder
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
-from jupyter_smx.agent.system.isolation import mounts, namespace
+from jupyter_smx.agent.system.isolation import host_cleanup, mounts, namespace
 from jupyter_smx.agent.wire import PROTOCOL
 
 NAMES = {"algo-1": "algo-1", "algo-2": "algo-2"}
@@ -65,15 +64,15 @@ def test_what_others_have_mounted_among_temporary_files_stays_and_is_no_leftover
     assert folder.fixed == ("a b", "nvidia-mps")
     for name in ("a b", "left"):
         Path(folder.tmp, name).mkdir()
-    assert clean._temporary(folder) == ["1 temporary file(s) or folder(s) were removed: left"]
-    clean.renew(folder, "job")
+    assert host_cleanup._temporary(folder) == ["1 temporary file(s) or folder(s) were removed: left"]
+    host_cleanup.renew(folder, "job")
     assert [path.name for path in Path(folder.tmp).iterdir()] == ["a b"]
-    assert clean._temporary(folder) == []
+    assert host_cleanup._temporary(folder) == []
 
 
 def test_it_enters_no_namespace_whatever_else_it_is_told(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespace, "probe", lambda *_: pytest.fail("it tried to have a world of its own"))
-    found = opening._isolate(config(isolate=True), folder)
+    found = listen._isolate(config(isolate=True), folder)
     assert found.mode == "container"
     assert found.is_own_world()
     assert found.has_own_tmp()
@@ -112,7 +111,7 @@ def test_what_a_job_left_in_memory_is_gone_and_the_folders_stay(folder: HostFold
         (place / "a" / "b" / "c").write_text("secret")
         (place / "link").symlink_to("/nowhere")
         (place / "a").chmod(0)
-    clean.renew(folder, "job")
+    host_cleanup.renew(folder, "job")
     assert [[*place.iterdir()] for place in places] == [[], []]
     assert [name for name in SKELETON if not Path(folder.ml, name).is_dir()] == []
 
@@ -121,7 +120,7 @@ def test_a_folder_in_memory_that_a_job_moved_away_spoils_no_host(folder: HostFol
     (tmp_path / "memory" / "input").rename(tmp_path / "elsewhere")
     kept = tmp_path / "memory" / "config" / "x"
     kept.write_text("secret")
-    clean.renew(folder, "job")
+    host_cleanup.renew(folder, "job")
     assert not kept.exists()
 
 
@@ -132,7 +131,7 @@ def test_a_link_in_the_place_of_one_leads_to_nobody_elses_files(folder: HostFold
     place = tmp_path / "memory" / "config"
     place.rmdir()
     place.symlink_to(mine)
-    clean.renew(folder, "job")
+    host_cleanup.renew(folder, "job")
     assert (mine / "thesis").exists()
 
 
@@ -144,7 +143,7 @@ def test_links_that_lead_where_nobody_can_write_need_no_warning(tmp_path: Path, 
     staged = Staged(1, {})
     closed = str(tmp_path / sealed) if sealed else ""
     world = World(str(tmp_path / "inputs"), reason="a container mounts nothing", sealed=closed)
-    views.link(staged, {"name": "data", "source": str(source)}, str(target), world)
+    fastfile.link(staged, {"name": "data", "source": str(source)}, str(target), world)
     assert (target / "a.csv").read_text() == "1"
     warned = [note for note in staged.notes if "nothing keeps the job from writing" in note]
     assert bool(warned) == (where != sealed)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import DEEP, FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch
 
-from jupyter_smx.engines.machine import agent_zipapp as pack
+from jupyter_smx.engines.machine import agent_zipapp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,9 +59,9 @@ def test_a_host_ends_whatever_its_job_leaves(agent: Agent) -> None:
 
 BROKEN = """
 from jupyter_smx.agent.__main__ import main
-from jupyter_smx.agent.system import shortcut
+from jupyter_smx.agent.system.files import short_path
 def remove(*_words): raise RuntimeError("nobody thought of this")
-shortcut.remove = remove
+short_path.remove = remove
 main()
 """
 
@@ -86,7 +86,7 @@ def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:
 DAWDLES = """
 from jupyter_smx.agent.__main__ import main
 from jupyter_smx.agent.forkserver.pool import Nursery
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.processes import process
 close = Nursery.close
 def slowly(nursery):
     zygotes = nursery._zygotes
@@ -236,7 +236,7 @@ def test_an_unprivileged_user_with_the_packed_agent_has_a_host_too(
     if python is None:
         pytest.skip("this machine has no Python that every user may run")
     far_folder.chmod(0o777)
-    archive = pack.place(far_folder)
+    archive = agent_zipapp.place(far_folder)
     agent = start_agent(
         options={"user": NOBODY, "program": (python, "-I", str(archive))},
         isolate=isolate,

@@ -11,8 +11,8 @@ import pytest
 from far_side import DEEP, NOBODY, SHM, count, is_alive
 
 from jupyter_smx.agent.system.files.host_folder import HostFolder
-from jupyter_smx.agent.system.isolation import host_cleanup as clean
-from jupyter_smx.engines.machine import agent_zipapp as pack
+from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.engines.machine import agent_zipapp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,13 +126,13 @@ def test_bug_20_message_queues_of_a_machine_that_is_shared_are_removed_unless_so
 ) -> None:
     # A folder stands for the machine's queues: this machine may not show any.
     folder = HostFolder(str(host_folder()))
-    monkeypatch.setattr(clean, "QUEUES", str(tmp_path / "queues"))
+    monkeypatch.setattr(host_cleanup, "QUEUES", str(tmp_path / "queues"))
     (tmp_path / "queues").mkdir()
     (tmp_path / "queues" / "before").touch()
-    before = clean.certify(folder, private=False)
+    before = host_cleanup.certify(folder, private=False)
     (tmp_path / "queues" / "left").touch()
     with (tmp_path / "queues" / "used").open("w"):
-        assert clean.sweep(folder, before, private=False) == ["message queue /left was removed."]
+        assert host_cleanup.sweep(folder, before, private=False) == ["message queue /left was removed."]
     assert sorted(os.listdir(tmp_path / "queues")) == ["before", "used"]  # noqa: PTH208 - names
 
 
@@ -163,8 +163,8 @@ def test_what_lies_in_shared_memory_is_known_although_something_vanishes_while_i
         return uid
 
     monkeypatch.setattr(os, "getuid", first_looked_at)
-    assert clean._own_files(str(tmp_path)) == {"a", "b", "c"} - {vanishing}
-    assert clean._own_files(str(tmp_path / seen / "nothing")) == set()
+    assert host_cleanup._own_files(str(tmp_path)) == {"a", "b", "c"} - {vanishing}
+    assert host_cleanup._own_files(str(tmp_path / seen / "nothing")) == set()
 
 
 def test_bug_20_semaphores_and_shared_memory_of_multiprocessing_do_not_stay(agent: Agent) -> None:
@@ -229,7 +229,7 @@ def nobodys(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
         pytest.skip("only root can start an agent of another user, who needs a Python")
     far_folder.chmod(0o777)
     return start_agent(
-        options={"user": NOBODY, "program": (python, "-I", str(pack.place(far_folder)))},
+        options={"user": NOBODY, "program": (python, "-I", str(agent_zipapp.place(far_folder)))},
         parent=far_folder,
         environment={"HOME": str(far_folder)},
     )

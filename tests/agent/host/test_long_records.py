@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.host import end_record as last_words
+from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.host.spool import RECORD, Spool
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.paths import Place
@@ -35,7 +35,7 @@ print("made")
 
 def record(count: int, **changes: Any) -> dict[str, Any]:
     names = [f"outputs/table/part-{number:06d}.parquet" for number in range(count)]
-    whole: dict[str, Any] = dict.fromkeys(last_words._BRIEF)
+    whole: dict[str, Any] = dict.fromkeys(end_record._BRIEF)
     whole.update(
         job="a", lease=1, cause="exit", exit_code=0, failure="", at={}, log=0, samples=0, errors=[], modules=["numpy"]
     )
@@ -65,7 +65,7 @@ def test_a_record_that_is_not_long_is_told_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_record_of_a_million_files_can_be_read() -> None:
-    text, _told = last_words.fitting(record(1_000))
+    text, _told = end_record.fitting(record(1_000))
     assert len(text) / 1_000 * 1_000_000 / 2 < wire.MAX_RECORD  # it is short, and names each file twice
 
 
@@ -76,9 +76,9 @@ def test_the_record_of_a_million_files_can_be_read() -> None:
 def test_what_is_longer_than_any_record_may_be_is_said_with_its_count(
     monkeypatch: pytest.MonkeyPatch, end: dict[str, Any], expected: tuple[str, int | None]
 ) -> None:
-    monkeypatch.setattr(last_words, "LONG", 1_000)
+    monkeypatch.setattr(end_record, "LONG", 1_000)
     monkeypatch.setattr(wire, "MAX_RECORD", 10_000)
-    text, told = last_words.fitting(record(400, **end))
+    text, told = end_record.fitting(record(400, **end))
     cut = told["record"]
     assert json.loads(text) == cut
     assert (cut["cause"], cut["exit_code"], cut["artifacts"]) == (*expected, [])
@@ -87,11 +87,11 @@ def test_what_is_longer_than_any_record_may_be_is_said_with_its_count(
 
 
 def test_a_long_record_that_no_disk_takes_says_that_instead_of_its_files() -> None:
-    told = last_words.unwritten(record(MANY), "host: no room.")
+    told = end_record.unwritten(record(MANY), "host: no room.")
     wire.encode(told)
     assert (told["record"]["failure"], told["record"]["artifacts"]) == ("host: no room.", [])
     short = record(1)
-    assert last_words.unwritten(short, "host: no room.") == {"record": short}
+    assert end_record.unwritten(short, "host: no room.") == {"record": short}
 
 
 def test_a_host_whose_job_made_files_beyond_a_frame_takes_the_next_job(agent: Agent) -> None:

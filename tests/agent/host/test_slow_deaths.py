@@ -228,7 +228,7 @@ def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_di
 FALLING = """
 import os, signal
 from jupyter_smx.agent.__main__ import main
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.processes import process
 is_alive = process.is_alive
 def at_that_moment(pid):
     if process.nickname(pid) == "falls":

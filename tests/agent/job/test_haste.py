@@ -13,8 +13,8 @@ import pytest
 from far_side import SAVES_AT_ITS_END
 
 from jupyter_smx.agent.channels.checkpoint import FolderStore
-from jupyter_smx.agent.job import stall_watchdog as haste
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.job import stall_watchdog
+from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import Timer
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -29,8 +29,8 @@ HASTY = """
 import signal
 from jupyter_smx.agent.__main__ import main
 from jupyter_smx.agent.channels.checkpoint import FolderStore
-from jupyter_smx.agent.job import haste
-haste.STILL, haste.LONGEST, haste._LOOK = {still}, {longest}, 0.02
+from jupyter_smx.agent.job import stall_watchdog
+stall_watchdog.STILL, stall_watchdog.LONGEST, stall_watchdog._LOOK = {still}, {longest}, 0.02
 {more}
 main()
 """
@@ -190,7 +190,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(haste, "time", clock)
+    monkeypatch.setattr(stall_watchdog, "time", clock)
     return clock
 
 
@@ -198,30 +198,30 @@ def test_what_gets_on_is_waited_for_longer_than_what_stands_still_and_each_erran
     clock: Clock,
 ) -> None:
     at_work = [Work(), Work()]
-    hurry = haste.Haste(clock, lambda: at_work[0])  # type: ignore[arg-type, return-value]
+    hurry = stall_watchdog.Haste(clock, lambda: at_work[0])  # type: ignore[arg-type, return-value]
     hurry.begin("")
     assert clock.calls == [], "nobody wished for an end"
     hurry.begin("stopped")
     for _ in range(3):
         at_work[0].bytes += 1
-        clock.pass_(haste.STILL * 0.9)
+        clock.pass_(stall_watchdog.STILL * 0.9)
     at_work.pop(0)
-    clock.pass_(haste.STILL * 0.9)
-    clock.pass_(haste.STILL * 0.9)
+    clock.pass_(stall_watchdog.STILL * 0.9)
+    clock.pass_(stall_watchdog.STILL * 0.9)
     assert (at_work[0].why, hurry.cut_for) == ("", "")
-    clock.pass_(haste.STILL * 0.2)
-    assert (at_work[0].why, hurry.cut_for) == (cut(haste.STILL, haste.LONGEST)[:-1], "stopped")
+    clock.pass_(stall_watchdog.STILL * 0.2)
+    assert (at_work[0].why, hurry.cut_for) == (cut(stall_watchdog.STILL, stall_watchdog.LONGEST)[:-1], "stopped")
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "where there is no proc"])
 def test_what_has_no_end_is_cut_although_it_gets_on(clock: Clock, is_seen: bool) -> None:
     work = Work(is_seen=is_seen)
-    haste.Haste(clock, lambda: work).begin("stopped")  # type: ignore[arg-type, return-value]
-    for _ in range(int(haste.LONGEST / haste.STILL) + 1):
+    stall_watchdog.Haste(clock, lambda: work).begin("stopped")  # type: ignore[arg-type, return-value]
+    for _ in range(int(stall_watchdog.LONGEST / stall_watchdog.STILL) + 1):
         assert not work.why
         work.bytes += is_seen
-        clock.pass_(haste.STILL * 0.99)
-    clock.pass_(haste.STILL)
+        clock.pass_(stall_watchdog.STILL * 0.99)
+    clock.pass_(stall_watchdog.STILL)
     assert work.why
 
 
@@ -273,7 +273,7 @@ def test_a_checkpoint_is_written_in_pieces_as_it_was_with_its_mode_and_times(
             sizes.append(len(piece))
             return super().write(piece)
 
-    monkeypatch.setattr(plain_file, "anew", lambda path: Told(path, "x"))
+    monkeypatch.setattr(safe_open, "anew", lambda path: Told(path, "x"))
     FolderStore(str(kept), "w").keep([(str(source), "inner/name", None)])
     assert sizes == [1 << 20] * 3 + [1]
     assert (kept / "inner" / "name").read_bytes() == source.read_bytes()

@@ -17,7 +17,7 @@ import cloudpickle
 import pytest
 
 from jupyter_smx.agent.contract.platform_variables import region_of
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
     from far_side import Agent
@@ -46,7 +46,9 @@ def test_events_come_in_the_order_of_the_job(agent: Agent) -> None:
     kinds = [event["event"] for event in agent.client.events]
     assert kinds.index("first_line") < kinds.index("exited")
     assert "grew" in kinds
-    assert [hearing.event(event) for event in agent.client.events] == agent.client.events, "a controller believes each"
+    assert [agent_messages.event(event) for event in agent.client.events] == agent.client.events, (
+        "a controller believes each"
+    )
     assert {(event["job"], event["lease"]) for event in agent.client.events} == {(job, lease)}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import PATIENCE
 
-from jupyter_smx.agent import variable_file as variables
+from jupyter_smx.agent import variable_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +181,7 @@ class Leaving:
 
 def leaving(folder: Path) -> dict[str, Any]:
     with (folder / "payload").open("wb") as file:
-        variables.write(file, {"x": variables.Packed(Leaving(), pickle.dumps)})
+        variable_file.write(file, {"x": variable_file.Packed(Leaving(), pickle.dumps)})
     return {"path": str(folder / "payload")}
 
 

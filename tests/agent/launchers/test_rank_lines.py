@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.launchers import line_demux as rank_lines
+from jupyter_smx.agent.launchers import line_demux
 
 
 def shown(*chunks: bytes) -> bytes:
-    return b"".join(rank_lines.whole(chunks))
+    return b"".join(line_demux.whole(chunks))
 
 
 ZERO, ONE, ERRORS = b"[1,0]<stdout>:", b"[1,1]<stdout>:", b"[1,0]<stderr>:"
@@ -39,13 +39,13 @@ def test_each_rank_has_lines_of_its_own(said: list[bytes], wanted: list[bytes]) 
 
 
 def test_a_bar_that_draws_itself_anew_waits_for_no_end_of_a_line() -> None:
-    shows = rank_lines.whole(iter([ERRORS + b"\r 10%", ERRORS + b"\r 20%", ZERO + b"a\n"]))
+    shows = line_demux.whole(iter([ERRORS + b"\r 10%", ERRORS + b"\r 20%", ZERO + b"a\n"]))
     assert next(shows) == ERRORS + b"\r 10%"
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
     much = [ZERO + b"x" * 60_000, ONE + b"b\n"] * 3
-    shows = rank_lines.whole(iter(much))
+    shows = line_demux.whole(iter(much))
     assert [len(next(shows)) for _ in range(3)] == [len(ONE) + 2, len(ZERO) + 120_000, len(ONE) + 2]
 
 
@@ -74,7 +74,7 @@ LIMIT = 64
     st.integers(),
 )
 def test_however_it_is_cut_each_rank_said_what_it_said(lines: list[tuple[int, str]], seed: int) -> None:
-    with patch.object(rank_lines, "_LONGEST", LIMIT):
+    with patch.object(line_demux, "_LONGEST", LIMIT):
         said_is_what_was_said(lines, seed)
 
 

@@ -6,7 +6,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_source_dir_on_host import packed
+from source_archives import packed
 
 from jupyter_smx.agent.contract import distribution, scriptmode
 from jupyter_smx.agent.errors import RefusalError

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import file_result as outcome
-from jupyter_smx.agent.stores import retry as tries
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.stores import retry, upload
 from jupyter_smx.agent.stores.worker_environment import courier_environment
 
 if TYPE_CHECKING:
@@ -128,10 +127,10 @@ class HttpError(Exception):
     ],
 )
 def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said: str) -> None:
-    text = tries.explained(error, "s3://bucket/x")
+    text = retry.explained(error, "s3://bucket/x")
     assert text.startswith("s3://bucket/x: ")
     assert said in text
-    assert not tries.may_pass(error)
+    assert not retry.may_pass(error)
     if "expired" in said or "know" in said:
         assert "as they were when the controller, or a warm host, began" in text
         assert ("AWS_PROFILE" in text) == ("expired" in said)
@@ -155,8 +154,8 @@ def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said:
     ],
 )
 def test_what_is_nobodys_refusal_may_pass(error: Exception) -> None:
-    assert tries.may_pass(error)
-    assert "cannot be reached" in tries.explained(error, "s3://bucket/x")
+    assert retry.may_pass(error)
+    assert "cannot be reached" in retry.explained(error, "s3://bucket/x")
 
 
 class Choosy:
@@ -181,18 +180,18 @@ def test_a_library_that_puts_its_words_over_a_full_disk_hides_it_from_nobody(
         def get_file(self, _path: str, target: str) -> None:
             raise RuntimeError("it did not go well") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
 
-    monkeypatch.setattr(putting.filesystems, "find", lambda url, **_words: (Full(), url))
-    monkeypatch.setattr(tries.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
-    (found,) = putting.bring("s3://bucket/d", [["a", str(tmp_path / "a"), None]])
-    assert found.how == outcome.FULL
+    monkeypatch.setattr(upload.filesystems, "find", lambda url, **_words: (Full(), url))
+    monkeypatch.setattr(retry.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
+    (found,) = upload.bring("s3://bucket/d", [["a", str(tmp_path / "a"), None]])
+    assert found.how == file_result.FULL
 
 
 def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = Choosy()
-    monkeypatch.setattr(putting.filesystems, "find", lambda url, **_words: (system, url))
+    monkeypatch.setattr(upload.filesystems, "find", lambda url, **_words: (system, url))
     (tmp_path / "file").write_text("x")
-    found = putting.keep("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
-    assert [one.how for one in found] == [outcome.REFUSED, *[outcome.DONE] * 40]
+    found = upload.keep("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
+    assert [one.how for one in found] == [file_result.REFUSED, *[file_result.DONE] * 40]
     assert len(system.has) == 40

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.paths import Place
-from jupyter_smx.agent.stores import fuse_mount as object_mount
+from jupyter_smx.agent.stores import fuse_mount
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def full(bucket: Bucket) -> Bucket:
 @pytest.fixture
 def fused(isolated: Agent) -> Agent:
     """Give a host that may mount what FUSE serves, or skip where the machine has none."""
-    if not os.access(object_mount.DEVICE, os.R_OK | os.W_OK):
+    if not os.access(fuse_mount.DEVICE, os.R_OK | os.W_OK):
         pytest.skip("this machine has no FUSE")
     return isolated
 
@@ -95,7 +95,7 @@ class Mounting:
 def test_a_process_that_has_the_number_of_one_that_ended_early_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     host: Any = Mounting()
     killed: list[int] = []
-    monkeypatch.setattr(object_mount, "serve", lambda one: int(one["target"]))
+    monkeypatch.setattr(fuse_mount, "serve", lambda one: int(one["target"]))
     monkeypatch.setattr(process, "kill", killed.extend)
     inputs = Inputs(host, {"kind": "train", "channels": []}, print)
     mounts = [{"how": "objects", "channel": name, "target": number} for name, number in (("a", "11"), ("b", "12"))]
@@ -229,12 +229,12 @@ def test_trouble_with_a_store_is_told_before_the_job_begins(fused: Agent, full: 
     ],
 )
 def test_it_is_said_why_something_is_not_mounted(source: str, rclone: str, said: str) -> None:
-    assert said in object_mount.why_not(source, rclone)
+    assert said in fuse_mount.why_not(source, rclone)
 
 
 def test_a_machine_without_fuse_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_mount, "DEVICE", "/dev/nothing")
-    assert object_mount.why_not("s3://b/", "rclone") == "/dev/nothing is not there or may not be opened"
+    monkeypatch.setattr(fuse_mount, "DEVICE", "/dev/nothing")
+    assert fuse_mount.why_not("s3://b/", "rclone") == "/dev/nothing is not there or may not be opened"
 
 
 def fused_servers(agent: Agent) -> list[int]:
@@ -269,9 +269,7 @@ def is_rclone(pid: int) -> bool:
     ],
 )
 def test_rclone_is_told_what_the_tools_of_aws_read(given: dict[str, str], told: dict[str, str]) -> None:
-    assert object_mount.settings("s3://b/", given) == {
-        f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()
-    }
+    assert fuse_mount.settings("s3://b/", given) == {f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +285,7 @@ def test_rclone_gets_into_a_bucket_of_google_as_gcsfs_did(
     access: str, given: dict[str, str], told: dict[str, str]
 ) -> None:
     whole = {"TYPE": "google cloud storage", **told}
-    assert object_mount.settings("gs://b/d/", given, access) == {
+    assert fuse_mount.settings("gs://b/d/", given, access) == {
         f"RCLONE_CONFIG_SMX_{name}": value for name, value in whole.items()
     }
 
@@ -302,7 +300,7 @@ def test_rclone_gets_into_a_bucket_of_google_as_gcsfs_did(
     ],
 )
 def test_what_rclone_could_not_get_into_is_not_mounted(seen: dict[str, Any], said: str) -> None:
-    why = object_mount.why_not_as_seen(seen)
+    why = fuse_mount.why_not_as_seen(seen)
     assert (why == "", why.startswith(said)) == (said == "", True)
 
 
@@ -310,6 +308,6 @@ def test_what_rclone_could_not_get_into_is_not_mounted(seen: dict[str, Any], sai
     ("source", "remote"), [("s3://b", "smx:b"), ("s3://b/d/", "smx:b/d"), ("s3://b/d/e f", "smx:b/d/e f")]
 )
 def test_rclone_gets_bucket_and_folder_as_one_word(source: str, remote: str) -> None:
-    words = object_mount.command("/bin/rclone", source, "/opt/ml/input/data/train")
+    words = fuse_mount.command("/bin/rclone", source, "/opt/ml/input/data/train")
     assert words[:4] == ["/bin/rclone", "mount", remote, "/opt/ml/input/data/train"]
     assert "--read-only" in words

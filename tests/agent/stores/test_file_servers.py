@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint, object_store
 from jupyter_smx.agent.job import continuous
-from jupyter_smx.agent.stores import filesystems
-from jupyter_smx.agent.stores import retry as tries
-from jupyter_smx.agent.stores import scan as looking
-from jupyter_smx.agent.stores import sftp_ftp as servers
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent.stores import filesystems, retry, scan, sftp_ftp, upload
 from jupyter_smx.testing.servers.file_servers import DirectCourier
 
 if TYPE_CHECKING:
@@ -56,8 +52,8 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(server: Files, monkeypatch: pytest.MonkeyPatch) -> checkpoint.Store:
-    monkeypatch.setattr(object_store.fetch, "Courier", DirectCourier)
-    made = object_store.store_of(place(server), WRITER, object_store.fetch.Means(), what="checkpoint")
+    monkeypatch.setattr(object_store.worker_client, "Courier", DirectCourier)
+    made = object_store.store_of(place(server), WRITER, object_store.worker_client.Means(), what="checkpoint")
     assert made is not None
     return made
 
@@ -70,7 +66,7 @@ def test_a_folder_that_is_taken_away_during_the_copy_is_made_again(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     there, left = tmp_path / "kept", list(range(times))
-    real_copy, real_replace = checkpoint.plain_file.copy, os.replace
+    real_copy, real_replace = checkpoint.safe_open.copy, os.replace
 
     def taken_away() -> None:
         if left:
@@ -85,7 +81,7 @@ def test_a_folder_that_is_taken_away_during_the_copy_is_made_again(
         taken_away()
         real_replace(*words)
 
-    monkeypatch.setattr(checkpoint.plain_file, "copy", copy)
+    monkeypatch.setattr(checkpoint.safe_open, "copy", copy)
     monkeypatch.setattr(checkpoint.os, "replace", replace)
     mirror = checkpoint.Mirror(str(here), checkpoint.FolderStore(str(there), WRITER))
     mirror.keep(LONG_AGO, everything=True)
@@ -116,7 +112,7 @@ def test_what_cannot_be_put_into_a_folder_that_goes_again_and_again_is_said_and_
     assert (mirror.errors, [path.name for path in there.rglob("*") if path.is_file()]) == ({}, ["c"])
 
 
-@pytest.mark.parametrize(("where", "name"), [(checkpoint.looking, "look"), (checkpoint.FolderStore, "keep")])
+@pytest.mark.parametrize(("where", "name"), [(checkpoint.scan, "look"), (checkpoint.FolderStore, "keep")])
 def test_what_got_another_name_during_the_look_costs_no_other_checkpoint(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
 ) -> None:
@@ -142,15 +138,15 @@ def test_what_got_another_name_during_the_look_costs_no_other_checkpoint(
 
 
 def test_also_on_a_server(server: Files, here: Path, store: checkpoint.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, times = servers.Folders.make, list[str]()
+    real, times = sftp_ftp.Folders.make, list[str]()
 
-    def make(folders: servers.Folders, system: Any, folder: str) -> None:
+    def make(folders: sftp_ftp.Folders, system: Any, folder: str) -> None:
         real(folders, system, folder)
         times.append(folder)
         if len(times) == 1:
             shutil.rmtree(server.folder / "kept")
 
-    monkeypatch.setattr(servers.Folders, "make", make)
+    monkeypatch.setattr(sftp_ftp.Folders, "make", make)
     mirror = checkpoint.Mirror(str(here), store)
     mirror.keep(LONG_AGO, everything=True)
     assert (mirror.errors, kept(server)) == ({}, {"last/b": "newest"})
@@ -158,31 +154,31 @@ def test_also_on_a_server(server: Files, here: Path, store: checkpoint.Store, mo
 
 
 def test_what_is_never_found_on_a_server_is_said(server: Files, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers.Folders, "make", lambda *_words: None)
-    ((how, said),) = putting.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
-    assert how in (outcome.REFUSED, outcome.AWAY)
+    monkeypatch.setattr(sftp_ftp.Folders, "make", lambda *_words: None)
+    ((how, said),) = upload.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
+    assert how in (file_result.REFUSED, file_result.AWAY)
     assert said
     model.unlink()
-    ((how, said),) = putting.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
-    assert how == outcome.GONE
+    ((how, said),) = upload.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
+    assert how == file_result.GONE
 
 
 def test_a_folder_that_goes_while_it_is_made_again_is_no_sign_that_the_file_here_is_gone(
     server: Files, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(_folders: servers.Folders, _system: Any, folder: str) -> None:
+    def make(_folders: sftp_ftp.Folders, _system: Any, folder: str) -> None:
         raise FileNotFoundError(2, os.strerror(2), folder)
 
-    monkeypatch.setattr(servers.Folders, "make", make)
-    ((how, said),) = putting.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
-    assert how == outcome.REFUSED
+    monkeypatch.setattr(sftp_ftp.Folders, "make", make)
+    ((how, said),) = upload.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
+    assert how == file_result.REFUSED
     assert "No such file" in said
 
 
 def test_a_host_that_begins_goes_on_without_what_another_one_deletes_meanwhile(server: Files, tmp_path: Path) -> None:
     server.put("kept/a", "1")
     rows = [[name, str(tmp_path / name), None] for name in ("a", "b")]
-    assert [one.how for one in putting.bring(place(server), rows)] == [outcome.DONE, outcome.GONE]
+    assert [one.how for one in upload.bring(place(server), rows)] == [file_result.DONE, file_result.GONE]
     assert (tmp_path / "a").read_text() == "1"
     assert not (tmp_path / "b").exists()
 
@@ -200,8 +196,8 @@ def test_a_host_that_begins_goes_on_without_what_another_one_deletes_meanwhile(s
 def test_on_a_full_server_what_the_job_deleted_makes_room(
     ftp: Files, here: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(object_store.fetch, "Courier", DirectCourier)
-    store = object_store.store_of(place(ftp), WRITER, object_store.fetch.Means(), what="checkpoint")
+    monkeypatch.setattr(object_store.worker_client, "Courier", DirectCourier)
+    store = object_store.store_of(place(ftp), WRITER, object_store.worker_client.Means(), what="checkpoint")
     assert store is not None
     mirror = checkpoint.Mirror(str(here), store)
     mirror.keep(LONG_AGO, everything=True)
@@ -220,8 +216,8 @@ def test_on_a_full_server_what_the_job_deleted_makes_room(
     assert kept(ftp) == {}
     mirror.keep(LONG_AGO, everything=True)
     assert (mirror.errors, kept(ftp)) == ({}, {"last/c": "newer"})
-    assert tries.is_full(error)
-    assert not tries.may_pass(error)
+    assert retry.is_full(error)
+    assert not retry.may_pass(error)
 
 
 # Many files, few connections
@@ -241,7 +237,7 @@ def test_a_folder_is_asked_for_once_however_many_files_go_there(
         return real(line, path, *words)
 
     monkeypatch.setattr(ftplib.FTP, "mlsd", mlsd)
-    assert {one.how for one in putting.keep(place(ftp), rows, WRITER)} == {outcome.DONE}
+    assert {one.how for one in upload.keep(place(ftp), rows, WRITER)} == {file_result.DONE}
     assert len(kept(ftp)) == len(rows)
     assert len(listed) < 10, "fsspec lists the folders above for each folder that it makes"
 
@@ -251,7 +247,7 @@ def test_outputs_go_by_few_connections_and_by_new_ones_where_those_are_lost(
     ftp: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int
 ) -> None:
     """A server that takes no more of them at once, and ends each after some files."""
-    monkeypatch.setattr(putting.tries.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(upload.retry.time, "sleep", lambda _seconds: None)
     open_lines: dict[ftplib.FTP, int] = {}
     connect, stor = ftplib.FTP.connect, ftplib.FTP.storbinary
 
@@ -275,7 +271,7 @@ def test_outputs_go_by_few_connections_and_by_new_ones_where_those_are_lost(
     names = [f"{number}.csv" for number in range(20)]
     for name in names:
         (tmp_path / name).write_text(name)
-    assert putting.put([[str(tmp_path / name), f"{place(ftp)}/new/{name}"] for name in names]) == len(names)
+    assert upload.put([[str(tmp_path / name), f"{place(ftp)}/new/{name}"] for name in names]) == len(names)
     assert kept(ftp) == {f"new/{name}": name for name in names}
 
 
@@ -289,11 +285,11 @@ def test_who_is_not_let_in_reads_that_and_is_not_waited_for(
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     host = sftp.address.rpartition("@")[2]
     for who in ("me:wrong@", "me@"):
-        ((how, said),) = putting.keep(f"sftp://{who}{host}/kept", [[str(model), "a", None]], WRITER)
-        assert how == outcome.REFUSED, said
+        ((how, said),) = upload.keep(f"sftp://{who}{host}/kept", [[str(model), "a", None]], WRITER)
+        assert how == file_result.REFUSED, said
         assert "access is denied" in said
         with pytest.raises(Exception, match="uthentication"):
-            putting.names(f"sftp://{who}{host}/kept")
+            upload.names(f"sftp://{who}{host}/kept")
 
 
 @pytest.mark.parametrize(
@@ -315,8 +311,8 @@ def test_the_package_of_a_store_is_named_as_pip_has_it(url: str, package: str) -
 
 def test_a_protocol_without_urls_is_refused_with_what_helps(model: Path) -> None:
     pytest.importorskip("fsspec")
-    ((how, said),) = putting.keep("webdav://host/x", [[str(model), "a", None]], WRITER)
-    assert how == outcome.REFUSED
+    ((how, said),) = upload.keep("webdav://host/x", [[str(model), "a", None]], WRITER)
+    assert how == file_result.REFUSED
     assert "fsspec knows no 'webdav'" in said
     assert "mount" in said
 
@@ -324,7 +320,7 @@ def test_a_protocol_without_urls_is_refused_with_what_helps(model: Path) -> None
 def test_names_of_files_and_folders_exclude_each_other_where_there_are_folders() -> None:
     flat = {}
     for kind in ("s3", "gs", "abfs", "sftp", "ftp", "smb", "hdfs", "webhdfs"):
-        store = object_store.store_of(f"{kind}://h/x", WRITER, object_store.fetch.Means(), what="checkpoint")
+        store = object_store.store_of(f"{kind}://h/x", WRITER, object_store.worker_client.Means(), what="checkpoint")
         assert store is not None
         flat[kind] = store.is_flat
     assert [kind for kind, is_flat in flat.items() if is_flat] == ["s3", "gs", "abfs"]
@@ -339,7 +335,7 @@ def test_what_was_being_written_when_a_host_was_lost_goes_with_its_next_attempt(
     output = tmp_path / "ml" / "output"
     output.mkdir(parents=True)
     (output / "a").write_text("1")
-    mine, other = (f"deep/{looking.PART}{writer}-0123456789abcdef" for writer in (WRITER, "other"))
+    mine, other = (f"deep/{scan.PART}{writer}-0123456789abcdef" for writer in (WRITER, "other"))
     for name in (mine, other):
         server.put(f"kept/{name}", "half")
     mirror = continuous._Mirror(str(output), store, str(tmp_path / "ml"))
@@ -351,8 +347,8 @@ def test_also_in_a_folder(tmp_path: Path) -> None:
     output, there = tmp_path / "ml" / "output", tmp_path / "there"
     for folder in (output, there):
         folder.mkdir(parents=True)
-    (there / f"{looking.PART}{WRITER}").write_text("half")
-    (there / f"{looking.PART}other").write_text("half")
+    (there / f"{scan.PART}{WRITER}").write_text("half")
+    (there / f"{scan.PART}other").write_text("half")
     store = checkpoint.FolderStore(str(there), WRITER, is_ours=False)
     continuous._Mirror(str(output), store, str(tmp_path / "ml")).keep(LONG_AGO, everything=True)
-    assert [path.name for path in there.iterdir()] == [f"{looking.PART}other"]
+    assert [path.name for path in there.iterdir()] == [f"{scan.PART}other"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.stores import fuse_mount as object_mount
+from jupyter_smx.agent.stores import fuse_mount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_prefix_of_google_is_brought_and_each_object_once(agent: Agent, full: 
 
 
 def test_a_folder_of_google_is_mounted(isolated: Agent, full: Google) -> None:
-    if not os.access(object_mount.DEVICE, os.R_OK | os.W_OK):
+    if not os.access(fuse_mount.DEVICE, os.R_OK | os.W_OK):
         pytest.skip("this machine has no FUSE")
     channels = wish("gs://bucket/d/train/", mode="FastFile")
     record = isolated.run(SEE + READ, channels=channels, environment=full.environment)
@@ -58,9 +58,10 @@ def test_a_folder_of_google_is_mounted(isolated: Agent, full: Google) -> None:
 
 def test_an_object_of_google_may_take_long_and_its_server_may_not_be_silent_for_ever(full: Google) -> None:
     code = """
-from jupyter_smx.agent.stores import courier, filesystems
+from jupyter_smx.agent.stores import fsspec_worker
+from jupyter_smx.agent.stores import filesystems
 patience = filesystems.find("gs://bucket/d/test")[0].requests_timeout
-print(courier.read("gs://bucket/d/test"), patience.total, patience.sock_read)
+print(fsspec_worker.read("gs://bucket/d/test"), patience.total, patience.sock_read)
 """
     given = {**os.environ, **full.environment}
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True, env=given)
@@ -83,15 +84,16 @@ COUNTS = (
 )
 KEEP = """
 import json, sys
-from jupyter_smx.agent.stores import looking, putting
+from jupyter_smx.agent.stores import scan
+from jupyter_smx.agent.stores import upload
 path = sys.argv[1]
-before = looking.stamp(path)
+before = scan.stamp(path)
 with open(path, "ab") as file:
     file.write(b"more")
-for stamp in (before, looking.stamp(path)):
-    print(putting.keep("gs://bucket/kept", [[path, "deep/model.pt", stamp]])[0].how)
-    print(json.dumps([name for name, _changed in putting.names("gs://bucket/kept")["rows"]]))
-print(*(one.how for one in putting.drop("gs://bucket/kept", ["deep/model.pt", "deep/never"])))
+for stamp in (before, scan.stamp(path)):
+    print(upload.keep("gs://bucket/kept", [[path, "deep/model.pt", stamp]])[0].how)
+    print(json.dumps([name for name, _changed in upload.names("gs://bucket/kept")["rows"]]))
+print(*(one.how for one in upload.drop("gs://bucket/kept", ["deep/model.pt", "deep/never"])))
 """
 
 

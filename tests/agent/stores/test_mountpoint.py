@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.stores import fuse_mount as object_mount
-from jupyter_smx.agent.stores import mount_s3 as mountpoint
+from jupyter_smx.agent.stores import fuse_mount, mount_s3
 from jupyter_smx.testing.servers.object_storage import rclone
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def install(folder: Path, version: str) -> Path:
 def test_it_serves_a_folder_of_s3_where_it_is_installed_and_takes_a_device(
     start_agent: Callable[..., Agent], far_folder: Path, bucket: Bucket, version: str, kind: str
 ) -> None:
-    if not os.access(object_mount.DEVICE, os.R_OK | os.W_OK):
+    if not os.access(fuse_mount.DEVICE, os.R_OK | os.W_OK):
         pytest.skip("this machine has no FUSE")
     for key in ("d/a", "d/sub/b", "dx/e"):
         bucket.put(key, key)
@@ -97,17 +96,17 @@ def test_it_serves_a_folder_of_s3_where_it_is_installed_and_takes_a_device(
     ],
 )
 def test_a_prefix_ends_with_a_slash_and_a_bucket_has_none(source: str, given: dict[str, str], words: list[str]) -> None:
-    assert mountpoint.command("/bin/mount-s3", source, given) == ["/bin/mount-s3", *words]
+    assert mount_s3.command("/bin/mount-s3", source, given) == ["/bin/mount-s3", *words]
 
 
 def test_one_that_cannot_say_its_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert mountpoint.find() == ""
+    assert mount_s3.find() == ""
     (tmp_path / "mount-s3").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "mount-s3").chmod(0o755)
-    assert mountpoint.find() == ""
-    assert "rclone is not installed" in object_mount.why_not("s3://b/", "")
+    assert mount_s3.find() == ""
+    assert "rclone is not installed" in fuse_mount.why_not("s3://b/", "")
     (tmp_path / "mount-s3").write_text("#!/bin/sh\necho mount-s3 2.0.1\n")
-    assert mountpoint.find() == str(tmp_path / "mount-s3")
-    assert "rclone" not in object_mount.why_not("s3://b/", "")
-    assert "rclone is not installed" in object_mount.why_not("gs://b/", "")
+    assert mount_s3.find() == str(tmp_path / "mount-s3")
+    assert "rclone" not in fuse_mount.why_not("s3://b/", "")
+    assert "rclone is not installed" in fuse_mount.why_not("gs://b/", "")

@@ -11,10 +11,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint, object_store
-from jupyter_smx.agent.stores import scan as looking
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent.stores import scan, upload
 from jupyter_smx.testing.servers.file_servers import DirectCourier
 from jupyter_smx.testing.servers.object_storage import needs_storage
 
@@ -73,8 +72,8 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
     row = [str(model), "model.pt", None]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", half)
-        ((how, _said),) = putting.keep(place(ftp), [row], WRITER)
-    assert how == outcome.AWAY
+        ((how, _said),) = upload.keep(place(ftp), [row], WRITER)
+    assert how == file_result.AWAY
     assert kept(ftp) == {"model.pt": "the last whole one"}
     written: list[str] = []
 
@@ -84,9 +83,9 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", hear)
-        assert putting.keep(place(ftp), [row], WRITER) == [(outcome.DONE, "")]
+        assert upload.keep(place(ftp), [row], WRITER) == [(file_result.DONE, "")]
     assert kept(ftp) == {"model.pt": model.read_text()}
-    assert [name[: len(looking.PART)] for name in written] == [looking.PART], "and nowhere else"
+    assert [name[: len(scan.PART)] for name in written] == [scan.PART], "and nowhere else"
 
 
 def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
@@ -100,26 +99,26 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
             file.write("more")
         return real(*words, **more)
 
-    row = [str(model), "deep/model.pt", looking.stamp(str(model))]
+    row = [str(model), "deep/model.pt", scan.stamp(str(model))]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", meanwhile)
-        assert putting.keep(place(ftp), [row], WRITER) == [(outcome.CHANGED, "")]
+        assert upload.keep(place(ftp), [row], WRITER) == [(file_result.CHANGED, "")]
     assert kept(ftp) == {"deep/model.pt": "the last whole one"}
 
 
 def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_with_its_next_attempt(
     server: Files,
 ) -> None:
-    left = {f"kept/deep/{looking.PART}{writer}-0123456789abcdef": "half" for writer in (WRITER, "other-algo-1")}
+    left = {f"kept/deep/{scan.PART}{writer}-0123456789abcdef": "half" for writer in (WRITER, "other-algo-1")}
     for name, text in {"kept/deep/whole": "1", **left}.items():
         server.put(name, text)
-    (row,) = putting.names(place(server), WRITER)["rows"]
+    (row,) = upload.names(place(server), WRITER)["rows"]
     assert row[0] == "deep/whole"
-    assert kept(server) == {"deep/whole": "1", f"deep/{looking.PART}other-algo-1-0123456789abcdef": "half"}
+    assert kept(server) == {"deep/whole": "1", f"deep/{scan.PART}other-algo-1-0123456789abcdef": "half"}
 
 
 def test_a_place_that_is_not_there_yet_is_empty(server: Files) -> None:
-    assert putting.names(f"{place(server)}/deep") == {"rows": []}
+    assert upload.names(f"{place(server)}/deep") == {"rows": []}
 
 
 def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
@@ -134,12 +133,12 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
             raise ConnectionResetError
         return real(line, path, *words)
 
-    monkeypatch.setattr(putting.tries.time, "sleep", pauses.append)
+    monkeypatch.setattr(upload.retry.time, "sleep", pauses.append)
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "mlsd", mlsd)
-        assert list(putting.names(place(ftp))) == ["away"]
+        assert list(upload.names(place(ftp))) == ["away"]
     assert pauses == [0.5, 1.0, 2.0]
-    assert [name for name, _changed in putting.names(place(ftp))["rows"]] == ["a", "deep/b"]
+    assert [name for name, _changed in upload.names(place(ftp))["rows"]] == ["a", "deep/b"]
 
 
 def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
@@ -154,10 +153,10 @@ def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
         return real(line, *words, **more)
 
     monkeypatch.setattr(ftplib.FTP, "connect", connect)
-    monkeypatch.setattr(putting.tries.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
+    monkeypatch.setattr(upload.retry.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
     for number in range(3):
-        assert [row[0] for row in putting.names(place(ftp))["rows"]] == ["a", *["b"] * (number > 0)]
-        assert putting.keep(place(ftp), [[str(model), "b", None]], WRITER) == [(outcome.DONE, "")]
+        assert [row[0] for row in upload.names(place(ftp))["rows"]] == ["a", *["b"] * (number > 0)]
+        assert upload.keep(place(ftp), [[str(model), "b", None]], WRITER) == [(file_result.DONE, "")]
         for line in lines:
             if line.sock is not None:
                 line.sock.shutdown(socket.SHUT_RDWR)
@@ -184,9 +183,9 @@ def test_no_connection_outlives_its_wish_as_fsspec_would_have_it() -> None:
 
     fsspec.register_implementation("line", Line, clobber=True)
     for count in range(1, 4):
-        assert putting.names("line://host/x") == {"rows": []}
+        assert upload.names("line://host/x") == {"rows": []}
         assert len(made) == count
-    putting.drop("line://host/x", ["a"])
+    upload.drop("line://host/x", ["a"])
     assert len(made) == 4
 
 
@@ -211,7 +210,7 @@ def test_what_ssh_does_not_know_it_is_not_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", lambda _protocol: Ssh)
     for url in ("sftp://host/x", "ssh://host/x"):
-        putting.filesystems.find(url, fresh=True)
+        upload.filesystems.find(url, fresh=True)
         assert told == {"host": "host"}
 
 
@@ -232,27 +231,27 @@ def test_a_server_that_takes_few_connections_gets_all_by_them(
     rows = [[str(model), f"deep/{number}", None] for number in range(20)]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "connect", connect)
-        found = putting.keep(place(ftp), rows, WRITER)
-    assert {one.how for one in found} == {outcome.DONE if connections else outcome.AWAY}
-    assert putting.keep(place(ftp), rows, WRITER) == [(outcome.DONE, "")] * 20
+        found = upload.keep(place(ftp), rows, WRITER)
+    assert {one.how for one in found} == {file_result.DONE if connections else file_result.AWAY}
+    assert upload.keep(place(ftp), rows, WRITER) == [(file_result.DONE, "")] * 20
 
 
 def test_a_place_of_no_kind_that_fsspec_knows_is_refused(model: Path) -> None:
     needs_storage()
-    ((how, said),) = putting.keep("nosuch://x/y", [[str(model), "a", None]], WRITER)
-    assert how == outcome.REFUSED
+    ((how, said),) = upload.keep("nosuch://x/y", [[str(model), "a", None]], WRITER)
+    assert how == file_result.REFUSED
     assert "fsspec knows no 'nosuch'" in said
 
 
 def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
     server: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store.fetch, "Courier", DirectCourier)
+    monkeypatch.setattr(object_store.worker_client, "Courier", DirectCourier)
     here = tmp_path / "checkpoints"
     (here / "b" / "deep").mkdir(parents=True)
     (here / "a").write_text("file")
     (here / "b" / "deep" / "c").write_text("inner")
-    store = object_store.store_of(place(server), WRITER, object_store.fetch.Means(), what="checkpoint")
+    store = object_store.store_of(place(server), WRITER, object_store.worker_client.Means(), what="checkpoint")
     assert store is not None
     mirror = checkpoint.Mirror(str(here), store)
     mirror.keep(LONG_AGO, everything=True)
@@ -291,7 +290,7 @@ def test_outputs_of_many_files_make_the_folder_that_is_missing_once(
 
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "mkd", mkd)
-        assert putting.put([[str(tmp_path / name), f"{place(ftp)}/new/deep/{name}"] for name in names]) == len(names)
+        assert upload.put([[str(tmp_path / name), f"{place(ftp)}/new/deep/{name}"] for name in names]) == len(names)
     assert kept(ftp) == {f"new/deep/{name}": name for name in names}
     assert not together.is_set()
 
@@ -306,5 +305,5 @@ def test_what_is_gone_from_the_server_leaves_no_empty_file_here(tmp_path: Path) 
             raise FileNotFoundError(here)
 
     with pytest.raises(FileNotFoundError):
-        putting._bring(Hasty(), "top", ["model.pt", str(tmp_path / "model.pt"), None])
+        upload._bring(Hasty(), "top", ["model.pt", str(tmp_path / "model.pt"), None])
     assert list(tmp_path.iterdir()) == []

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import file_result as outcome
-from jupyter_smx.agent.stores import sftp_ftp as servers
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.stores import sftp_ftp, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +78,7 @@ def test_a_server_whose_rename_replaces_nothing_has_the_new_file_all_the_same(
     for text in ("1", "2", "3"):
         model.write_text(text)
         row = [str(model), "deep/model.pt", None]
-        assert putting.keep(place(server), [row], WRITER) == [(outcome.DONE, "")]
+        assert upload.keep(place(server), [row], WRITER) == [(file_result.DONE, "")]
         assert kept(server) == {"deep/model.pt": text}
 
 
@@ -87,18 +86,18 @@ def test_and_keeps_the_last_whole_one_where_the_new_one_cannot_take_its_place(
     server: Files, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.put("kept/model.pt", "the last whole one")
-    mark = servers.aside_of("model.pt", WRITER)
+    mark = sftp_ftp.aside_of("model.pt", WRITER)
     no_rename_replaces(server, monkeypatch)(mark)
-    ((how, _said),) = putting.keep(place(server), [[str(model), "model.pt", None]], WRITER)
-    assert how in (outcome.REFUSED, outcome.AWAY)
+    ((how, _said),) = upload.keep(place(server), [[str(model), "model.pt", None]], WRITER)
+    assert how in (file_result.REFUSED, file_result.AWAY)
     assert kept(server) == {"model.pt": "the last whole one"}
 
 
 def test_what_stands_aside_because_its_follower_was_killed_comes_back(server: Files) -> None:
-    aside = servers.aside_of("model.pt", WRITER)
+    aside = sftp_ftp.aside_of("model.pt", WRITER)
     server.put(f"kept/deep/{aside}", "the next one, whole or not")
     server.put(f"kept/deep/{aside}-before-model.pt", "the last whole one")
-    (row,) = putting.names(place(server), WRITER)["rows"]
+    (row,) = upload.names(place(server), WRITER)["rows"]
     assert row[0] == "deep/model.pt"
     assert kept(server) == {"deep/model.pt": "the last whole one"}
 
@@ -107,8 +106,8 @@ def test_what_stands_aside_because_its_follower_was_killed_comes_back(server: Fi
 def test_a_writer_takes_away_what_itself_wrote_aside_whatever_it_is_called_and_nothing_of_others(
     server: Files, writer: str
 ) -> None:
-    others = [servers.aside_of("model.pt", f"{writer}{more}") for more in ("-table", "0", "-before-table")]
-    for aside in (servers.aside_of("model.pt", writer), *others):
+    others = [sftp_ftp.aside_of("model.pt", f"{writer}{more}") for more in ("-table", "0", "-before-table")]
+    for aside in (sftp_ftp.aside_of("model.pt", writer), *others):
         server.put(f"kept/{aside}", "half")
-    assert putting.names(place(server), writer)["rows"] == []
+    assert upload.names(place(server), writer)["rows"] == []
     assert kept(server) == dict.fromkeys(others, "half")

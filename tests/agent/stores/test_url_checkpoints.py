@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import FOREVER, SAVES_AT_ITS_END
 
-from jupyter_smx.agent import file_result as outcome
-from jupyter_smx.agent.stores import filesystems
-from jupyter_smx.agent.stores import scan as looking
-from jupyter_smx.agent.stores import upload as putting
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.stores import filesystems, scan, upload
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -131,14 +129,14 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
             read.append(len(data or b""))
             return data
 
-    before = looking.stamp(str(path))
+    before = scan.stamp(str(path))
     with monkeypatch.context() as patch:
-        patch.setattr(putting, "open", lambda name, _mode: Growing(name), raising=False)
-        assert putting.keep(URL, [[str(path), "model.pt", before]]) == [(outcome.CHANGED, "")]
+        patch.setattr(upload, "open", lambda name, _mode: Growing(name), raising=False)
+        assert upload.keep(URL, [[str(path), "model.pt", before]]) == [(file_result.CHANGED, "")]
     assert read[0] == min(size, 1 << 24), "it was read as it was at first"
     assert kept(bucket) == {"model.pt": "the last whole one"}
-    now = looking.stamp(str(path))
-    assert putting.keep(URL, [[str(path), "model.pt", now]]) == [(outcome.DONE, "")]
+    now = scan.stamp(str(path))
+    assert upload.keep(URL, [[str(path), "model.pt", now]]) == [(file_result.DONE, "")]
     assert (bucket.folder / "kept" / "model.pt").stat().st_size == size + 4
     assert not filesystems.find(URL)[0].transaction.files, "fsspec holds none of them in memory"
 

@@ -19,7 +19,7 @@ from nvml_driver import MIB, NOT_AVAILABLE, Card, Driver
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.telemetry import gpu, sampler
 from jupyter_smx.agent.telemetry.gpu import Gpus
-from jupyter_smx.engines.machine import agent_zipapp as pack
+from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.policy.accounting.usage import history
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_of_whole_gpus_too_what_is_refused_is_absent(drive: Callable[..., Driver
 def test_a_process_in_a_namespace_of_its_own_knows_it() -> None:
     if os.geteuid():
         pytest.skip("Only root may make a namespace here.")
-    look = "from jupyter_smx.agent.system import process; print(process.is_numbered_as_the_machine_is())"
+    look = "from jupyter_smx.agent.system.processes import process; print(process.is_numbered_as_the_machine_is())"
     before = ["unshare", "--pid", "--fork"]
     told = [
         subprocess.run([*words, sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
@@ -167,7 +167,7 @@ def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) 
 def test_the_packed_agent_has_the_module_for_its_driver_where_none_is_installed(tmp_path: Path) -> None:
     look = "from jupyter_smx.agent.telemetry import gpu; print(gpu._nvml().__name__)"
     code = f"import sys; sys.path.insert(0, sys.argv[1]); {look}"
-    words = [sys.executable, "-I", "-S", "-c", code, str(pack.place(tmp_path))]
+    words = [sys.executable, "-I", "-S", "-c", code, str(agent_zipapp.place(tmp_path))]
     told = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (told.stdout, told.stderr) == ("jupyter_smx.agent.pynvml\n", "")
 

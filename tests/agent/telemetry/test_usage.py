@@ -14,8 +14,7 @@ import pytest
 
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import Loop
-from jupyter_smx.agent.telemetry import proc_usage as usage
-from jupyter_smx.agent.telemetry import sampler
+from jupyter_smx.agent.telemetry import proc_usage, sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,12 +85,12 @@ def test_a_job_that_is_killed_between_two_looks_has_all_of_its_cpu_on_record(age
 def test_orphans_count_as_their_collector_tells_or_as_they_were_seen_last(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = {10: 1.0, 20: 2.0, 30: 4.0}
 
-    def look(pid: int) -> tuple[usage.Key, usage.Seen] | None:
-        return ((pid, 0), usage.Seen(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
+    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.Seen] | None:
+        return ((pid, 0), proc_usage.Seen(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
 
-    monkeypatch.setattr(usage, "look", look)
-    monkeypatch.setattr(usage.process, "tree", list)
-    tree = usage.Tree()
+    monkeypatch.setattr(proc_usage, "look", look)
+    monkeypatch.setattr(proc_usage.process, "tree", list)
+    tree = proc_usage.Tree()
     assert tree.measure([10, 20, 30]).cpu == 7.0
     del cpu[20]
     assert tree.measure([10, 20, 30]).cpu == 7.0, "as it was seen last"
@@ -106,12 +105,12 @@ def test_orphans_count_as_their_collector_tells_or_as_they_were_seen_last(monkey
 def test_the_last_word_on_a_job_is_of_its_collector(monkeypatch: pytest.MonkeyPatch, looked: bool) -> None:
     cpu = {10: 1.0}
 
-    def look(pid: int) -> tuple[usage.Key, usage.Seen] | None:
-        return ((pid, 0), usage.Seen(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
+    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.Seen] | None:
+        return ((pid, 0), proc_usage.Seen(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
 
-    monkeypatch.setattr(usage, "look", look)
-    monkeypatch.setattr(usage.process, "tree", list)
-    tree = usage.Tree(0.25)
+    monkeypatch.setattr(proc_usage, "look", look)
+    monkeypatch.setattr(proc_usage.process, "tree", list)
+    tree = proc_usage.Tree(0.25)
     assert tree.measure([10]).cpu == 0.75
     cpu.clear()
     if looked:
@@ -123,12 +122,12 @@ def test_the_last_word_on_a_job_is_of_its_collector(monkeypatch: pytest.MonkeyPa
 def test_a_restart_of_the_counters_is_not_a_negative_share(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = {1: 5.0, 2: 3.0}
 
-    def look(pid: int) -> tuple[usage.Key, usage.Seen] | None:
-        return ((pid, 0), usage.Seen(pid - 1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
+    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.Seen] | None:
+        return ((pid, 0), proc_usage.Seen(pid - 1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
 
-    monkeypatch.setattr(usage, "look", look)
-    monkeypatch.setattr(usage.process, "tree", list)
-    tree = usage.Tree(8.0)
+    monkeypatch.setattr(proc_usage, "look", look)
+    monkeypatch.setattr(proc_usage.process, "tree", list)
+    tree = proc_usage.Tree(8.0)
     assert tree.measure([1, 2]).cpu == 0
     cpu[2] = 4.0
     assert tree.measure([1, 2]).cpu == 1
@@ -156,7 +155,7 @@ def test_memory_that_children_share_is_counted_once() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = usage.Tree().measure([process.pid])
+        found = proc_usage.Tree().measure([process.pid])
         process.kill()
     assert len(found.pids) == 4
     assert 64 << 20 < found.memory < 120 << 20, "not four times 64 MiB"
@@ -174,7 +173,7 @@ def test_looking_at_twenty_processes_costs_less_than_half_a_percent_of_a_core() 
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        tree, costs = usage.Tree(), []
+        tree, costs = proc_usage.Tree(), []
         for _ in range(5):
             began = time.thread_time()
             assert len(tree.measure([process.pid]).pids) == 20
@@ -278,7 +277,7 @@ def test_a_full_disk_leaves_a_hole_and_no_half_line_in_another(
 def test_what_cannot_be_read_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     really = process.read
     monkeypatch.setattr(process, "read", lambda path: "" if path.endswith("/io") or "net" in path else really(path))
-    found = usage.Tree().measure([os.getpid()])
+    found = proc_usage.Tree().measure([os.getpid()])
     assert (found.read, found.written) == (None, None)
-    assert usage.network() is None
-    assert usage.disk("/no/such/place") is None
+    assert proc_usage.network() is None
+    assert proc_usage.disk("/no/such/place") is None

@@ -18,7 +18,7 @@ from jupyter_smx.model.results.provenance import Provenance
 from jupyter_smx.model.results.usage import Usage
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.policy.accounting.usage import together, usage_of
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.info import hosts_of
 from jupyter_smx.policy.hosts.provenance import provenance_of
 from jupyter_smx.policy.lifecycle.outcome import verdict
@@ -70,7 +70,7 @@ def again(what: Any, kind: Any) -> Any:
 
 @given(RECORDS)
 def test_whatever_a_record_says_the_end_of_a_job_can_be_written_and_read(said: dict[str, Any]) -> None:
-    record = hearing.record(said)
+    record = agent_messages.record(said)
     end = host_end("algo-1", record)
     judged = verdict(a_job().goal, (end,))
     job = msgspec.structs.replace(
@@ -91,7 +91,7 @@ def test_whatever_a_record_says_the_end_of_a_job_can_be_written_and_read(said: d
 
 @pytest.mark.parametrize("said", GARBLED, ids=json.dumps)
 def test_a_record_that_is_none_is_that_of_a_host_that_failed(said: dict[str, Any]) -> None:
-    end = host_end("algo-1", hearing.record(said))
+    end = host_end("algo-1", agent_messages.record(said))
     assert end.is_ours()
     assert "a record of the job's end that nobody can read" in end.failure
 
@@ -113,14 +113,14 @@ def test_a_record_that_is_one_stays_as_it_is() -> None:
         "modules": ["numpy"],
         "packages": {"numpy": "2"},
     }
-    assert hearing.record(said) == said
+    assert agent_messages.record(said) == said
 
 
 @given(st.dictionaries(st.sampled_from(["isolation", "preload", "python", "limits", "machine", "deadline"]), ANYTHING))
 def test_whatever_a_greeting_says_hosts_can_be_written_and_read_or_it_is_none(said: dict[str, Any]) -> None:
     try:
-        heard = hearing.greeting(said)
-    except hearing.GarbledError:
+        heard = agent_messages.greeting(said)
+    except agent_messages.GarbledError:
         return
     hosts = hosts_of(a_cluster(), {"algo-1": heard})
     assert again(hosts, tuple[Host, ...]) == hosts

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.agent.host import end_record as last_words
+from jupyter_smx.agent.host import end_record
 from jupyter_smx.controller.scheduling.finalize import Finisher
-from jupyter_smx.controller.transfer import stage_out as staging
+from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.status import Status
-from jupyter_smx.policy.hosts import agent_messages as hearing
+from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -26,16 +26,16 @@ FILES = {f"outputs/table/{number}": b"x" * number for number in range(9)}
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Let every record be long; gives the events of ends as they were told."""
-    monkeypatch.setattr(last_words, "LONG", 100)
+    monkeypatch.setattr(end_record, "LONG", 100)
     heard: list[dict[str, Any]] = []
-    event = hearing.event
+    event = agent_messages.event
 
     def noted(said: dict[str, Any]) -> dict[str, Any]:
         if said["event"] == "ended":
             heard.append(said)
         return event(said)
 
-    monkeypatch.setattr(hearing, "event", noted)
+    monkeypatch.setattr(agent_messages, "event", noted)
     return heard
 
 
@@ -126,14 +126,14 @@ def test_what_is_neither_told_nor_there_ends_its_job_with_the_reason(
 
 @pytest.mark.parametrize("kept", ["many", -1, [7], 2**60])
 def test_a_length_that_is_none_makes_an_event_none(kept: object) -> None:
-    with pytest.raises(hearing.GarbledError):
-        hearing.event({"event": "ended", "job": "x", "lease": 1, "kept": kept})
+    with pytest.raises(agent_messages.GarbledError):
+        agent_messages.event({"event": "ended", "job": "x", "lease": 1, "kept": kept})
 
 
 def test_a_record_beyond_all_bounds_is_not_read_and_both_numbers_are_said(
     sim: Simulation, told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "LONGEST_RECORD", 200)
+    monkeypatch.setattr(stage_out, "LONGEST_RECORD", 200)
     job = began(sim)
     sim.end_job(job, artifacts=FILES)
     sim.pass_time(5)

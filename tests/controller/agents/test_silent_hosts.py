@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def said(sim: Simulation, job: str) -> str:
     return sim.job(job).transitions[-1].status_message
 
 
-def paused(sim: Simulation, times: float = fakes.NEVER) -> str:
+def paused(sim: Simulation, times: float = fake_engine.NEVER) -> str:
     """Give a job whose host does not answer any more."""
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
     assert said(sim, job) == USUAL
-    sim.troubled_by(fakes.Paused(times))
+    sim.troubled_by(fake_engine.Paused(times))
     sim.break_streams(sim.hosts(job)[0])
     return job
 
@@ -71,7 +71,7 @@ def test_what_was_said_before_is_said_again(sim: Simulation) -> None:
     sim.submit(job_id=job, keep_alive=600)
     before = said(sim, job)
     assert before != message_of(SecondaryStatus.STARTING)
-    sim.troubled_by(fakes.Paused())
+    sim.troubled_by(fake_engine.Paused())
     sim.break_streams(sim.hosts(warm)[0])
     sim.pass_time(5)
     assert said(sim, job) == WHY
@@ -125,7 +125,7 @@ def test_code_that_was_done_before_it_was_stopped_has_its_own_end(sim: Simulatio
 AWAY = "Its hosts cannot be reached now: The engine cannot be reached."
 
 
-class AwayAtTheLaunch(fakes.Outage):
+class AwayAtTheLaunch(fake_engine.Outage):
     """Goes away when it is asked for hosts, or right after it made them."""
 
     def __init__(self, when: str) -> None:
@@ -203,7 +203,7 @@ def away(sim: Simulation) -> str:
     """Give a job whose engine is stopped in the middle of it, with all hosts."""
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
-    sim.troubled_by(fakes.Outage())
+    sim.troubled_by(fake_engine.Outage())
     sim.kill_host(sim.hosts(job)[0])
     return job
 
@@ -216,7 +216,7 @@ def test_a_job_that_is_stopped_ends_also_while_its_engine_is_away(
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
     host = sim.hosts(job)[0]
-    sim.troubled_by(fakes.Outage())
+    sim.troubled_by(fake_engine.Outage())
     sim.break_streams(host)
     if has_ended:
         sim.end_job(job, exit_code=3)
@@ -274,7 +274,7 @@ def test_a_job_whose_warm_hosts_were_waited_for_in_vain_says_so_in_its_reason(si
     sim.world.script(job).starts_after = 1_000.0
     sim.submit(job_id=job)
     sim.pass_time(START)
-    sim.troubled_by(fakes.Paused())
+    sim.troubled_by(fake_engine.Paused())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(LIMITS.unreachable_limit + 5)
     sim.troubled_by()

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from records import an_id
 from serving import World
 
-from jupyter_smx.controller.api import handlers as api
+from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.singleton import Door
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.spec.job_spec import MAX_WISH, JobSpec
-from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
 
@@ -136,8 +136,8 @@ def test_no_wish_of_any_shape_is_a_mistake_of_ours(change: dict[str, Any]) -> No
     except (msgspec.DecodeError, UnicodeEncodeError):
         return
     try:
-        admission.check(spec, Limits(), {"local"})
-        admission.check_hosts(spec, Limits())
+        checks.check(spec, Limits(), {"local"})
+        checks.check_hosts(spec, Limits())
     except SmxError:
         return
 
@@ -226,8 +226,8 @@ async def test_who_sends_slowly_holds_nobody_up_and_is_hung_up_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slowloris: a hundred connections that never end their request."""
-    assert 0 < api.BODY_WITHIN <= 60
-    assert world.service.server.conn_params.body_timeout == api.BODY_WITHIN
+    assert 0 < handlers.BODY_WITHIN <= 60
+    assert world.service.server.conn_params.body_timeout == handlers.BODY_WITHIN
     monkeypatch.setattr(world.service.server.conn_params, "body_timeout", 0.3)
     head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     slow = [await asyncio.to_thread(raw, world.socket, head if number % 2 else head[:20]) for number in range(100)]

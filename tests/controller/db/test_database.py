@@ -11,8 +11,7 @@ import pytest
 from records import a_job
 from sqlalchemy import create_engine, inspect
 
-from jupyter_smx.controller.db import connection as database
-from jupyter_smx.controller.db import tables
+from jupyter_smx.controller.db import connection, tables
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
 
@@ -77,15 +76,15 @@ def test_a_network_folder_is_refused_with_the_cure(tmp_path: Path, kind: str) ->
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {tmp_path.parent} {kind} rw 0 0\n")
     with pytest.raises(ValidationError, match="JUPYTER_SMX_DATA_DIR"):
-        database.connect(tmp_path / "smx.sqlite", mounts)
+        connection.connect(tmp_path / "smx.sqlite", mounts)
     assert not (tmp_path / "smx.sqlite").exists()
 
 
 def test_the_nearest_mount_decides() -> None:
     mounts = "a / nfs rw 0 0\nb /home ext4 rw 0 0\nc /home/my\\040net nfs4 rw 0 0\n"
-    assert database.network_file_system(Path("/home/me"), mounts) == ""
-    assert database.network_file_system(Path("/home/my net/x"), mounts) == "nfs4"
-    assert database.network_file_system(Path("/homes"), mounts) == "nfs"
+    assert connection.network_file_system(Path("/home/me"), mounts) == ""
+    assert connection.network_file_system(Path("/home/my net/x"), mounts) == "nfs4"
+    assert connection.network_file_system(Path("/homes"), mounts) == "nfs"
 
 
 def test_a_file_that_is_no_database_is_refused_with_a_sentence(path: Path) -> None:

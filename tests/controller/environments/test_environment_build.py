@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from jupyter_smx.controller.environments import build as environment_build
+from jupyter_smx.controller.environments import build
 from jupyter_smx.controller.environments.build_process import BuildError, Installer
 from jupyter_smx.controller.environments.cache import Environments
 from jupyter_smx.model.records.cluster import ReuseKey
@@ -111,7 +111,7 @@ async def test_what_the_base_has_is_seen_and_not_installed_again(
     assert not [name for name in own if name.startswith("alpha")], "neither alpha nor its shadow is here"
     assert state_of(base) == before
     assert any("package" in step or "Collecting" in step for step in steps), steps
-    facts = json.loads((tmp_path / "e" / environment_build.READY).read_text())
+    facts = json.loads((tmp_path / "e" / build.READY).read_text())
     assert facts["installer"] == ("uv" if choice == "auto" else "pip")
 
 
@@ -220,12 +220,12 @@ async def test_a_failure_names_package_exit_code_and_cure_and_leaves_the_log(
     assert "Correct the name or the version" in said
     assert "environments/e/build.log" in said
     assert "nosuch" in (tmp_path / "e" / "build.log").read_text()
-    assert not (tmp_path / "e" / environment_build.READY).exists()
+    assert not (tmp_path / "e" / build.READY).exists()
     assert not (tmp_path / "e" / "venv").exists()
 
 
 async def test_a_failure_of_our_own_leaves_nothing_that_takes_room(tmp_path: Path, base: str, wheels: Path) -> None:
-    (tmp_path / "e" / f".{environment_build.READY}").mkdir(parents=True)
+    (tmp_path / "e" / f".{build.READY}").mkdir(parents=True)
     with pytest.raises(BuildError, match="Is a directory"):
         await built("auto", tmp_path / "e", base, environment(wheels, "alpha"))
     assert not (tmp_path / "e" / "venv").exists()
@@ -234,14 +234,14 @@ async def test_a_failure_of_our_own_leaves_nothing_that_takes_room(tmp_path: Pat
 @BOTH
 async def test_a_log_that_finds_no_room_ends_no_build(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     (tmp_path / "e").mkdir()
-    (tmp_path / "e" / environment_build.LOG).symlink_to("/dev/full")
+    (tmp_path / "e" / build.LOG).symlink_to("/dev/full")
     await built(choice, tmp_path / "e", base, environment(wheels, "beta"))
     assert seen(tmp_path / "e", "beta") == {"beta": "1.0"}
 
 
 async def test_an_option_that_uv_would_leave_out_is_left_to_pip(tmp_path: Path, base: str, wheels: Path) -> None:
     await built("auto", tmp_path / "e", base, environment(wheels, "--pre", "beta"))
-    assert json.loads((tmp_path / "e" / environment_build.READY).read_text())["installer"] == "pip"
+    assert json.loads((tmp_path / "e" / build.READY).read_text())["installer"] == "pip"
 
 
 async def test_a_base_that_is_gone_is_said(tmp_path: Path, wheels: Path) -> None:
@@ -300,7 +300,7 @@ async def test_a_build_that_is_cancelled_leaves_no_process(
     with pytest.raises(asyncio.CancelledError):
         await task
     await eventually(lambda: not alive(pid), "the build's end")
-    assert not (tmp_path / "e" / environment_build.READY).exists()
+    assert not (tmp_path / "e" / build.READY).exists()
 
 
 async def test_a_build_whose_controller_is_killed_ends_and_the_next_one_waits_for_that_and_cleans(
@@ -314,7 +314,7 @@ async def test_a_build_whose_controller_is_killed_ends_and_the_next_one_waits_fo
         f"wanted = PythonEnvironment(requirements=({str(project)!r},))\n"
         f"asyncio.run(Installer().build(Path({str(tmp_path / 'e')!r}), {base!r}, wanted, print))\n"
     )
-    environ = {**os.environ, "PYTHONPATH": str(Path(environment_build.__file__).parents[2])}
+    environ = {**os.environ, "PYTHONPATH": str(Path(build.__file__).parents[2])}
     controller = await asyncio.create_subprocess_exec(sys.executable, "-c", script, env=environ)
     try:
         pid = await eventually(lambda: pid_in(begun), "the build's beginning", within=40.0)
@@ -334,7 +334,7 @@ async def test_nobody_builds_in_a_folder_before_the_one_who_built_there_is_gone(
 ) -> None:
     folder = tmp_path / "e"
     folder.mkdir()
-    lock = os.open(folder / environment_build.LOCK, os.O_RDWR | os.O_CREAT)
+    lock = os.open(folder / build.LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     inode = f":{os.fstat(lock).st_ino} "
     task = asyncio.create_task(built("auto", folder, base, environment(wheels, "beta")))
@@ -344,7 +344,7 @@ async def test_nobody_builds_in_a_folder_before_the_one_who_built_there_is_gone(
         return any("->" in row and inode in row for row in rows)
 
     await eventually(somebody_waits, "the second builder", within=40.0)
-    assert not (folder / environment_build.LOG).exists()
+    assert not (folder / build.LOG).exists()
     os.close(lock)
     await task
     assert seen(folder, "beta") == {"beta": "1.0"}

@@ -9,7 +9,7 @@ import pytest
 from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.records.job import attempt_began
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.policy.lifecycle import image_pull as downloads
+from jupyter_smx.policy.lifecycle import image_pull
 from jupyter_smx.policy.lifecycle.spot import check_interruption
 from jupyter_smx.testing.fakes.fake_engine import Outage
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
@@ -147,17 +147,17 @@ def test_a_registry_that_is_away_is_asked_again_after_longer_and_longer_pauses(s
     said = ships.controller.books.summary(ships.job(job)).message
     assert said == "Looking at the image: The registry of train:1 is away; it is tried again in 2 s."
     assert engine(ships).asked_for == {"train:1": 2}
-    ships.pass_time(sum(downloads.PAUSES[:3]) + TAKES)
+    ships.pass_time(sum(image_pull.PAUSES[:3]) + TAKES)
     assert ships.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_registry_that_stays_away_ends_the_job_with_a_reason(ships: Simulation) -> None:
     engine(ships).registry_away = 1_000
     job = ships.submit(image="train:1")
-    ships.pass_time(sum(downloads.PAUSES) + 1)
+    ships.pass_time(sum(image_pull.PAUSES) + 1)
     record = ships.job(job)
     assert record.failure_reason == "CapacityError: The registry of train:1 is away."
-    assert engine(ships).asked_for == {"train:1": len(downloads.PAUSES) + 1}
+    assert engine(ships).asked_for == {"train:1": len(image_pull.PAUSES) + 1}
 
 
 def test_an_engine_that_goes_away_between_two_tries_ends_the_job(ships: Simulation) -> None:

@@ -11,7 +11,7 @@ from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.lifecycle.retries import seconds_left
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -148,7 +148,7 @@ def test_a_job_that_waits_is_placed_when_there_is_room(sim: Simulation, jump: fl
 
 @jumps
 def test_what_failed_is_tried_again_after_its_pause_and_not_after_the_jump(sim: Simulation, jump: float) -> None:
-    sim.troubled_by(fakes.RefusesTransiently(1))
+    sim.troubled_by(fake_engine.RefusesTransiently(1))
     job = sim.submit()
     sim.set_clock(jump)
     sim.pass_time(4.0)
@@ -159,7 +159,7 @@ def test_what_failed_is_tried_again_after_its_pause_and_not_after_the_jump(sim: 
 def test_hosts_that_are_silent_have_all_of_their_time_to_answer(sim: Simulation, jump: float) -> None:
     job = sim.submit()
     sim.pass_time(2.0)
-    sim.troubled_by(fakes.Outage())
+    sim.troubled_by(fake_engine.Outage())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(10.0)
     sim.set_clock(jump)

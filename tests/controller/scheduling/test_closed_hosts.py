@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.controller.scheduling import engine_capabilities as abilities
+from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.kernel.display.provenance import provenance_page
 from jupyter_smx.kernel.text.start_reason import why_text
 from jupyter_smx.model.errors import RefusedError, ValidationError
@@ -197,9 +197,9 @@ def test_engines_that_are_not_whole_here_can_do_nothing_and_stand_in_nobodys_way
             raise RefusedError("It needs a library.")
         return Closed if name == "closed" else FakeEngine  # type: ignore[return-value] - capabilities are the class's
 
-    assert abilities.that_isolate(engine_of, ["torn", "closed", "fake"]) == ["closed"]
+    assert engine_capabilities.that_isolate(engine_of, ["torn", "closed", "fake"]) == ["closed"]
     pools = [Cluster(id=name, key=sim_key(name)) for name in ("torn", "closed", "fake")]
-    mine, others = abilities.neighbours(engine_of, pools, "fake")
+    mine, others = engine_capabilities.neighbours(engine_of, pools, "fake")
     assert ([one.id for one in mine], [one.id for one in others]) == (["fake"], ["closed"])
 
 

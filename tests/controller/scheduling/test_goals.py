@@ -10,7 +10,7 @@ import pytest
 from jupyter_smx.model.errors import ResourceInUseError, UnavailableError
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import Goal, SecondaryStatus
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def spot(sim: Simulation, **fields: Any) -> str:
     return sim.submit(spot=True, channels=(TRAIN,), **fields)
 
 
-def lose_hosts_before_the_code(sim: Simulation, *troubles: fakes.Trouble) -> str:
+def lose_hosts_before_the_code(sim: Simulation, *troubles: fake_engine.Trouble) -> str:
     """Submit a spot job whose hosts are lost while they copy its inputs, and look away until others are looked for."""
     job = sim.new_id()
     sim.world.scripts[job] = Script(starts_after=3_600)
@@ -57,7 +57,7 @@ def test_nothing_can_be_taken_from_a_job_whose_lost_hosts_are_being_replaced(sim
 
 
 def test_hosts_that_are_looked_for_again_after_a_refusal_are_none_to_take_and_none_that_ended(sim: Simulation) -> None:
-    job = lose_hosts_before_the_code(sim, fakes.RefusesTransiently(2))
+    job = lose_hosts_before_the_code(sim, fake_engine.RefusesTransiently(2))
     assert sim.job(job).cluster == ""
     with pytest.raises(ResourceInUseError, match="is waiting for other hosts"):
         sim.call(lambda: sim.controller.desk.interrupt(job))
@@ -73,7 +73,7 @@ def test_an_engine_that_cannot_be_made_keeps_no_other_job_from_its_limits(
     late = spot(sim, max_run=10, max_wait=10)
     sim.pass_time(START)
 
-    def refuse(_name: str) -> fakes.FakeEngine:
+    def refuse(_name: str) -> fake_engine.FakeEngine:
         raise UnavailableError("The engine cannot be made.")
 
     monkeypatch.setattr(sim.controller.reconciler.goals, "_engine_of", refuse)

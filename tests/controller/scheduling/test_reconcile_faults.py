@@ -11,7 +11,7 @@ from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.simulation.simulation import Controller, Simulation
 
@@ -49,7 +49,7 @@ def test_a_broken_stream_changes_nothing_for_the_job(sim: Simulation) -> None:
 def test_a_pool_that_cannot_be_reached_is_not_taken(sim: Simulation) -> None:
     """Bug 12 of the catalogue: a pool is ready when its agents answered, not when it is said to run."""
     sim.finish(keep_alive=600)
-    sim.troubled_by(fakes.DropsStreams())
+    sim.troubled_by(fake_engine.DropsStreams())
     sim.break_streams(sim.world.living()[0])
     job = sim.submit()
     why = sim.why(job)
@@ -67,7 +67,7 @@ def test_a_job_is_given_to_its_hosts_only_when_all_of_them_answered(sim: Simulat
 def test_a_stop_that_was_lost_with_its_stream_is_said_again(sim: Simulation) -> None:
     job = sim.submit()
     sim.pass_time(START)
-    sim.troubled_by(fakes.DropsStreams())
+    sim.troubled_by(fake_engine.DropsStreams())
     sim.break_streams(sim.hosts(job)[0])
     sim.stop(job)
     assert sim.job(job).goal is Goal.STOP
@@ -152,7 +152,7 @@ def test_one_job_whose_engine_cannot_be_had_holds_up_nobody(sim: Simulation, mon
     """As after a restart without the package of an engine for which somebody waited."""
     reconciler, books = sim.controller.reconciler, sim.controller.books
 
-    def engine_of(name: str) -> fakes.FakeEngine:
+    def engine_of(name: str) -> fake_engine.FakeEngine:
         if name != "fake":
             raise RefusedError(f"engine: {name} is not there.")
         return sim.engine

@@ -13,7 +13,7 @@ from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
@@ -161,7 +161,7 @@ def test_outputs_of_all_hosts_are_home_before_the_verdict(sim: Simulation) -> No
 
 
 def test_a_transient_refusal_is_tried_again(sim: Simulation) -> None:
-    sim.troubled_by(fakes.RefusesTransiently(2))
+    sim.troubled_by(fake_engine.RefusesTransiently(2))
     job = sim.submit()
     sim.pass_time(10)
     sim.end_job(job)
@@ -170,7 +170,7 @@ def test_a_transient_refusal_is_tried_again(sim: Simulation) -> None:
 
 
 def test_a_refusal_that_does_not_end_fails_the_job_and_the_next_one_has_its_turn(sim: Simulation) -> None:
-    sim.troubled_by(fakes.RefusesTransiently(3))
+    sim.troubled_by(fake_engine.RefusesTransiently(3))
     job, waiting = sim.submit(hosts=2), sim.submit(hosts=2)
     sim.pass_time(30)
     assert sim.job(job).status() is Status.FAILED
@@ -179,7 +179,7 @@ def test_a_refusal_that_does_not_end_fails_the_job_and_the_next_one_has_its_turn
 
 
 def test_a_clear_refusal_is_not_tried_again(sim: Simulation) -> None:
-    sim.troubled_by(fakes.Refuses())
+    sim.troubled_by(fake_engine.Refuses())
     job = sim.submit()
     assert sim.job(job).status() is Status.FAILED
     assert sim.job(job).failure_reason == "ClientError: This role may not do that."
@@ -187,7 +187,7 @@ def test_a_clear_refusal_is_not_tried_again(sim: Simulation) -> None:
 
 
 def test_hosts_that_never_listen_are_given_up_and_released(sim: Simulation) -> None:
-    sim.troubled_by(fakes.NeverStarts())
+    sim.troubled_by(fake_engine.NeverStarts())
     job = sim.submit()
     sim.pass_time(0.1)
     first = sim.world.living()
@@ -201,7 +201,7 @@ def test_hosts_that_never_listen_are_given_up_and_released(sim: Simulation) -> N
 
 
 def test_a_host_that_dies_during_the_start_takes_the_others_with_it_and_the_job_starts_again(sim: Simulation) -> None:
-    sim.troubled_by(fakes.DiesDuringStart())
+    sim.troubled_by(fake_engine.DiesDuringStart())
     job = sim.submit(hosts=2)
     sim.pass_time(START)
     assert sim.world.living() == []
@@ -213,7 +213,7 @@ def test_a_host_that_dies_during_the_start_takes_the_others_with_it_and_the_job_
 
 
 def test_a_start_that_failed_for_now_begins_again_although_the_controller_died_over_it(sim: Simulation) -> None:
-    sim.troubled_by(fakes.DiesDuringStart())
+    sim.troubled_by(fake_engine.DiesDuringStart())
     job = sim.submit()
     first = sim.job(job).cluster
     sim.kill_controller_at_write(2, before=True)
@@ -232,7 +232,7 @@ def test_a_start_that_failed_for_now_begins_again_although_the_controller_died_o
 def test_an_outage_loses_nothing(sim: Simulation) -> None:
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
-    sim.troubled_by(fakes.Outage())
+    sim.troubled_by(fake_engine.Outage())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(100)
     assert sim.job(job).state is SecondaryStatus.TRAINING
@@ -246,7 +246,7 @@ def test_an_outage_loses_nothing(sim: Simulation) -> None:
 def test_who_is_silent_for_too_long_is_lost_and_released(sim: Simulation) -> None:
     job = sim.submit()
     sim.pass_time(START)
-    sim.troubled_by(fakes.DropsStreams())
+    sim.troubled_by(fake_engine.DropsStreams())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(LIMITS.unreachable_limit + 40)
     assert sim.job(job).status() is Status.FAILED
@@ -256,7 +256,7 @@ def test_who_is_silent_for_too_long_is_lost_and_released(sim: Simulation) -> Non
 def test_an_engine_that_forgets_a_cluster_does_not_make_two_of_it(sim: Simulation) -> None:
     job = sim.submit()
     sim.pass_time(START)
-    sim.troubled_by(fakes.ForgetsCluster())
+    sim.troubled_by(fake_engine.ForgetsCluster())
     sim.pass_time(10)
     assert sim.job(job).status() is Status.FAILED
     assert sim.world.living() == []
@@ -264,7 +264,7 @@ def test_an_engine_that_forgets_a_cluster_does_not_make_two_of_it(sim: Simulatio
 
 
 def test_a_job_that_nobody_wants_any_more_is_stopped_and_not_failed_by_a_refusal(sim: Simulation) -> None:
-    sim.troubled_by(fakes.NeverStarts())
+    sim.troubled_by(fake_engine.NeverStarts())
     job = sim.submit()
     sim.stop(job)
     sim.pass_time(LIMITS.launch_limit + 1)

@@ -9,7 +9,7 @@ import pytest
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_a_host_that_is_only_silent_is_waited_for(sim: Simulation) -> None:
     """Only what is gone is lost: a host that cannot be reached may still run the code."""
     job = sim.submit(retries=3)
     sim.pass_time(START)
-    sim.troubled_by(fakes.Outage(), fakes.DropsStreams())
+    sim.troubled_by(fake_engine.Outage(), fake_engine.DropsStreams())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(sim.limits.unreachable_limit + 60)
     assert sim.job(job).attempt == 1
@@ -119,7 +119,7 @@ def test_a_cluster_that_its_engine_forgot_is_ended_before_the_job_begins_again(s
     job = sim.submit(retries=1)
     sim.pass_time(START)
     old = sim.hosts(job)[0]
-    sim.troubled_by(fakes.ForgetsCluster())
+    sim.troubled_by(fake_engine.ForgetsCluster())
     sim.pass_time(10)
     sim.troubled_by()
     sim.pass_time(START)

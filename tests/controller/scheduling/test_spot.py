@@ -12,7 +12,7 @@ from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status
-from jupyter_smx.testing.fakes import fake_engine as fakes
+from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_the_sequence_of_a_wait_that_is_over_after_an_interruption(sim: Simulati
 
 
 def test_the_sequence_of_a_job_that_was_never_launched(sim: Simulation) -> None:
-    sim.troubled_by(fakes.NeverStarts())
+    sim.troubled_by(fake_engine.NeverStarts())
     job = spot(sim, max_run=5, max_wait=10)
     sim.pass_time(100)
     assert words(sim, job) == ["Starting", "Stopping", "MaxWaitTimeExceeded"]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.controller.state.job_runtime import Trail
-from jupyter_smx.controller.transfer import input_listing as sources
-from jupyter_smx.controller.transfer import stage_out as staging
+from jupyter_smx.controller.transfer import input_listing, stage_out
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.policy.lifecycle import spot as interruptions
+from jupyter_smx.policy.lifecycle import spot
 from jupyter_smx.testing.fakes.fake_engine import Outage, Paused, Trouble
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
@@ -121,7 +120,7 @@ def test_sources_that_the_system_does_not_let_us_look_at_end_the_job(
     def look(_spec: object) -> None:
         raise error
 
-    monkeypatch.setattr(sources, "look", look)
+    monkeypatch.setattr(input_listing, "look", look)
     job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),))
     far.pass_time(START)
     ended(far, job, error)
@@ -179,7 +178,7 @@ def test_an_end_that_breaks_off_every_time_fails_its_job_and_its_hosts_go(
     error = KeyError("bug")
     job, other = sim.submit(keep_alive=600), sim.submit()
     sim.pass_time(START)
-    monkeypatch.setattr(staging.Staging, "bring_home", raising(error, sim.job(job).name))
+    monkeypatch.setattr(stage_out.Staging, "bring_home", raising(error, sim.job(job).name))
     sim.end_job(job)
     sim.end_job(other)
     sim.pass_time(5)
@@ -193,7 +192,7 @@ def test_an_end_that_breaks_off_once_is_tried_again(sim: Simulation, monkeypatch
     job = sim.submit()
     sim.pass_time(START)
     with monkeypatch.context() as patched:
-        patched.setattr(staging.Staging, "bring_home", raising(RuntimeError("a bug"), sim.job(job).name))
+        patched.setattr(stage_out.Staging, "bring_home", raising(RuntimeError("a bug"), sim.job(job).name))
         sim.end_job(job)
         sim.pass_time(2.5)
     assert len(sim.bugs) == 2
@@ -229,11 +228,11 @@ def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
             raise RuntimeError("a bug")
         return was_over(job, now)
 
-    was, was_over = Trail.progress, interruptions.wait_is_over
+    was, was_over = Trail.progress, spot.wait_is_over
     bad = sim.submit()
     sim.pass_time(START)
     monkeypatch.setattr(Trail, "progress", progress)
-    monkeypatch.setattr(interruptions, "wait_is_over", over)
+    monkeypatch.setattr(spot, "wait_is_over", over)
     other = sim.submit()
     sim.pass_time(START + 1)
     sim.end_job(other)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pulling import CONTENT, JOB, came, pulling
 
-from jupyter_smx.controller.telemetry import log_collector as log_pump
+from jupyter_smx.controller.telemetry import log_collector
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def asked(agent: FakeAgent) -> bool:
 
 
 @pytest.mark.parametrize("place", ["spool", "../elsewhere"])
-@pytest.mark.parametrize("short", [log_pump.SHORT, 0])
+@pytest.mark.parametrize("short", [log_collector.SHORT, 0])
 async def test_what_lies_on_a_disk_of_ours_is_not_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, short: int
 ) -> None:
@@ -46,8 +46,8 @@ async def test_what_lies_on_a_disk_of_ours_is_not_asked_for(
         threads.append(work)
         return in_thread(work, *given)
 
-    monkeypatch.setattr(log_pump.asyncio, "to_thread", counted)
-    monkeypatch.setattr(log_pump, "SHORT", short)
+    monkeypatch.setattr(log_collector.asyncio, "to_thread", counted)
+    monkeypatch.setattr(log_collector, "SHORT", short)
     top = tmp_path / "data"
     top.mkdir()
     async with pulling(top) as (agent, agents, pump):
@@ -73,6 +73,6 @@ async def test_for_nothing_nobody_is_asked_and_no_thread_begun(tmp_path: Path, m
         pytest.fail("a thread was begun")
 
     async with pulling(tmp_path) as (agent, agents, pump):
-        monkeypatch.setattr(log_pump.asyncio, "to_thread", thread)
+        monkeypatch.setattr(log_collector.asyncio, "to_thread", thread)
         await drained(agents, pump, left(tmp_path / "spool" / JOB.id, b""), total=0)
         assert not asked(agent)

@@ -12,7 +12,7 @@ from records import a_job, a_spec, an_id
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.state.change_signal import Bell
 from jupyter_smx.controller.state.live_state import Books
-from jupyter_smx.controller.telemetry import progress_tracker as progress
+from jupyter_smx.controller.telemetry import progress_tracker
 from jupyter_smx.controller.telemetry.log_metrics import Gauge
 from jupyter_smx.controller.telemetry.progress_tracker import EVENTS_PER_SECOND, LINE, Meter
 from jupyter_smx.controller.transfer.job_folder import JobFolder
@@ -125,7 +125,7 @@ async def test_a_change_of_state_does_not_wait_and_carries_the_newest_progress(w
 
 
 async def test_a_thousand_jobs_share_the_events(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVENTS_PER_SECOND", EVENTS_PER_SECOND // 25)
+    monkeypatch.setattr(progress_tracker, "EVENTS_PER_SECOND", EVENTS_PER_SECOND // 25)
     jobs = [world.run(number) for number in range(1, 21)]
     since = world.store.last_seq()
     for job in jobs:
@@ -223,7 +223,7 @@ async def test_a_verdict_waits_no_longer_than_a_moment(world: World, monkeypatch
         asyncio.run_coroutine_threadsafe(held.wait(), loop).result()
 
     monkeypatch.setattr(Gauge, "finish", hang)
-    monkeypatch.setattr(progress, "VERDICT_WAITS", 0.05)
+    monkeypatch.setattr(progress_tracker, "VERDICT_WAITS", 0.05)
     told = await world.meter.finish(job)
     held.set()
     assert told.progress is not None

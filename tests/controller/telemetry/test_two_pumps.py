@@ -12,7 +12,7 @@ from fake_agent import Doors, FakeAgent
 from pulling import CONTENT, JOB, came, pulling
 
 from jupyter_smx.controller.agents.connections import Agents
-from jupyter_smx.controller.telemetry import log_collector as log_pump
+from jupyter_smx.controller.telemetry import log_collector
 from jupyter_smx.controller.telemetry.log_collector import LogPump
 from jupyter_smx.testing.eventually import eventually
 
@@ -53,9 +53,9 @@ async def test_a_log_that_the_disk_refused_goes_on_when_there_is_room(
             tried.set()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr(log_pump, "AGAIN", 0.01)
+        monkeypatch.setattr(log_collector, "AGAIN", 0.01)
         with monkeypatch.context() as patch:
-            patch.setattr(log_pump.os, "open" if refused == "open" else "pwrite", full)
+            patch.setattr(log_collector.os, "open" if refused == "open" else "pwrite", full)
             pump.grew(JOB, "algo-1", len(CONTENT))
             await asyncio.wait_for(tried.wait(), 10)
             tried.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.controller.transfer import input_listing as sources
+from jupyter_smx.controller.transfer import input_listing
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -85,7 +85,7 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
 
     for pattern in ("*", "*.csv", "**", "**/*", "d*", "[ab].csv", "deep/*", "a.csv", "*/d.csv"):
         one = Channel(name="x", source=str(data / pattern))
-        mine = sources.look(type("Spec", (), {"channels": (one,)}))[0]  # type: ignore[arg-type]  # it has channels
+        mine = input_listing.look(type("Spec", (), {"channels": (one,)}))[0]  # type: ignore[arg-type]  # it has channels
         assert [*(mine.entries or ())] == entries({"name": "x", "source": one.source}), pattern
 
 
@@ -101,10 +101,10 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
 def test_a_pattern_that_cannot_be_a_channel_is_refused_by_its_name(
     data: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, sentence: str
 ) -> None:
-    monkeypatch.setattr(sources, "MAX_FOUND", 1)
+    monkeypatch.setattr(input_listing, "MAX_FOUND", 1)
     one = Channel(name="x", source=str(data / pattern))
     with pytest.raises(ValidationError, match=f"channel x: .*{sentence}"):
-        sources.look(type("Spec", (), {"channels": (one,)}))  # type: ignore[arg-type]  # it has channels
+        input_listing.look(type("Spec", (), {"channels": (one,)}))  # type: ignore[arg-type]  # it has channels
 
 
 def test_each_host_is_brought_what_its_group_has_and_no_more(far: Simulation, data: Path) -> None:
@@ -217,13 +217,13 @@ def test_looking_for_sources_takes_no_thread_that_anybody_else_needs(
     far: Simulation, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: list[str] = []
-    real = sources.look
+    real = input_listing.look
 
     def look(spec: Any) -> Any:
         names.append(threading.current_thread().name)
         return real(spec)
 
-    monkeypatch.setattr(sources, "look", look)
+    monkeypatch.setattr(input_listing, "look", look)
     far.submit(channels=channels(data))
     far.pass_time(START)
     assert [name.partition("_")[0] for name in names] == ["look"]

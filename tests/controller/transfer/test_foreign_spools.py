@@ -13,10 +13,10 @@ from records import a_job
 
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.telemetry.log_collector import LogPump
-from jupyter_smx.controller.transfer import stage_out as staging
+from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.controller.transfer.stage_out import Left, Staging, read_record
-from jupyter_smx.engines.machine import untrusted_files as foreign
+from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_a_record_that_is_no_file_of_the_job_is_none(remains: Path, secrets: Pat
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe{}", b"[]", b"{torn", b" " * 2000 + b"{}"])
 def test_a_record_that_nobody_can_read_is_none(remains: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "LONGEST_RECORD", 1000 if content.startswith(b" ") else 1 << 20)
+    monkeypatch.setattr(stage_out, "LONGEST_RECORD", 1000 if content.startswith(b" ") else 1 << 20)
     (remains / "end.json").write_bytes(content)
     assert read_record(remains) is None
 
@@ -155,10 +155,10 @@ def test_code_that_touched_its_own_log_ran_and_is_never_run_again(
 async def test_a_disk_that_cannot_be_read_is_no_disk_that_is_full(
     remains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_found: foreign.Found, _target: Path) -> None:
-        raise foreign.UnreadableError("Input/output error")
+    def broken(_found: untrusted_files.Found, _target: Path) -> None:
+        raise untrusted_files.UnreadableError("Input/output error")
 
-    monkeypatch.setattr(foreign.Found, "put", broken)
+    monkeypatch.setattr(untrusted_files.Found, "put", broken)
     record = {"artifacts": [{"name": "model/x", "path": "artifacts/x", "size": 4}]}
     with pytest.raises(StagingError, match="artifacts/x cannot be read where its host left it") as told:
         await Staging(tmp_path / "jobs").bring_home(a_job(), [Left("algo-1", record, None, remains)])
@@ -172,7 +172,7 @@ def test_a_long_record_is_read_whole(remains: Path, odd: str) -> None:
     files = [{"name": f"outputs/{odd}{n:09}", "path": f"artifacts/{n:09}", "size": n} for n in range(60_000)]
     record = {"cause": "exit", "exit_code": 0, "artifacts": files}
     (remains / "end.json").write_text(json.dumps(record))
-    assert (remains / "end.json").stat().st_size > staging._SHORT_RECORD
+    assert (remains / "end.json").stat().st_size > stage_out._SHORT_RECORD
     found = read_record(remains)
     assert found is not None
     assert found["artifacts"] == files
@@ -180,14 +180,14 @@ def test_a_long_record_is_read_whole(remains: Path, odd: str) -> None:
 
 def test_what_a_lost_host_left_is_read_while_the_loop_goes_on(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk may be slow, and a record or a log long."""
-    read, opened = foreign.read, foreign.found
+    read, opened = untrusted_files.read, untrusted_files.found
     readers: list[int] = []
 
     def noted(what: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *where: readers.append(threading.get_ident()) or what(*where)
 
-    monkeypatch.setattr(foreign, "read", noted(read))
-    monkeypatch.setattr(foreign, "found", noted(opened))
+    monkeypatch.setattr(untrusted_files, "read", noted(read))
+    monkeypatch.setattr(untrusted_files, "found", noted(opened))
     job = sim.submit()
     sim.pass_time(1)
     sim.kill_host(sim.hosts(job)[0])
@@ -200,7 +200,7 @@ def test_what_a_lost_host_left_is_read_while_the_loop_goes_on(sim: Simulation, m
 def test_a_record_beyond_all_bounds_is_none(remains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (remains / "end.json").write_text(json.dumps({"cause": "exit", "notes": ["x" * 100]}))
     assert read_record(remains) is not None
-    monkeypatch.setattr(staging, "LONGEST_RECORD", 99)
+    monkeypatch.setattr(stage_out, "LONGEST_RECORD", 99)
     assert read_record(remains) is None
 
 
@@ -209,7 +209,7 @@ def test_a_record_beyond_all_bounds_is_none(remains: Path, monkeypatch: pytest.M
 def test_what_is_no_record_is_none_however_it_is_read(
     content: bytes, shortest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "_SHORT_RECORD", shortest)
-    assert staging.record_in(content) is None
+    monkeypatch.setattr(stage_out, "_SHORT_RECORD", shortest)
+    assert stage_out.record_in(content) is None
     said = {"cause": "exit", "exit_code": 3, "artifacts": [{"name": "日本", "path": "x", "size": 1}]}
-    assert staging.record_in(json.dumps(said).encode()) == said
+    assert stage_out.record_in(json.dumps(said).encode()) == said

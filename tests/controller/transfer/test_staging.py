@@ -17,7 +17,7 @@ from records import a_job, a_spec
 
 from jupyter_smx.agent.system.files import makedirs
 from jupyter_smx.controller.agents.connections import Agents
-from jupyter_smx.controller.transfer import stage_out as staging
+from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import StagingError, whole_file
 from jupyter_smx.controller.transfer.merge_archives import merge
 from jupyter_smx.controller.transfer.stage_out import Left, Staging
@@ -287,13 +287,13 @@ def test_merged_archives_unpack_and_hold_every_winner(
 
 
 def test_a_record_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
-    assert staging.read_record(tmp_path) is None
+    assert stage_out.read_record(tmp_path) is None
     (tmp_path / "end.json").write_text('{"cause": "ex')
-    assert staging.read_record(tmp_path) is None
+    assert stage_out.read_record(tmp_path) is None
     (tmp_path / "end.json").write_text("[]")
-    assert staging.read_record(tmp_path) is None
+    assert stage_out.read_record(tmp_path) is None
     (tmp_path / "end.json").write_text(json.dumps({"cause": "exit"}))
-    assert staging.read_record(tmp_path) == {"cause": "exit"}
+    assert stage_out.read_record(tmp_path) == {"cause": "exit"}
 
 
 def test_only_old_variables_that_nobody_needs_are_deleted(tmp_path: Path) -> None:
@@ -301,9 +301,9 @@ def test_only_old_variables_that_nobody_needs_are_deleted(tmp_path: Path) -> Non
     for name, age in (("old", 90_000), ("needed", 90_000), ("new", 1_000)):
         (tmp_path / f"{name}.pkl").touch()
         os.utime(tmp_path / f"{name}.pkl", (now - age, now - age))
-    staging.delete_unused_payloads(tmp_path, [str(tmp_path / "needed.pkl")], now)
+    stage_out.delete_unused_payloads(tmp_path, [str(tmp_path / "needed.pkl")], now)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["needed.pkl", "new.pkl"]
-    staging.delete_unused_payloads(tmp_path / "missing", [], now)
+    stage_out.delete_unused_payloads(tmp_path / "missing", [], now)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

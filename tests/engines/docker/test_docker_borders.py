@@ -12,8 +12,7 @@ import pytest_asyncio
 
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker import dockerd
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import dockerd, images
 from jupyter_smx.testing.docker.dockerd import Dockerd
 from jupyter_smx.testing.docker.fixtures import missing
 
@@ -44,7 +43,7 @@ except OSError as problem:
 async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarness]:
     from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - imports Docker's library
 
-    harness = DockerHarness(nasty_path / "smx", docker.host, docker_images.PYTHON.name)
+    harness = DockerHarness(nasty_path / "smx", docker.host, images.PYTHON.name)
     yield harness
     await harness.close()
 
@@ -115,8 +114,8 @@ def covered(tmp_path: Path) -> Iterator[Callable[..., DockerHarness]]:
         daemons.append(daemon)
         daemon.start(tied=True)
         with contextlib.closing(DockerClient(base_url=daemon.host, timeout=60)) as client:
-            docker_images.load(client, [docker_images.PYTHON])
-        return DockerHarness(tmp_path / "smx", daemon.host, docker_images.PYTHON.name)
+            images.load(client, [images.PYTHON])
+        return DockerHarness(tmp_path / "smx", daemon.host, images.PYTHON.name)
 
     (tmp_path / "smx").mkdir()
     yield start

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from jupyter_smx.engines.docker.daemon import users
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.groups.transfer import last_json
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def bounded(request: ClusterRequest, **changes: Any) -> ClusterRequest:
 async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarness]:
     from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - imports Docker's library
 
-    harness = DockerHarness(nasty_path / "smx", docker.host, docker_images.PYTHON.name)
+    harness = DockerHarness(nasty_path / "smx", docker.host, images.PYTHON.name)
     yield harness
     await harness.close()
 

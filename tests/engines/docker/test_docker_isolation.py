@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import isolation
-from jupyter_smx.engines.docker.daemon import daemon_info as kinds
+from jupyter_smx.engines.docker.containers import container_spec, isolation
+from jupyter_smx.engines.docker.daemon import daemon_info
 from jupyter_smx.engines.docker.daemon.daemon_info import Kind
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.records.cluster import Handle, HostHandle
@@ -36,7 +35,7 @@ def lacks(
     info: Mapping[str, Any], user: str = "1:1", hosts: int = 1, *, isolated: bool = False, **plan: Any
 ) -> tuple[str, ...]:
     whole = {"data_dir": "/d", "user": user, "network_isolation": False, "pids": 99, "grace": 1.0, "variables": {}}
-    settings = orders.Settings(**whole, kind=kinds.read(info))  # type: ignore[arg-type] - of as many types
+    settings = container_spec.Settings(**whole, kind=daemon_info.read(info))  # type: ignore[arg-type] - of as many types
     plans = [
         HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="lab", vcpus=1, **plan) for n in range(1, hosts + 1)
     ]
@@ -48,7 +47,7 @@ def lacks(
         network_isolation=isolated,
     )
     folder = HostFolder(Path("/d/clusters") / request.cluster / "algo-1")
-    made = orders.container(request, plans[0], folder, Path("/a"), "python3", settings)
+    made = container_spec.container(request, plans[0], folder, Path("/a"), "python3", settings)
     return isolation.read(made["Labels"])
 
 
@@ -83,10 +82,10 @@ def test_a_host_says_what_it_lacks_and_nothing_else(wish: dict[str, Any], said: 
 def test_a_network_that_is_shared_is_said_before_all_else_that_is_given_up() -> None:
     labels = {"mine": "1", **isolation.label(["It sees all."])}
     whole = {"HostConfig": {"NetworkMode": "own"}, "Labels": labels}
-    shared = orders.joining(whole, orders.BRIDGE)
+    shared = container_spec.joining(whole, container_spec.BRIDGE)
     assert isolation.read(shared["Labels"]) == (isolation.SHARED, "It sees all.")
     assert shared["Labels"]["mine"] == "1"
-    assert isolation.read(orders.joining(whole, "own")["Labels"]) == ("It sees all.",)
+    assert isolation.read(container_spec.joining(whole, "own")["Labels"]) == ("It sees all.",)
 
 
 @pytest.mark.parametrize("words", ["no json", "5", '{"a"', "", "null"])

@@ -10,12 +10,11 @@ import nobody
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import cgroups
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import isolation
+from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.containers.container_spec import Settings
-from jupyter_smx.engines.docker.daemon import daemon_info as kinds
+from jupyter_smx.engines.docker.daemon import daemon_info
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
@@ -62,7 +61,7 @@ EVERY = ("memory", "swap", "cpu", "pids")
     ],
 )
 def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unlimited: tuple[str, ...]) -> None:
-    kind = kinds.read(info)
+    kind = daemon_info.read(info)
     assert (kind.words(), kind.unlimited) == (name, unlimited)
 
 
@@ -77,7 +76,7 @@ def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unli
 )
 def test_selinux_is_left_out_where_it_is_there_and_nothing_else(options: list[str], *, labelled: bool) -> None:
     """What Docker and Podman say on Fedora; a container there may not even look into a folder of its user."""
-    kind = kinds.read({**DOCKER, "SecurityOptions": options})
+    kind = daemon_info.read({**DOCKER, "SecurityOptions": options})
     assert isolation.security(kind) == ["no-new-privileges", *["label=disable"] * labelled]
 
 
@@ -100,7 +99,7 @@ async def test_what_podman_can_limit_with_version_2_is_asked_in_its_own_words(
 
     daemon.info = {**PODMAN_5, "Rootless": rootless}
     if told is None:
-        daemon.refuses[f"GET {kinds.PODMANS_OWN}"] = (404, "Not Found")
+        daemon.refuses[f"GET {daemon_info.PODMANS_OWN}"] = (404, "Not Found")
     daemon.podman = told or {}
     assert (await Daemon(daemon.url, 15.0).learn()).unlimited == unlimited
 
@@ -134,9 +133,9 @@ def settings_of(kind: Kind) -> Settings:
     return Settings(**whole, variables={}, kind=kind)  # type: ignore[arg-type] - of as many types
 
 
-def order_of(request: ClusterRequest, kind: Kind) -> orders.Order:
+def order_of(request: ClusterRequest, kind: Kind) -> container_spec.Order:
     folder, settings = HostFolder(Path("/home/me/clusters/c/algo-1")), settings_of(kind)
-    return orders.order(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
+    return container_spec.order(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
 
 
 def host_config(request: ClusterRequest, kind: Kind) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     info = {**DOCKER, "CgroupVersion": "2"} | {
         field: word not in missing for field, word in zip(ALL, EVERY, strict=True)
     }
-    kind, request = kinds.read(info), request_of(memory=1 << 30)
+    kind, request = daemon_info.read(info), request_of(memory=1 << 30)
     config = host_config(request, kind)
     bounds = order_of(request, kind).bounds_of_jobs
     assert bool(bounds) == ("cpu" not in missing)
@@ -159,37 +158,37 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     assert podmans.bounds_of_jobs == {}
     assert ("Memory" in config) == ("MemorySwap" in config) == ("memory" not in missing)
     assert ("PidsLimit" in config) == ("pids" not in missing)
-    told: Any = orders.host_json(request, request.hosts[0], settings_of(kind))["limits"]
-    known = limits.take(told, "lab")
-    limits.take({}, "")
+    told: Any = container_spec.host_json(request, request.hosts[0], settings_of(kind))["limits"]
+    known = cgroups.take(told, "lab")
+    cgroups.take({}, "")
     free = " and ".join(word for name, word in (("cpu", "CPU"), ("memory", "memory")) if name in missing)
     said = f"{free} of jobs have no limit here: the daemon has no control group for that (version 2)."
     assert known.note() == (said if free else "")
 
 
 def test_what_nobody_asked_to_be_limited_is_no_news() -> None:
-    kind = kinds.read({**DOCKER, **ALL, "SwapLimit": False})
+    kind = daemon_info.read({**DOCKER, **ALL, "SwapLimit": False})
     request = request_of(memory=0)
-    told: Any = orders.host_json(request, request.hosts[0], settings_of(kind))["limits"]
+    told: Any = container_spec.host_json(request, request.hosts[0], settings_of(kind))["limits"]
     assert told == {"cpus": 2, "memory": 0, "whole": ["cpu"]}
 
 
 def test_a_daemon_of_a_user_is_refused_to_a_controller_of_root() -> None:
-    kind = kinds.read({**ROOTLESS, **NONE})
-    kinds.check(kind, "unix:///run/user/1000/docker.sock", "/home/me", 1000)
+    kind = daemon_info.read({**ROOTLESS, **NONE})
+    daemon_info.check(kind, "unix:///run/user/1000/docker.sock", "/home/me", 1000)
     with pytest.raises(RefusedError, match="without root's rights, and the controller is root") as told:
-        kinds.check(kind, "unix:///run/user/1000/docker.sock", "/root", 0)
+        daemon_info.check(kind, "unix:///run/user/1000/docker.sock", "/root", 0)
     assert (told.value.field, told.value.value) == ("docker_host", "unix:///run/user/1000/docker.sock")
     assert told.value.cure
 
 
 @pytest.mark.parametrize("path", ["/home/a,b", '/home/"me"', "/home/a\nb"])
 def test_a_path_that_podman_takes_apart_is_refused(path: str) -> None:
-    kinds.check(kinds.read({**DOCKER, **ALL}), "unix:///x", path, 0)
-    kind = kinds.read({**PODMAN, **ALL})
-    kinds.check(kind, "unix:///x", "/home/it's $(me) & 日本: 100 %s", 0)
+    daemon_info.check(daemon_info.read({**DOCKER, **ALL}), "unix:///x", path, 0)
+    kind = daemon_info.read({**PODMAN, **ALL})
+    daemon_info.check(kind, "unix:///x", "/home/it's $(me) & 日本: 100 %s", 0)
     with pytest.raises(RefusedError, match="Podman cannot mount") as told:
-        kinds.check(kind, "unix:///x", path, 0)
+        daemon_info.check(kind, "unix:///x", path, 0)
     assert (told.value.field, told.value.value) == ("data_dir", path)
 
 
@@ -203,7 +202,7 @@ def test_a_path_that_podman_takes_apart_is_refused(path: str) -> None:
     ],
 )
 def test_a_daemon_that_does_not_answer_is_started_as_whose_it_is(url: str, start: str) -> None:
-    assert kinds.guessed(url).start() == start
+    assert daemon_info.guessed(url).start() == start
 
 
 @pytest.mark.skipif(not nobody.interpreter(), reason="Needs root, and a Python that another user may start.")

@@ -11,9 +11,7 @@ import pytest
 from jupyter_smx.engines.docker.containers.isolation import SHARED
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker import dockerd
-from jupyter_smx.testing.docker import fixtures as docker_fixtures
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import dockerd, fixtures, images
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,11 +28,11 @@ ONLY = "--default-address-pool=base=198.51.100.0/24,size=24"
 def full() -> Iterator[Docker]:
     """Give a daemon whose only addresses its usual network has."""
     if why := dockerd.hindrance():
-        docker_fixtures.missing(why)
-    daemon = dockerd.Dockerd(docker_fixtures.place() / "full", ONLY, apart=True)
+        fixtures.missing(why)
+    daemon = dockerd.Dockerd(fixtures.place() / "full", ONLY, apart=True)
     daemon.start(tied=True)
     try:
-        found = docker_fixtures.connect(daemon.host, ours=True, images=[docker_images.PYTHON])
+        found = fixtures.connect(daemon.host, ours=True, images=[images.PYTHON])
         yield found
         found.client.close()
     finally:
@@ -46,7 +44,7 @@ async def at(docker: Docker, folder: Path) -> AsyncIterator[DockerHarness]:
     """Give an engine there."""
     from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - imports Docker's library
 
-    harness = DockerHarness(folder / "smx", docker.host, docker_images.PYTHON.name)
+    harness = DockerHarness(folder / "smx", docker.host, images.PYTHON.name)
     try:
         yield harness
     finally:
@@ -73,7 +71,7 @@ async def test_a_network_goes_with_its_cluster_also_from_who_was_let_into_it(doc
     async with at(docker, tmp_path) as harness:
         handle = await harness.up()
         network = f"jupyter-smx-{handle.cluster}"
-        guest = harness.ask("run", "-d", f"--network={network}", docker_images.PYTHON.name, "sleep", "600")
+        guest = harness.ask("run", "-d", f"--network={network}", images.PYTHON.name, "sleep", "600")
         try:
             await harness.engine.release(handle)
             assert harness.leftovers(handle.cluster) == []

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import isolation
+from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.containers.container_spec import Order, Settings
-from jupyter_smx.engines.docker.daemon import daemon_client as daemon
-from jupyter_smx.engines.docker.daemon import proxies
+from jupyter_smx.engines.docker.daemon import daemon_client, proxies
 from jupyter_smx.engines.docker.daemon.daemon_client import address
 from jupyter_smx.engines.docker.daemon.daemon_info import Kind
 from jupyter_smx.engines.machine.host_folder import HostFolder
@@ -46,7 +44,7 @@ def asked(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS
 
 def ordered(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> Order:
     folder = HostFolder(Path(settings.data_dir, "clusters", request.cluster, plan.host))
-    return orders.order(request, plan, folder, Path("/agent.pyz"), "python3", settings)
+    return container_spec.order(request, plan, folder, Path("/agent.pyz"), "python3", settings)
 
 
 def plans(count: int = 1, **changes: Any) -> list[HostPlan]:
@@ -90,7 +88,7 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert set(config["Tmpfs"]) == {"/opt/ml/config", "/opt/ml/input/config"}
         assert all("noexec" in options and "size=" in options for options in config["Tmpfs"].values())
         closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
-        assert closed == {orders.GIVEN, orders.ARCHIVE}
+        assert closed == {container_spec.GIVEN, container_spec.ARCHIVE}
         json.dumps(whole)
 
 
@@ -102,7 +100,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     by_job = isolated and count == 3
     settings = replace(SETTINGS, network_isolation=isolated and not by_job)
     request = replace(request_of(plans(count)), network_isolation=by_job)
-    network = orders.network(request, settings)
+    network = container_spec.network(request, settings)
     if count == 1 and isolated:
         assert network is None
         assert asked(request, request.hosts[0], settings)["HostConfig"]["NetworkMode"] == "none"
@@ -111,7 +109,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     assert network["Internal"] is isolated
     assert network["Options"] == {}
     newer = replace(settings, kind=Kind(docker=(28, 0)))
-    closed = orders.network(request, newer)
+    closed = container_spec.network(request, newer)
     assert closed is not None
     assert ("isolated" in closed["Options"].values()) is isolated
     for plan in request.hosts:
@@ -126,7 +124,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
         there = podmans.container["NetworkingConfig"]["EndpointsConfig"]
         assert there == {network["Name"]: {"Aliases": [plan.host]}}
         assert whole["Hostname"] == plan.host
-        assert orders.host_json(request, plan, settings)["addresses"] == {
+        assert container_spec.host_json(request, plan, settings)["addresses"] == {
             other.host: other.host for other in request.hosts
         }
 
@@ -134,8 +132,8 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
 def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)
-    shared = orders.joining(whole, orders.BRIDGE)
-    assert orders.joining(whole, whole["HostConfig"]["NetworkMode"]) == whole
+    shared = container_spec.joining(whole, container_spec.BRIDGE)
+    assert container_spec.joining(whole, whole["HostConfig"]["NetworkMode"]) == whole
     assert shared["NetworkingConfig"] == {"EndpointsConfig": {}}
     changed = {name for name in whole["HostConfig"] if shared["HostConfig"][name] != whole["HostConfig"][name]}
     assert changed == {"NetworkMode"}
@@ -148,11 +146,11 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
         ((), [], ()),
         (("/opt/ml", "/opt/ml/model/", "/opt/ml/config"), ["model"], ()),
         (("/data//", "/opt", "/opt/ml/input/data"), ["input/data"], ("/data, /opt",)),
-        ((orders.TMP, f"/data/..{orders.TMP}/a/b"), [], (f"{orders.TMP}/a/b",)),
+        ((container_spec.TMP, f"/data/..{container_spec.TMP}/a/b"), [], (f"{container_spec.TMP}/a/b",)),
     ):
         folder = HostFolder(own)
-        whole = orders.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
-        more = whole["HostConfig"]["Mounts"][len(orders.mounts(folder, Path("/a"))) :]
+        whole = container_spec.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
+        more = whole["HostConfig"]["Mounts"][len(container_spec.mounts(folder, Path("/a"))) :]
         assert [(one["Source"], one["Target"]) for one in more] == [
             (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
         ]
@@ -163,15 +161,15 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
 
 
 def test_volumes_below_tmp_have_folders_of_ours_to_be_seen_at() -> None:
-    volumes = [orders.TMP, "/data/tmp/x", *(f"{orders.TMP}{end}" for end in ("/a/b/", "//a/c", "x/y"))]
-    assert orders.below_tmp(volumes) == ["tmp/a", "tmp/a/b", "tmp/a/c"]
+    volumes = [container_spec.TMP, "/data/tmp/x", *(f"{container_spec.TMP}{end}" for end in ("/a/b/", "//a/c", "x/y"))]
+    assert container_spec.below_tmp(volumes) == ["tmp/a", "tmp/a/b", "tmp/a/c"]
 
 
 def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)
     assert "日本" not in json.dumps([whole["Labels"], whole["Env"], whole["Hostname"]], ensure_ascii=False)
-    assert orders.owner("/a") != orders.owner("/b")
+    assert container_spec.owner("/a") != container_spec.owner("/b")
 
 
 def test_variables_of_ours_win_over_those_that_are_passed_on() -> None:
@@ -255,7 +253,7 @@ def test_where_nothing_is_said_the_nearest_socket_that_is_there_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = f"unix://{tmp_path}/docker.sock"
-    monkeypatch.setattr(daemon, "_USUAL", usual)
+    monkeypatch.setattr(daemon_client, "_USUAL", usual)
     closed = tmp_path / ("x" * 300)  # to root as to others what a folder is that one may not look into
     known = {"DOCKER_CONFIG": str(tmp_path)}
     assert address("", {**known, "XDG_RUNTIME_DIR": str(closed)}) == usual

@@ -43,9 +43,9 @@ def engine_at(daemon: FakeDockerd, folder: Path) -> DockerEngine:
 
 def left(daemon: FakeDockerd, folder: Path, name: str, process: int) -> None:
     """Let there be a container that a process made in order to look."""
-    from jupyter_smx.engines.docker.containers import container_spec as orders  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.containers import container_spec  # noqa: PLC0415 - imports Docker's library
 
-    labels = {orders.OWNER: orders.owner(os.fspath(folder)), orders.PROBE: str(process)}
+    labels = {container_spec.OWNER: container_spec.owner(os.fspath(folder)), container_spec.PROBE: str(process)}
     daemon.containers[name] = {"config": {"Labels": labels}, "state": {"Status": "exited"}, "said": ""}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_dockerd import serving
 
-from jupyter_smx.engines.docker.containers import container_spec as orders
+from jupyter_smx.engines.docker.containers import container_spec
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -27,10 +27,14 @@ def of(cluster: str) -> list[str]:
 
 def leave(daemon: FakeDockerd, folder: Path, cluster: str) -> None:
     """Leave a container and a network of a cluster at a daemon, and the cluster's folder."""
-    labels = {orders.OWNER: orders.owner(os.fspath(folder)), orders.CLUSTER: cluster, orders.HOST: "algo-1"}
+    labels = {
+        container_spec.OWNER: container_spec.owner(os.fspath(folder)),
+        container_spec.CLUSTER: cluster,
+        container_spec.HOST: "algo-1",
+    }
     [container] = of(cluster)[:1]
     daemon.containers[container] = {"config": {"Labels": labels}, "state": {"Status": "exited"}, "said": ""}
-    network = orders.network_name(cluster)
+    network = container_spec.network_name(cluster)
     daemon.networks[network] = {"Id": network, "Name": network, "Labels": labels}
     place = folder / "clusters" / cluster
     place.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_engine import engine_at
 
-from jupyter_smx.engines.docker import daemon_registry as daemons
+from jupyter_smx.engines.docker import daemon_registry
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.testing.eventually import eventually
@@ -57,7 +57,7 @@ def hanging(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fa
 async def test_a_host_is_reached_although_its_daemon_hangs(
     hanging: FakeDockerd, agent: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemons, "_BESIDE", 0.1)
+    monkeypatch.setattr(daemon_registry, "_BESIDE", 0.1)
     engine = engine_at(hanging, tmp_path)
     _, writer = await asyncio.wait_for(engine.connect(HANDLE, "algo-1"), 5)
     agent.accept()[0].close()

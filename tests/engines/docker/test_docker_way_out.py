@@ -13,7 +13,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ async def harness(tmp_path: Path, docker: Docker) -> AsyncIterator[DockerHarness
 
     if not docker.pid or not all(map(shutil.which, ("nsenter", "ip"))):
         pytest.skip("an outside is made only for a daemon with a network of its own, with nsenter and ip")
-    harness = DockerHarness(tmp_path / "smx", docker.host, docker_images.PYTHON.name)
+    harness = DockerHarness(tmp_path / "smx", docker.host, images.PYTHON.name)
     yield harness
     await harness.close()
 

@@ -14,7 +14,7 @@ from held_dockerd import Daemons
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.docker.containers.container_spec import Order
-from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
@@ -218,7 +218,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
 def test_where_nothing_can_be_written_the_cure_fits_the_cause(
     tmp_path: Path, error: OSError, cure: str, transient: bool
 ) -> None:
-    told = request_check.not_writable(tmp_path, error)
+    told = request_validation.not_writable(tmp_path, error)
     assert told.cure.startswith(cure)
     assert told.transient is transient
     assert (told.field, str(error) in told.message) == ("data_dir", True)

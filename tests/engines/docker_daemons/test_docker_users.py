@@ -52,7 +52,7 @@ def test_where_root_runs_the_controller_jobs_have_a_number_of_nobodys(
 
 LEARN = """
 import asyncio, json, sys
-from jupyter_smx.engines.docker import kinds
+from jupyter_smx.engines.docker.daemon import daemon_info
 from jupyter_smx.engines.docker.daemon.users import Users
 from jupyter_smx.model.errors import RefusedError
 
@@ -60,7 +60,7 @@ class Daemon:
     def __init__(self, options):
         self.options = options
     async def learn(self):
-        return kinds.read({"SecurityOptions": self.options})
+        return daemon_info.read({"SecurityOptions": self.options})
 
 said = {}
 for user in ("", "4321:1234", "65534:65534", "0:0"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.docker import ordinary_user
 from jupyter_smx.testing.docker.ordinary_user import UID, OrdinaryUser
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -59,7 +59,9 @@ def test_what_a_user_started_ends_with_who_made_the_user_and_its_files_with_the_
         folder = Path(maker.stdout.readline().decode().strip())
 
         def alive() -> list[str]:
-            return [seen.command for seen in side_doors.processes() if token in seen.command and seen.pid != maker.pid]
+            return [
+                seen.command for seen in process_scan.processes() if token in seen.command and seen.pid != maker.pid
+            ]
 
         eventually_blocking(alive, "the user's program runs")
         OrdinaryUser().stop()

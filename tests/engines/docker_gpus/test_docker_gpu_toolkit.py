@@ -1,6 +1,7 @@
 """GPUs on their way through a real daemon: what a host asks for, its container has, and nothing else.
 
-The daemon, ``runc`` and the device files are real; toolkit, driver and GPUs are :mod:`jupyter_smx.testing.docker.gpu_toolkit`.
+The daemon, ``runc`` and the device files are real; toolkit, driver and GPUs are
+:mod:`jupyter_smx.testing.docker.gpu_toolkit`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker import dockerd, gpu_toolkit
-from jupyter_smx.testing.docker import fixtures as docker_fixtures
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import dockerd, fixtures, gpu_toolkit, images
 from jupyter_smx.testing.docker.dockerd import Dockerd
 from jupyter_smx.testing.docker.images import Image
 from jupyter_smx.testing.groups.transfer import last_json
@@ -32,7 +31,7 @@ CARDS = [f"GPU-{number:08x}-0000" for number in (0xA, 0xB, 0xC)]
 CUDA = Image(
     "cuda",
     "asks for all GPUs, as images of CUDA do",
-    docker_images.PYTHON.layers,
+    images.PYTHON.layers,
     {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "NVIDIA_VISIBLE_DEVICES=all"]},
 )
 LOOK = """
@@ -48,15 +47,15 @@ print(json.dumps([os.environ["NVIDIA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"
 def gpu_dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
     why = dockerd.hindrance() or gpu_toolkit.hindrance()
     if why:
-        docker_fixtures.missing(why)
+        fixtures.missing(why)
     toolkit = tmp_path_factory.mktemp("toolkit")
     options = gpu_toolkit.install(toolkit, CARDS)
-    daemon = Dockerd(docker_fixtures.place() / "gpus", *options, apart=True)
+    daemon = Dockerd(fixtures.place() / "gpus", *options, apart=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{toolkit}:{os.environ['PATH']}")
         daemon.start(tied=True)
     try:
-        docker_fixtures.connect(daemon.host, ours=True, images=(CUDA,)).client.close()
+        fixtures.connect(daemon.host, ours=True, images=(CUDA,)).client.close()
         yield daemon
     finally:
         daemon.remove()

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import gpus
-from jupyter_smx.engines.docker.daemon import daemon_info as kinds
+from jupyter_smx.engines.docker.containers import container_spec, gpus
+from jupyter_smx.engines.docker.daemon import daemon_info
 from jupyter_smx.engines.docker.daemon.daemon_info import Kind
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
@@ -35,7 +34,7 @@ def request_of(*hosts: HostPlan) -> ClusterRequest:
 
 
 def container(plan: HostPlan, kind: Kind = DOCKER, seen: tuple[str, ...] = ()) -> dict[str, Any]:
-    settings = orders.Settings(
+    settings = container_spec.Settings(
         data_dir="/d",
         user="1:1",
         network_isolation=False,
@@ -46,7 +45,7 @@ def container(plan: HostPlan, kind: Kind = DOCKER, seen: tuple[str, ...] = ()) -
         visible_gpus=seen,
     )
     folder = HostFolder(Path("/d/clusters") / ("c" * 12) / plan.host)
-    return orders.container(request_of(plan), plan, folder, Path("/a.pyz"), "python3", settings)
+    return container_spec.container(request_of(plan), plan, folder, Path("/a.pyz"), "python3", settings)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_a_controller_that_was_given_some_gpus_gives_those(variables: dict[str, 
     ("version", "gives"), [("4.9.3", False), ("5.3.2", False), ("5.4.0", True), ("6.0.0-dev", True), ("", False)]
 )
 def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) -> None:
-    kind, request = kinds.read({**PODMAN, "ServerVersion": version}), request_of(host())
+    kind, request = daemon_info.read({**PODMAN, "ServerVersion": version}), request_of(host())
     gpus.check(kind, request_of(host(gpus=0)))
     gpus.check(DOCKER, request)
     if gives:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.testing.docker import image_layer as docker_layer
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import image_layer, images
 from jupyter_smx.testing.docker.image_layer import Layer
 from jupyter_smx.testing.docker.images import EMPTY, FOREIGN, IMAGES, NO_PYTHON, ODD, OLD_PYTHON, OTHER, PYTHON
 
@@ -121,33 +120,33 @@ def test_the_libraries_of_a_program_come_along_at_their_own_paths() -> None:
 def test_images_have_names_of_their_own_and_say_what_they_are() -> None:
     assert PYTHON.name == "jupyter-smx-test:latest"
     assert len({one.name for one in IMAGES}) == len({one.what for one in IMAGES}) == len(IMAGES)
-    assert {layer for one in IMAGES for layer in one.layers} <= set(docker_images.layers())
+    assert {layer for one in IMAGES for layer in one.layers} <= set(images.layers())
 
 
 def test_every_image_is_there_and_a_second_time_nothing_is_made(docker: Docker) -> None:
-    tags = {tag for one in docker.client.images.list(docker_images.REPOSITORY) for tag in one.tags}
+    tags = {tag for one in docker.client.images.list(images.REPOSITORY) for tag in one.tags}
     assert tags >= {one.name for one in IMAGES}
-    assert docker_images.load(docker.client) == []
+    assert images.load(docker.client) == []
 
 
 def test_an_image_made_anew_is_the_same_one(docker: Docker) -> None:
     before = image(docker, EMPTY.name).id
     docker.client.images.remove(EMPTY.name)
-    assert docker_images.load(docker.client) == [EMPTY.name]
+    assert images.load(docker.client) == [EMPTY.name]
     assert image(docker, EMPTY.name).id == before
 
 
 def test_an_image_made_of_something_else_is_made_anew(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     before = image(docker, EMPTY.name).id
     with monkeypatch.context() as patch:
-        patch.setattr(docker_images, "_base", lambda: small_base("another"))
-        assert EMPTY.name in docker_images.load(docker.client, [EMPTY])
+        patch.setattr(images, "_base", lambda: small_base("another"))
+        assert EMPTY.name in images.load(docker.client, [EMPTY])
         assert image(docker, EMPTY.name).id != before
-    assert docker_images.load(docker.client, [EMPTY]) == [EMPTY.name]
+    assert images.load(docker.client, [EMPTY]) == [EMPTY.name]
     assert image(docker, EMPTY.name).id == before
 
 
-def small_base(text: str) -> docker_layer.Layer:
+def small_base(text: str) -> image_layer.Layer:
     layer = Layer()
     layer.write("/etc/motd", text)
     return layer
@@ -184,8 +183,8 @@ def test_the_other_one_differs_by_its_id_and_shares_its_layers(docker: Docker) -
 
 
 def test_the_others_are_what_they_say(docker: Docker) -> None:
-    assert image(docker, FOREIGN.name).attrs["Architecture"] == "s390x" != docker_images.architecture()
-    assert image(docker, PYTHON.name).attrs["Architecture"] == docker_images.architecture()
+    assert image(docker, FOREIGN.name).attrs["Architecture"] == "s390x" != images.architecture()
+    assert image(docker, PYTHON.name).attrs["Architecture"] == images.architecture()
     settings = image(docker, ODD.name).attrs["Config"]
     assert settings["Entrypoint"] == ["/usr/bin/false"]
     assert {"/data", "/opt/ml", "/opt/ml/model/"} <= set(settings["Volumes"])

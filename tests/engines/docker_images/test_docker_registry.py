@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 async def harness(tmp_path: Path, docker: Docker) -> AsyncIterator[DockerHarness]:
     from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - imports Docker's library
 
-    harness = DockerHarness(tmp_path / "smx", docker.host, docker_images.PYTHON.name)
+    harness = DockerHarness(tmp_path / "smx", docker.host, images.PYTHON.name)
     yield harness
     await harness.close()
 
@@ -152,7 +152,7 @@ async def test_a_download_that_is_given_up_ends_at_the_daemon_and_may_be_begun_a
 async def test_a_name_that_is_nearly_one_of_an_image_that_is_there_is_told_with_that(
     harness: DockerHarness, pull: str
 ) -> None:
-    engine, there = with_pull(harness, pull), docker_images.PYTHON.name.partition(":")[0]
+    engine, there = with_pull(harness, pull), images.PYTHON.name.partition(":")[0]
     for wrong in (f"{there[:-2]}{there[:-3:-1]}", f"{there}:lates"):
         with pytest.raises(RefusedError, match=f"image: '{wrong}' is not an image of Docker at") as told:
             await engine.pin(wrong, deaf)
@@ -225,7 +225,7 @@ async def test_a_private_image_is_given_to_who_logged_in_and_the_others_are_told
 async def test_an_image_for_another_machine_is_downloaded_and_refused(
     harness: DockerHarness, registry: Registry
 ) -> None:
-    registry.push(docker_images.FOREIGN.name, "team/foreign:1")
+    registry.push(images.FOREIGN.name, "team/foreign:1")
     with pytest.raises(RefusedError, match="is made for linux/s390x"):
         await harness.engine.pin(f"{registry.host}/team/foreign:1", deaf)
 

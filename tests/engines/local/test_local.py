@@ -19,14 +19,14 @@ import pytest
 import pytest_asyncio
 
 import jupyter_smx
-from jupyter_smx.agent.system.files import rmtree as removal
+from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.engines.machine import processes
 from jupyter_smx.engines.machine.host_folder import Birth, HostFolder, completed
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.eventually import eventually
 from jupyter_smx.testing.groups.transfer import last_json
@@ -207,7 +207,7 @@ async def test_variables_of_a_server_a_kernel_and_those_that_are_configured_stay
     world = LocalHarness(tmp_path / "smx", hidden_variables=["MY_COMPANY_KEY"])
     try:
         handle = await world.up()
-        (agent_process,) = [side_doors.see(pid) for pid in side_doors.agents(handle.cluster).values()]
+        (agent_process,) = [process_scan.see(pid) for pid in process_scan.agents(handle.cluster).values()]
         assert agent_process is not None
         assert {line.split(b"=")[0].decode() for line in agent_process.environment}.isdisjoint(hidden)
         async with AgentClient(world.engine, handle) as agent:
@@ -285,14 +285,14 @@ def test_what_cannot_be_removed_of_a_host_keeps_nothing_else(tmp_path: Path, mon
     (tmp_path / "full/inside").mkdir(parents=True)
     groups = {"cpu": str(tmp_path / "group"), "memory": str(tmp_path / "full")}
     host.describe({"limits": {"groups": groups}})
-    real = removal.remove
+    real = rmtree.remove
 
     def busy(path: str) -> None:
         if path == str(host.path / "ml"):
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
         real(path)
 
-    monkeypatch.setattr(removal, "remove", busy)
+    monkeypatch.setattr(rmtree, "remove", busy)
     said = host.sweep()
     assert sorted(names(host.path)) == ["host.json", "ml"]
     assert not (tmp_path / "group").exists()

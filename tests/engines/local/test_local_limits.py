@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from jupyter_smx.engines.machine import cgroups as control_group
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.engines.machine import cgroups
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.cgroup import processes
 from jupyter_smx.testing.eventually import eventually
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest
 
-PARENTS = control_group.find()
+PARENTS = cgroups.find()
 bound = pytest.mark.skipif(len(PARENTS.folders) < 2, reason=f"limits of jobs here: {PARENTS.words()}")
 
 LIMIT = 200 << 20
@@ -60,14 +60,14 @@ def bounded(world: LocalHarness, memory: int = LIMIT) -> ClusterRequest:
 
 def zygotes(cluster: str) -> set[int]:
     return {
-        seen.pid for seen in side_doors.of_cluster(cluster) if "zygote" in Path(f"/proc/{seen.pid}/comm").read_text()
+        seen.pid for seen in process_scan.of_cluster(cluster) if "zygote" in Path(f"/proc/{seen.pid}/comm").read_text()
     }
 
 
 def group(cluster: str, kind: str) -> Path:
     """Find a group by a file that only one of that kind has."""
     files = {"cpu": ("cpu.cfs_quota_us", "cpu.max"), "memory": ("memory.limit_in_bytes", "memory.max")}
-    found = {Path(folder) for folder in side_doors.control_groups(cluster)}
+    found = {Path(folder) for folder in process_scan.control_groups(cluster)}
     (one,) = (folder for folder in found if any((folder / name).exists() for name in files[kind]))
     return one
 
@@ -152,27 +152,27 @@ async def test_only_jobs_are_in_the_groups_and_what_a_job_may_have_is_in_its_fig
 async def test_the_groups_of_a_host_are_gone_when_it_is(world: LocalHarness, way: str) -> None:
     request = replace(bounded(world), idle_limit=2.0 if way == "deadline" else 120.0)
     handle = await world.up(request)
-    assert side_doors.control_groups(request.cluster)
+    assert process_scan.control_groups(request.cluster)
     if way == "killed":
-        for seen in side_doors.of_cluster(request.cluster):
-            side_doors.kill(seen.pid)
-        await eventually(lambda: not side_doors.of_cluster(request.cluster), "everything is dead")
-        assert side_doors.control_groups(request.cluster), "nobody was left to remove them"
+        for seen in process_scan.of_cluster(request.cluster):
+            process_scan.kill(seen.pid)
+        await eventually(lambda: not process_scan.of_cluster(request.cluster), "everything is dead")
+        assert process_scan.control_groups(request.cluster), "nobody was left to remove them"
     elif way == "forgotten":
         world.forget(request.cluster)
     if way != "deadline":
         await world.reborn().release(handle)
-    await eventually(lambda: not side_doors.control_groups(request.cluster), "the groups are gone")
+    await eventually(lambda: not process_scan.control_groups(request.cluster), "the groups are gone")
 
 
 @bound
 @pytest.mark.asyncio
 async def test_groups_that_nobody_knows_any_more_are_swept_by_the_next_start(world: LocalHarness) -> None:
-    lost = control_group.name_of(os.fspath(world.folder), "lost", "algo-1")
-    control_group.make(PARENTS, lost, control_group.Wish(cpus=1, memory=LIMIT))
-    assert side_doors.control_groups("lost")
+    lost = cgroups.name_of(os.fspath(world.folder), "lost", "algo-1")
+    cgroups.make(PARENTS, lost, cgroups.Wish(cpus=1, memory=LIMIT))
+    assert process_scan.control_groups("lost")
     await world.up()
-    assert side_doors.control_groups("lost") == []
+    assert process_scan.control_groups("lost") == []
 
 
 @pytest.mark.asyncio
@@ -181,7 +181,7 @@ async def test_where_limits_are_off_or_cannot_be_the_host_its_jobs_and_the_docto
     try:
         request = bounded(world)
         handle = await world.up(request)
-        assert side_doors.control_groups(request.cluster) == []
+        assert process_scan.control_groups(request.cluster) == []
         async with AgentClient(world.engine, handle) as agent:
             assert agent.greeting["limits"] == {"reason": "LocalEngine.apply_limits is off"}
             job = await agent.run("import signal\nsignal.pause()")

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan, Observation
-from jupyter_smx.engines.machine import host_folder
-from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine import host_folder, request_validation
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -176,9 +175,9 @@ def test_a_system_whose_socket_addresses_are_short_refuses_a_long_path_with_the_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_folder, "_LINUX", False)
-    request_check.check_sockets([host_folder.HostFolder(Path("/short"))])
+    request_validation.check_sockets([host_folder.HostFolder(Path("/short"))])
     with pytest.raises(RefusedError) as told:
-        request_check.check_sockets([host_folder.HostFolder(tmp_path / ("x" * 100))])
+        request_validation.check_sockets([host_folder.HostFolder(tmp_path / ("x" * 100))])
     assert told.value.field == "data_dir"
     assert "JUPYTER_SMX_DATA_DIR" in told.value.cure
 
@@ -227,7 +226,7 @@ def test_a_host_is_told_its_own_share_and_who_else_there_is(
 
 @given(st.text(max_size=70))
 def test_a_plain_name_is_one_component_of_a_path_and_no_option(name: str) -> None:
-    if request_check.is_plain(name):
+    if request_validation.is_plain(name):
         assert Path("/root", name).parts == ("/", "root", name)
         assert name not in (".", "..")
         assert not name.startswith("-")

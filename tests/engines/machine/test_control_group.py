@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.engines.machine import cgroups as control_group
+from jupyter_smx.engines.machine import cgroups
 from jupyter_smx.engines.machine.cgroups import Parents, Wish, find, make, name_of, planned, remove, sweep
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
     root = scope(tmp_path, "cpu memory\n")
     assert set(find(root, "linux").folders) == {"cpu", "memory"}
     # A folder that was given to the user without the file in it: groups can be made there, and nobody put into them.
-    monkeypatch.setattr(control_group.os, "access", lambda path, _mode: path.name != "cgroup.procs")
+    monkeypatch.setattr(cgroups.os, "access", lambda path, _mode: path.name != "cgroup.procs")
     found = find(root, "linux")
     assert found.folders == {}
     assert "that this user may divide" in found.reason
@@ -203,7 +203,7 @@ def test_where_there_are_none_a_sentence_says_why(tmp_path: Path, platform: str,
 
 
 def test_a_folder_that_is_not_ours_to_write_is_named(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_group.os, "access", lambda path, _mode: "cpu" in str(path))
+    monkeypatch.setattr(cgroups.os, "access", lambda path, _mode: "cpu" in str(path))
     found = find(old, "linux")
     assert list(found.folders) == ["cpu"]
     assert found.reason == f"{old}/sys/fs/cgroup/memory is not ours to write"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.agent.system.files import makedirs
-from jupyter_smx.engines.machine import provide_files as given
+from jupyter_smx.engines.machine import provide_files
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.engines.machine.provide_files import Reader
 from jupyter_smx.model.errors import RefusedError
@@ -34,7 +34,7 @@ def outside(host: HostFolder, inside: str) -> Path:
 
 
 def bring(host: HostFolder, *sources: Path, reader: Reader = Reader()) -> list[Path]:  # noqa: B008 - nobody changes it
-    found = given.bring(host, [str(source) for source in sources], INSIDE, reader)
+    found = provide_files.bring(host, [str(source) for source in sources], INSIDE, reader)
     return [outside(host, found[str(source)]) for source in sources]
 
 
@@ -138,13 +138,13 @@ def test_a_folder_of_the_host_that_refuses_is_told_and_no_source_of_no_name(tmp_
 
 def test_an_unknown_record_makes_everything_anew(host: HostFolder, tree: Path) -> None:
     bring(host, tree)
-    given.record(host).write_text("{torn")
+    provide_files.record(host).write_text("{torn")
     [there] = bring(host, tree)
     assert (there / "inner" / "a b.csv").read_text() == "1,2"
 
 
 def test_no_number_is_ever_used_twice(host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "KEPT", 0)
+    monkeypatch.setattr(provide_files, "KEPT", 0)
     seen: list[str] = []
     for turn in range(12):
         source = tmp_path / f"source-{turn % 3}"
@@ -153,20 +153,20 @@ def test_no_number_is_ever_used_twice(host: HostFolder, tmp_path: Path, monkeypa
         assert there.read_text() == str(turn)
         seen.append(there.parent.name)
         if turn % 4 == 3:
-            given.record(host).unlink()
+            provide_files.record(host).unlink()
     assert len({*seen}) == len(seen)
     assert os.listdir(host.path / "given") == [seen[-1]]  # noqa: PTH208 - of one name
 
 
 def test_what_an_earlier_version_wrote_down_is_known(host: HostFolder, tree: Path) -> None:
     [there] = bring(host, tree)
-    [row] = json.loads(given.record(host).read_text())["items"]
-    given.record(host).write_text(json.dumps([row[:3]]))
+    [row] = json.loads(provide_files.record(host).read_text())["items"]
+    provide_files.record(host).write_text(json.dumps([row[:3]]))
     assert bring(host, tree) == [there]
 
 
 def test_the_oldest_go_when_there_are_many_and_never_those_that_are_needed(host: HostFolder, tmp_path: Path) -> None:
-    sources = [tmp_path / f"source-{number}" for number in range(given.KEPT + 3)]
+    sources = [tmp_path / f"source-{number}" for number in range(provide_files.KEPT + 3)]
     for source in sources:
         source.write_text(source.name)
     places = [bring(host, source)[0] for source in sources]

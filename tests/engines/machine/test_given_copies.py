@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.engines.machine import file_lock, host_folder
-from jupyter_smx.engines.machine import provide_files as given
+from jupyter_smx.engines.machine import file_lock, host_folder, provide_files
 from jupyter_smx.engines.machine.copy_workers import Carrier
 from jupyter_smx.engines.machine.host_folder import GIVEN_LOCK, RELEASED, HostFolder
 from jupyter_smx.engines.machine.provide_files import Reader
@@ -51,12 +50,12 @@ def private(path: Path, size: int = 2000) -> Path:
 
 
 def bring(host: HostFolder, *sources: Path, given_up: Callable[[], bool] = bool) -> list[Path]:
-    found = given.bring(host, [str(source) for source in sources], INSIDE, STRANGER, given_up)
+    found = provide_files.bring(host, [str(source) for source in sources], INSIDE, STRANGER, given_up)
     return [host.path / "given" / found[str(source)][len(INSIDE) + 1 :] for source in sources]
 
 
 def free(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(given.shutil, "disk_usage", lambda _path: Usage(10**9, 0, count))
+    monkeypatch.setattr(provide_files.shutil, "disk_usage", lambda _path: Usage(10**9, 0, count))
 
 
 def test_what_is_copied_is_copied_once_for_all_hosts_of_a_cluster(hosts: list[HostFolder], tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_what_has_no_room_is_refused_before_it_is_copied_with_both_numbers_and_t
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free(monkeypatch, 1000)
-    monkeypatch.setattr(given._Given, "_copy", lambda *_: pytest.fail("nothing is copied"))
+    monkeypatch.setattr(provide_files._Given, "_copy", lambda *_: pytest.fail("nothing is copied"))
     with pytest.raises(RefusedError, match=r"2\.0 KiB of it would be copied, and there is room for 900 B") as told:
         bring(host, private(tmp_path / "large"))
     assert (told.value.field, told.value.value, told.value.transient) == ("source", str(tmp_path / "large"), False)
@@ -99,7 +98,7 @@ def test_copies_that_no_job_needs_go_before_others_are_refused(
 ) -> None:
     idle, wanted = private(tmp_path / "idle"), private(tmp_path / "wanted")
     [old] = bring(host, idle)
-    monkeypatch.setattr(given.shutil, "disk_usage", lambda _path: Usage(1, 1, 1000 if old.exists() else 3000))
+    monkeypatch.setattr(provide_files.shutil, "disk_usage", lambda _path: Usage(1, 1, 1000 if old.exists() else 3000))
     [new] = bring(host, wanted)
     assert new.exists()
     assert not old.exists()
@@ -153,7 +152,7 @@ def test_what_lies_on_another_disk_is_counted_and_copied(
 def test_a_copy_ends_when_its_cluster_is_released_and_leaves_nothing(
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given, "_PIECE", 100)
+    monkeypatch.setattr(provide_files, "_PIECE", 100)
     pieces = iter(range(10))
 
     def released_meanwhile() -> bool:
@@ -224,7 +223,7 @@ class Slow:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     slow = Slow()
-    monkeypatch.setattr(given, "bring", slow)
+    monkeypatch.setattr(provide_files, "bring", slow)
     return slow
 
 

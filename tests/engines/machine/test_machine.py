@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines.machine import resources as machine
+from jupyter_smx.engines.machine import resources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_this_machine_has_what_the_system_says() -> None:
-    found = machine.look()
+    found = resources.look()
     assert 1 <= found.cpus <= len(os.sched_getaffinity(0))
     assert 0 < found.memory <= psutil.virtual_memory().total
     assert found.memory_gib() == pytest.approx(found.memory / 2**30)
@@ -41,8 +41,8 @@ def test_the_tightest_limit_of_all_control_groups_above_counts_version_2(tmp_pat
             "sys/fs/cgroup/user/notebook/memory.max": "max\n",
         },
     )
-    assert machine.cpu_quotas(tmp_path) == [1.5]
-    assert machine.memory_limits(tmp_path) == [4 * 2**30]
+    assert resources.cpu_quotas(tmp_path) == [1.5]
+    assert resources.memory_limits(tmp_path) == [4 * 2**30]
 
 
 def test_limits_of_version_1_are_read_and_its_huge_number_is_no_limit(tmp_path: Path) -> None:
@@ -58,26 +58,26 @@ def test_limits_of_version_1_are_read_and_its_huge_number_is_no_limit(tmp_path: 
             "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "1073741824\n",
         },
     )
-    assert machine.cpu_quotas(tmp_path) == [0.5]
-    assert machine.memory_limits(tmp_path) == [2**30]
+    assert resources.cpu_quotas(tmp_path) == [0.5]
+    assert resources.memory_limits(tmp_path) == [2**30]
 
 
 def test_in_a_container_the_groups_own_root_counts(tmp_path: Path) -> None:
     write(tmp_path, {"proc/self/cgroup": "0::/../../elsewhere\n", "sys/fs/cgroup/cpu.max": "300000 100000\n"})
-    assert machine.cpu_quotas(tmp_path) == [3.0]
+    assert resources.cpu_quotas(tmp_path) == [3.0]
 
 
 def test_a_machine_without_control_groups_or_gpus_has_no_limits(tmp_path: Path) -> None:
-    assert machine.cpu_quotas(tmp_path) == []
-    assert machine.memory_limits(tmp_path) == []
-    assert machine.count_gpus(tmp_path, {}) == 0
+    assert resources.cpu_quotas(tmp_path) == []
+    assert resources.memory_limits(tmp_path) == []
+    assert resources.count_gpus(tmp_path, {}) == 0
 
 
 @given(affinity=st.integers(1, 512), quotas=st.lists(st.floats(0.01, 600)))
 def test_usable_cpus_never_exceed_a_limit_by_a_whole_one_and_are_at_least_one(
     affinity: int, quotas: list[float]
 ) -> None:
-    cpus = machine.usable_cpus(affinity, quotas)
+    cpus = resources.usable_cpus(affinity, quotas)
     assert 1 <= cpus <= affinity
     assert all(cpus < quota + 1 for quota in quotas) or cpus == 1
     assert cpus in (1, affinity) or cpus in {math.ceil(quota - 0.01) for quota in quotas}
@@ -91,11 +91,11 @@ def test_gpus_are_counted_as_cuda_would_see_them(tmp_path: Path, visible: str | 
     devices = ("nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidiactl", "nvidia-uvm")
     write(tmp_path, {f"dev/{name}": "" for name in devices})
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert machine.count_gpus(tmp_path, environ) == expected
+    assert resources.count_gpus(tmp_path, environ) == expected
 
 
 def test_amd_gpus_are_counted_and_processors_in_the_same_list_are_not(tmp_path: Path) -> None:
     nodes = "sys/class/kfd/kfd/topology/nodes"
     write(tmp_path, {f"{nodes}/0/gpu_id": "0\n", f"{nodes}/1/gpu_id": "53194\n", f"{nodes}/2/gpu_id": "4711\n"})
-    assert machine.count_gpus(tmp_path, {}) == 2
-    assert machine.count_gpus(tmp_path, {"HIP_VISIBLE_DEVICES": "1"}) == 1
+    assert resources.count_gpus(tmp_path, {}) == 2
+    assert resources.count_gpus(tmp_path, {"HIP_VISIBLE_DEVICES": "1"}) == 1

@@ -83,7 +83,7 @@ def test_the_look_of_other_systems_sees_the_same_family() -> None:
 
 _HIDDEN = """
 import os
-from jupyter_smx.engines import processes
+from jupyter_smx.engines.machine import processes
 before = len(processes.table())
 os.setgroups([])
 os.setgid(65534)
@@ -129,7 +129,7 @@ def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
 
 _OF_ROOT = """
 import os, subprocess, sys, traceback
-from jupyter_smx.engines import processes
+from jupyter_smx.engines.machine import processes
 
 def end_both_as_nobody(roots):
     os.setgroups([])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.controller.api.handlers import ROUTES
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model import duration
@@ -253,7 +253,7 @@ def test_bug_28_every_route_of_the_socket_refuses_another_name_with_every_verb(s
             connection = http.client.HTTPConnection("localhost", timeout=10)
             connection.sock = socket.socket(socket.AF_UNIX)
             connection.sock.settimeout(10)
-            connection.sock.connect(os.fspath(launch.socket_path()))
+            connection.sock.connect(os.fspath(controller_launch.socket_path()))
             connection.putrequest(verb, target, skip_host=True)
             connection.putheader("Host", host)
             connection.putheader("Origin", f"http://{host}")

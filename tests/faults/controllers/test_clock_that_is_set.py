@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from world import PATIENCE, World, kill
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -42,7 +42,7 @@ def set_clock(world: World) -> Iterator[Callable[[int], None]]:
 
     set_to(0)
     with subprocess.Popen([sys.executable, "-c", CONTROLLER, str(offset)]) as controller:
-        eventually_blocking(launch.is_listening, "the controller listens", within=PATIENCE)
+        eventually_blocking(controller_launch.is_listening, "the controller listens", within=PATIENCE)
         yield set_to
         world.close()
         assert controller.wait(PATIENCE) == 0

@@ -15,12 +15,11 @@ import pytest
 from disks import Disk, mounted
 from world import PATIENCE, VARIABLE, World, surround
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx.controller import app
-from jupyter_smx.controller import server as service
-from jupyter_smx.controller.db import connection as database
+from jupyter_smx import controller_launch
+from jupyter_smx.controller import app, server
+from jupyter_smx.controller.db import connection
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.job import Job
@@ -35,7 +34,7 @@ MIB = 2**20
 MOUNT = shutil.which("mount") or "mount"
 UNMOUNT = shutil.which("umount") or "umount"
 ROOT = Path(__file__).parents[3]
-assert service.Service, "imported here, where a child that is somebody else still can"
+assert server.Service, "imported here, where a child that is somebody else still can"
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk or be somebody else")
 
 
@@ -200,7 +199,7 @@ def spoilt(path: Path, how: str) -> None:
 
 def recorded(world: World) -> Path:
     """Give a file with the records of 50 jobs."""
-    launch.ensure_folders()
+    controller_launch.ensure_folders()
     path = world.data / "smx.sqlite"
     store = Store.open(path)
     spec = JobSpec(kind="train", source="x = 1\n" * 500, base_name="t")
@@ -217,7 +216,7 @@ def test_records_that_are_none_are_left_out_and_stay_as_they_are(world: World) -
     raw.commit()
     assert world.controller()
     assert world.client.jobs() == ()
-    assert "cannot be read is left out" in launch.log_path().read_text()
+    assert "cannot be read is left out" in controller_launch.log_path().read_text()
     assert raw.execute("SELECT count(*) FROM jobs WHERE record = '{\"id\": 7}'").fetchone() == (50,)
     raw.close()
 
@@ -235,7 +234,7 @@ def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> N
     assert path.exists()
     if how != "no tables":
         assert path.read_bytes() == content, "not a byte of it was changed"
-    log = launch.log_path().read_text()
+    log = controller_launch.log_path().read_text()
     assert "Traceback" not in log, log[-2000:]
     # The cure that it names works: moved away, and a new one begins.
     for each in world.data.glob("smx.sqlite*"):
@@ -249,13 +248,15 @@ def test_a_migration_that_is_cut_off_leaves_the_records_of_before(tmp_path: Path
     code = f"""
 import os, pathlib, sqlite3, sys
 from alembic import command
-from jupyter_smx.controller import app, database, service
+from jupyter_smx.controller import app
+from jupyter_smx.controller.db import connection
+from jupyter_smx.controller import server
 upgrade = command.upgrade
 def cut(config, revision):
     upgrade(config, revision)
     os.kill(os.getpid(), 9)
 command.upgrade = cut
-database.connect(pathlib.Path({str(path)!r}))
+connection.connect(pathlib.Path({str(path)!r}))
 """
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     assert done.returncode == -9
@@ -274,5 +275,5 @@ def test_tables_that_somebody_made_by_hand_are_refused_with_a_sentence(tmp_path:
     raw.commit()
     raw.close()
     with pytest.raises(UnavailableError, match="already exists"):
-        database.connect(path)
-    assert standby.START_LIMIT > 0
+        connection.connect(path)
+    assert autostart.START_LIMIT > 0

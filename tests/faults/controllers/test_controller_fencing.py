@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from world import PATIENCE, python_behind
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -30,7 +30,7 @@ def replaced(world: World) -> Iterator[int]:
     world.client.leave()
     # What a careless clean-up does: the lock's name is gone, so another process gets a lock of its own.
     (world.data / "controller.lock").unlink()
-    launch.socket_path().unlink()
+    controller_launch.socket_path().unlink()
     try:
         assert world.controller() != frozen
         yield frozen

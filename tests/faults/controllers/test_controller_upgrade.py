@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from world import PATIENCE, kill
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.agent.wire import PROTOCOL, VERSION
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from world import World
 
-PACKAGE = Path(launch.__file__).parent
+PACKAGE = Path(controller_launch.__file__).parent
 OLD = "0.0.7"
 
 
@@ -41,8 +41,8 @@ def start_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
             (old / "jupyter_smx" / path).write_text(text.replace(now, then))
         with monkeypatch.context() as patch:
             patch.setenv("PYTHONPATH", str(old))
-            process = launch.start_controller()
-        assert launch.wait_ready(PATIENCE, process), launch.last_words()
+            process = controller_launch.start_controller()
+        assert controller_launch.wait_ready(PATIENCE, process), controller_launch.last_words()
         return process.pid
 
     return start

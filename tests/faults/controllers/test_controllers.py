@@ -20,7 +20,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from world import PATIENCE, World, has_lost_its_pool, kill, read_json, run_python, spec_of
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.lifecycle import transitions
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 COMPLETED = SecondaryStatus.COMPLETED
 _SUBMIT = """
 import sys, msgspec
-from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.spec.job_spec import JobSpec
-client = standby.client()
+client = autostart.client()
 print(client.submit(sys.argv[1], msgspec.json.decode(sys.argv[2], type=JobSpec)).id)
 client.close()
 """
@@ -71,7 +71,7 @@ def test_a_controller_started_beside_a_living_one_leaves_and_changes_nothing(wor
     job = world.submit(gate=gate)
     job.until_it_says("begun")
     first = world.controller()
-    second = launch.start_controller()
+    second = controller_launch.start_controller()
     assert second.wait(PATIENCE) == 0
     gate.touch()
     assert job.wait().state is COMPLETED
@@ -150,7 +150,7 @@ def test_bug_03_a_frozen_controller_that_lost_its_place_writes_nothing_any_more(
     world.client.leave()
     # What a careless clean-up does: the lock's name is gone, so another process gets a lock of its own.
     (world.data / "controller.lock").unlink()
-    launch.socket_path().unlink()
+    controller_launch.socket_path().unlink()
     assert world.controller() != frozen
     os.kill(frozen, signal.SIGCONT)
     eventually_blocking(lambda: frozen not in world.controllers(), "the old one left", within=PATIENCE)
@@ -169,7 +169,7 @@ def test_an_idle_controller_leaves_only_when_jobs_and_pools_are_gone(
     (pid,) = world.controllers()
     eventually_blocking(lambda: not world.controllers(), "the controller left", within=PATIENCE)
     assert not world.agents()
-    log = launch.log_path().read_text()
+    log = controller_launch.log_path().read_text()
     assert "Nobody needed the controller" in log
     assert world.controller() != pid
 

@@ -11,8 +11,7 @@ from world import PATIENCE, surround
 
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.testing.docker import dockerd
-from jupyter_smx.testing.docker import fixtures as docker_fixtures
+from jupyter_smx.testing.docker import dockerd, fixtures
 from jupyter_smx.testing.docker import images as docker_images
 from jupyter_smx.testing.docker.dockerd import Dockerd
 from jupyter_smx.testing.docker.fixtures import Docker
@@ -38,8 +37,8 @@ def daemon() -> Iterator[Dockerd]:
 
     why = dockerd.hindrance()
     if why:
-        docker_fixtures.missing(why)
-    own = Dockerd(docker_fixtures.place() / "third", apart=True)
+        fixtures.missing(why)
+    own = Dockerd(fixtures.place() / "third", apart=True)
     images = [docker_images.PYTHON]
     with mounted(own.folder, ROOM + (2 * docker_images.size(images) >> 20), "0711"):
         own.start(tied=True)

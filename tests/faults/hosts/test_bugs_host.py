@@ -12,7 +12,7 @@ import pytest
 from world import PATIENCE, kill
 
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.cgroup import bounded_group, processes
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -76,7 +76,7 @@ def test_bug_09_a_process_that_a_job_left_in_the_background_keeps_no_pool_alive(
     pid = int(job.log().splitlines()[1])
     record = job.job()
     assert any(f"process {pid} (" in sentence for end in record.hosts for sentence in end.left_behind)
-    eventually_blocking(lambda: side_doors.see(pid) is None, "it is dead", within=PATIENCE)
+    eventually_blocking(lambda: process_scan.see(pid) is None, "it is dead", within=PATIENCE)
     eventually_blocking(lambda: not world.pools(), "the pool ended at its deadline", within=PATIENCE)
     ended = job.until(lambda one: one.warm_pool and one.warm_pool.status.value == "Terminated", "the record says it")
     assert ended.warm_pool is not None
@@ -127,7 +127,7 @@ def confine(world: World, group: Path) -> None:
 
     The list of processes is old as soon as it is read: one may be gone, another born outside. So until none is left.
     """
-    while outside := {seen.pid for seen in side_doors.of_cluster(world.cluster())} - processes(group):
+    while outside := {seen.pid for seen in process_scan.of_cluster(world.cluster())} - processes(group):
         for pid in outside:
             with contextlib.suppress(ProcessLookupError):
                 (group / "cgroup.procs").write_text(str(pid))

@@ -9,7 +9,7 @@ from world import PATIENCE, ZYGOTE, comm, frozen
 
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def parked(world: World) -> list[int]:
     """Find the children that wait for a job."""
-    return [seen.pid for seen in side_doors.of_cluster(world.cluster()) if comm(seen.pid) == "smx-job"]
+    return [seen.pid for seen in process_scan.of_cluster(world.cluster()) if comm(seen.pid) == "smx-job"]
 
 
 def test_what_a_job_writes_at_once_and_only_once_is_always_seen(shared: World) -> None:
@@ -48,7 +48,7 @@ def test_a_parked_process_that_dies_is_replaced_before_the_next_job(shared: Worl
     with frozen(zygote):
         # Nobody tells the agent of this end, it only hears that the socket is closed.
         for pid in parked(shared):
-            side_doors.kill_and_wait(pid)
+            process_scan.kill_and_wait(pid)
         job = shared.submit()
     assert job.wait().state is SecondaryStatus.COMPLETED
     assert job.runs() == 1
@@ -60,7 +60,7 @@ def test_a_parked_process_that_died_unseen_gets_no_job(shared: World) -> None:
         # The agent will read of the job first and of the death after it.
         job = shared.submit()
         for pid in parked(shared):
-            side_doors.kill_and_wait(pid)
+            process_scan.kill_and_wait(pid)
     ended = job.wait()
     assert (ended.state, job.runs()) == (SecondaryStatus.COMPLETED, 1), ended.failure_reason
 
@@ -68,7 +68,7 @@ def test_a_parked_process_that_died_unseen_gets_no_job(shared: World) -> None:
 def test_parked_processes_that_die_just_before_a_job_harm_none(shared: World) -> None:
     for _ in range(15):
         for pid in parked(shared):
-            side_doors.kill_and_wait(pid)
+            process_scan.kill_and_wait(pid)
         job = shared.submit()
         ended = job.wait()
         assert (ended.state, job.runs()) == (SecondaryStatus.COMPLETED, 1), ended.failure_reason

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from world import frozen
 
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def test_bug_03_a_host_that_stood_still_past_its_lease_writes_nothing_any_more(
         assert verdict.failure_reason.startswith("InternalServerError: ")
         eventually_blocking(lambda: agent not in world.agents(), "it is released while it stands still", within=LONG)
     world.gates[0].touch()
-    assert not side_doors.of_cluster(cluster), "neither the agent nor its job goes on"
+    assert not process_scan.of_cluster(cluster), "neither the agent nor its job goes on"
     assert not (spool / "end.json").exists()
     again = world.run()
     assert (job.job().state, job.job().transitions, job.runs()) == (FAILED, verdict.transitions, 1)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.cli.commands import logs
 from jupyter_smx.kernel.display.card import card_of
-from jupyter_smx.kernel.logs import reader as log
+from jupyter_smx.kernel.logs import reader
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def test_a_hundred_megabytes_in_one_line_come_home_whole_through_a_small_control
     assert digest.hexdigest().encode() in (home(job).parents[1] / "result.pkl").read_bytes()
     assert highest(world.controller()) - before < GROWTH
     began = time.monotonic()
-    lines = log.last_lines(world.client, job.job(), LINES)
+    lines = reader.last_lines(world.client, job.job(), LINES)
     assert lines[-1] == "done"
     assert sum(map(len, lines)) <= 200 * LINES, "a card is no place for a line of a hundred megabytes"
     assert time.monotonic() - began < 5, "seconds for the end of a log, which is read from its end"
     # Whoever follows gets it in pieces, and in time that grows with the length only.
     length = sum(
-        len(text) for _, text in log.pieces(world.client, job.job(), [log.Tail(world.client, job.id, "algo-1")])
+        len(text) for _, text in reader.pieces(world.client, job.job(), [reader.Tail(world.client, job.id, "algo-1")])
     )
     assert length == HUGE + len("begun\n\ndone\n")
     assert highest(world.controller()) - before < GROWTH
@@ -106,18 +106,18 @@ def test_a_log_has_every_byte_and_the_end_of_it_is_readable(shared: World, kind:
     written, shown = LOGS[kind]
     job = shared.run(f"import sys\nsys.stdout.buffer.write({written!r})\nsys.stdout.flush()\nos._exit(0)")
     assert home(job).read_bytes() == b"begun\n" + written
-    lines = log.last_lines(shared.client, job.job(), LINES)
+    lines = reader.last_lines(shared.client, job.job(), LINES)
     assert lines == ("begun", *shown)
     card = replace(card_of(job.job(), time.time()), tail=lines)
     assert CONTROL.isdisjoint(card.html())
     assert "<script>" not in card.html()
-    whole = "".join(log.everything(shared.client, job.job()))
+    whole = "".join(reader.everything(shared.client, job.job()))
     assert whole == (b"begun\n" + written).decode(errors="replace"), "whoever asks for the log gets it as it is"
 
 
 def test_a_flood_of_carriage_returns_has_an_end(shared: World) -> None:
     job = shared.run("import sys\nfor step in range(200_000): sys.stdout.write(f'\\r{step:6d}')\nprint()")
-    assert log.last_lines(shared.client, job.job(), LINES) == ("199999", "done")
+    assert reader.last_lines(shared.client, job.job(), LINES) == ("199999", "done")
 
 
 @pytest.mark.parametrize(
@@ -129,5 +129,5 @@ def test_a_log_that_its_job_destroyed_holds_nobody_up(shared: World, harm: str) 
     job = shared.submit(f"print('x' * 100_000, flush=True)\n{harm}\nprint('after', flush=True)")
     assert job.wait().state is SecondaryStatus.COMPLETED
     assert job.job().ended_at is not None
-    "".join(log.everything(shared.client, job.job()))
+    "".join(reader.everything(shared.client, job.job()))
     assert shared.run().why().startswith("Warm: ")

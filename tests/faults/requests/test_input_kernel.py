@@ -214,9 +214,9 @@ def test_a_kernel_that_is_restarted_finds_its_job_by_name_and_gets_its_variables
 
 SUBMIT_MANY = """
 import json, secrets, sys, time
-from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.spec.job_spec import JobSpec
-client = standby.client()
+client = autostart.client()
 client.greet()
 spec = JobSpec(kind="train", source="pass", base_name="flood", python=sys.executable, keep_alive=60)
 print("ready", flush=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from world import PATIENCE, failure, spec_of
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.failures.exceptions import JobFailed
 from jupyter_smx.kernel.request.cell import CellSyntaxError
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def test_a_mistake_in_the_cell_costs_nothing(
     error = failure(shell, cell)
     assert isinstance(error, kind), repr(error)
     assert not [word for word in says if word not in str(error)], str(error)
-    assert not launch.is_listening(), "no controller was started for it"
-    assert not (launch.data_dir() / "controller.lock").exists()
+    assert not controller_launch.is_listening(), "no controller was started for it"
+    assert not (controller_launch.data_dir() / "controller.lock").exists()
 
 
 def test_an_unknown_instance_type_is_answered_with_the_nearest(shared: World, warm_shell: InteractiveShell) -> None:
@@ -199,7 +199,7 @@ def test_a_daemon_that_code_leaves_behind_is_ended_and_named(shared: World) -> N
     assert ended.state is SecondaryStatus.COMPLETED
     (end,) = ended.hosts
     assert any(str(daemon) in sentence and "was killed" in sentence for sentence in end.left_behind), end.left_behind
-    assert side_doors.see(daemon) is None
+    assert process_scan.see(daemon) is None
     assert job.runs() == 1
     assert shared.run().why().startswith("Warm: ")
 

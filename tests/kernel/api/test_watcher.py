@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.kernel.api.session import Session
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 
@@ -28,7 +28,7 @@ PATIENCE = 10.0
 
 @pytest.fixture
 def session(controller: ScriptedController) -> Iterator[Session]:  # noqa: ARG001 - it must be there first
-    made = Session(None, standby.client())
+    made = Session(None, autostart.client())
     yield made
     made.close()
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx import controller_launch as launch
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.client.connection import Connection
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError, ValidationError
@@ -27,7 +27,7 @@ SPEC = JobSpec(kind="train", source="x = 1", base_name="train")
 
 @pytest.fixture
 def client(controller: ScriptedController) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
-    made = standby.client()
+    made = autostart.client()
     yield made
     made.close()
 
@@ -75,10 +75,10 @@ def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(
 
 @pytest.mark.usefixtures("data_folder")
 def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None:
-    launch.ensure_folders()
+    controller_launch.ensure_folders()
     hung_up = []
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.fspath(launch.socket_path()))
+        listener.bind(os.fspath(controller_launch.socket_path()))
         listener.listen()
 
         def hang_up() -> None:
@@ -90,11 +90,13 @@ def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        client = Client(launch.socket_path(), lambda: pytest.fail("it is there, so nothing is to be started"))
+        client = Client(
+            controller_launch.socket_path(), lambda: pytest.fail("it is there, so nothing is to be started")
+        )
         with pytest.raises(UnavailableError, match="RemoteDisconnected"):
             client.greet()
         thread.join(10)
-    launch.socket_path().unlink()
+    controller_launch.socket_path().unlink()
     assert len(hung_up) == 2
 
 
@@ -134,8 +136,8 @@ def test_a_client_that_is_closed_starts_no_controller(
     controller: ScriptedController, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
 ) -> None:
     started: list[int] = []
-    monkeypatch.setattr(standby, "start", lambda: started.append(1))
-    client = standby.client()
+    monkeypatch.setattr(autostart, "start", lambda: started.append(1))
+    client = autostart.client()
     client.submit("ab" * 8, SPEC)
     outcome: list[Exception] = []
 
@@ -174,8 +176,8 @@ def test_a_forked_child_opens_a_connection_of_its_own(client: Client, controller
 @pytest.mark.usefixtures("data_folder")
 def test_a_controller_that_cannot_be_started_says_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(python: Any = "", **_: Any) -> Any:  # noqa: ARG001 - it must be there first
-        launch.ensure_folders()
-        launch.log_path().write_text("Traceback\nOSError: disk full\n")
+        controller_launch.ensure_folders()
+        controller_launch.log_path().write_text("Traceback\nOSError: disk full\n")
 
         class Process:
             def poll(self) -> Any:
@@ -183,9 +185,9 @@ def test_a_controller_that_cannot_be_started_says_its_last_words(monkeypatch: py
 
         return Process()
 
-    monkeypatch.setattr(launch, "start_controller", broken)
+    monkeypatch.setattr(controller_launch, "start_controller", broken)
     with pytest.raises(UnavailableError, match="OSError: disk full"):
-        standby.client().greet()
+        autostart.client().greet()
 
 
 def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
 
 
 def test_a_connection_that_is_hung_up_before_it_is_open_sends_nothing(controller: ScriptedController) -> None:
-    connection = Connection(launch.socket_path())
+    connection = Connection(controller_launch.socket_path())
     connection.hang_up()
     with pytest.raises(ConnectionAbortedError):
         connection.exchange("GET", "/v1/", None, 1.0)

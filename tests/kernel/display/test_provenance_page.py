@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from exported_jobs import job
 from msgspec.structs import replace
-from test_export import job
 
 from jupyter_smx.kernel.display.provenance import provenance_page
 from jupyter_smx.model.results.provenance import Provenance, SeedNote

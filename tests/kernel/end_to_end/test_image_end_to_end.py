@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from projects import run
 
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.failures.exceptions import JobFailed
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.testing.docker import images as docker_images
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.wheels import write_wheel
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.registry import Registry
 
-IMAGE, OTHER, PIP = docker_images.PYTHON.name, docker_images.OTHER.name, docker_images.PIP.name
+IMAGE, OTHER, PIP = images.PYTHON.name, images.OTHER.name, images.PIP.name
 READ = """\
 import os, helper
 def read(channel):
@@ -86,7 +86,7 @@ def test_a_cell_has_its_variables_code_and_inputs_in_a_container_and_the_next_on
     assert space["second"].record.cluster == first.cluster
     assert (space["seen"]["SOME"], space["word"], space["total"]) == ({"a.csv": "changed", "b.csv": "b"}, "two", 5)
 
-    client = standby.client()
+    client = autostart.client()
     command = client.shell(space["second"].id)
     client.close()
     typed = [word for word in command if word != "--tty"]
@@ -127,7 +127,7 @@ def test_requirements_beside_the_script_are_installed_for_each_job_alone(noteboo
 
 @pytest.mark.usefixtures("docker")
 def test_an_image_that_is_not_there_or_has_no_python_ends_the_job_with_the_cure(notebook: Any) -> None:
-    for image, words in (("no-such-image:1", "no-such-image:1"), (docker_images.NO_PYTHON.name, "has no Python")):
+    for image, words in (("no-such-image:1", "no-such-image:1"), (images.NO_PYTHON.name, "has no Python")):
         with pytest.raises(JobFailed, match=f"ClientError: .*{words}"):
             run(notebook, f"%%train --engine docker --image {image} --wait\npass")
 

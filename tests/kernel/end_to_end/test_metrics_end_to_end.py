@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx import cli
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import cli, controller_launch
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.text.pages import jobs_page
 
@@ -82,7 +81,7 @@ def test_a_controller_that_is_killed_leaves_metrics_that_the_next_one_goes_on_wi
     shows("epoch 3/6")
     pid = session.current().client.greet().pid
     os.kill(pid, signal.SIGKILL)
-    eventually_blocking(lambda: not launch.is_listening(), "the death of the controller")
+    eventually_blocking(lambda: not controller_launch.is_listening(), "the death of the controller")
     for number in range(3, 5):
         (real / f"go-{number}").touch()
     shows("epoch 5/6")

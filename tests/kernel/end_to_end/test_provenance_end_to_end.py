@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx import cli
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.display.diff import previous_run
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_two_runs_are_kept_as_they_were_and_compared(
     assert (kept["job"], kept["packages"]) == (first.name, found.packages)
 
     second = run(notebook, "--input train=data.csv --hp lr=0.2", CODE.replace("3", "4"))
-    assert previous_run(standby.client(), second.record).id == first.id
+    assert previous_run(autostart.client(), second.record).id == first.id
     assert cli.main(["diff", second.name, "--json"]) == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (told["before"], told["after"]) == (first.name, second.name)
@@ -81,7 +81,7 @@ def test_the_reason_of_a_warm_start_says_what_the_imports_that_were_there_saved(
 ) -> None:
     code = "import sklearn.svm\nprint('done')"
     run(notebook, "", code)
-    client = standby.client()
+    client = autostart.client()
     eventually_blocking(lambda: any("sklearn.svm" in pool.preloaded for pool in client.pools()), "the import")
     again = run(notebook, "", code)
     assert re.search(r"Already imported: sklearn\.svm \(saved about [\d.]+ m?s\)\.", again.why), again.why

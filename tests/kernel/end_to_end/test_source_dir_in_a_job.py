@@ -9,7 +9,7 @@ import pytest
 from projects import TRAIN, project, run
 
 import jupyter_smx as smx
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.failures.exceptions import JobFailed
 
 
@@ -47,7 +47,7 @@ def test_an_edit_is_seen_by_the_next_job_on_the_same_warm_host(notebook: Any, tm
     run(notebook, line + code)
     assert notebook.user_ns["name"] == "second"
     assert notebook.user_ns["job"].record.why.start == "warm"
-    client = standby.client()
+    client = autostart.client()
     (pool,) = client.pools()
     client.close()
     assert "helper" not in pool.preloaded

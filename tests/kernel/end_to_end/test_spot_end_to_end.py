@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.servers.object_storage import Bucket, bucket
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_an_interrupted_job_goes_on_from_its_checkpoints_and_from_nothing_else(
     ]  # fmt: skip
     assert (record.name, record.status().value) == (first.name, "Completed")
     assert record.cluster != first.cluster
-    assert not side_doors.of_cluster(first.cluster)
+    assert not process_scan.of_cluster(first.cluster)
     bill = job.cost.bill
     assert 0 < bill.billable_seconds < bill.training_seconds
     cell(desk, "%%train --as other\npass\n")
@@ -86,8 +86,8 @@ def test_a_retry_after_a_lost_host_goes_on_from_the_checkpoints(
     desk: Any, tmp_path: Path, eventually_blocking: Any
 ) -> None:
     job = begun(desk, tmp_path, "--retries 1", eventually_blocking)
-    (agent,) = side_doors.agents(job.record.cluster).values()
-    side_doors.kill_and_wait(agent)
+    (agent,) = process_scan.agents(job.record.cluster).values()
+    process_scan.kill_and_wait(agent)
     record = job.wait(60).record
     assert job.logs() == EXPECTED
     assert record.attempts[0].reason.startswith("InternalServerError: ")
@@ -158,10 +158,10 @@ def test_a_job_whose_host_goes_goes_on_from_its_checkpoints_at_a_url(
     if end == "interrupted":
         cell(desk, "%smx interrupt job")
     else:
-        (agent,) = side_doors.agents(first.cluster).values()
-        side_doors.kill_and_wait(agent)
+        (agent,) = process_scan.agents(first.cluster).values()
+        process_scan.kill_and_wait(agent)
     record = job.wait(60).record
     assert job.logs() == EXPECTED
     assert record.attempts[0].interrupted == (end == "interrupted")
     assert record.cluster != first.cluster
-    assert not side_doors.of_cluster(first.cluster), "its courier neither"
+    assert not process_scan.of_cluster(first.cluster), "its courier neither"

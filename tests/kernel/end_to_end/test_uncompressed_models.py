@@ -8,7 +8,7 @@ import pytest
 from test_spot_end_to_end import cell
 
 import jupyter_smx as smx
-from jupyter_smx.controller.transfer import stage_out as staging
+from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.kernel.options.values import output
 from jupyter_smx.model.errors import ValidationError
@@ -60,8 +60,8 @@ def test_a_url_gets_the_archive_or_the_files(tmp_path: Path, *, compressed: bool
     for name in names:
         (folder.artifacts / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.artifacts / name).touch()
-    goals = {str(path.relative_to(folder.artifacts)): url for path, url in staging._urls(job, folder, where)}
+    goals = {str(path.relative_to(folder.artifacts)): url for path, url in stage_out._urls(job, folder, where)}
     top = "s3://bucket/kept"
     assert goals == {name: f"{top}/{name.removeprefix('outputs/model/')}" for name in names}
     other = Output(name="data", path="/opt/ml/output/data", destination=top)
-    assert list(staging._urls(job, folder, other)) == []
+    assert list(stage_out._urls(job, folder, other)) == []

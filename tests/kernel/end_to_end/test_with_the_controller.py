@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.failures.exceptions import JobFailed
 from jupyter_smx.model.errors import ValidationError
 
@@ -82,7 +82,7 @@ def test_a_job_lives_through_the_death_of_its_controller(
         del os.environ["SMX_WAIT"]
     job = notebook.user_ns["job"]
     eventually_blocking((tmp_path / "gate").exists, "the job waits")
-    os.kill(standby.client().greet().pid, signal.SIGKILL)
+    os.kill(autostart.client().greet().pid, signal.SIGKILL)
     threading.Thread(target=(tmp_path / "gate").write_text, args=("42",)).start()
     assert job.result(60).answer == "42"
     assert job.logs() == "here\n"
@@ -148,7 +148,7 @@ def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_
     assert raised.value.args == ("too loud", 3)
     assert f'File "{tmp_path}/lying_beside.py", line 25, in refuse' in str(raised.value.__cause__)
     assert "raise NoisyError(reason, FACTOR)" in str(raised.value.__cause__)
-    newest = standby.client().jobs(1)[0]
+    newest = autostart.client().jobs(1)[0]
     assert (newest.base_name, newest.failure_type, newest.failure_line) == ("refuse", "NoisyError", 25)
     cell(notebook, "import jupyter_smx as smx\ndef half(x):\n    return x / div\ndiv = 2")
     cell(notebook, "answer = smx.remote(half, keep_alive='1m')(9)")
@@ -157,7 +157,7 @@ def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_
 
 def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually_blocking: Any) -> None:
     cell(notebook, "%%train --keep-alive 5m --as first --wait\nimport importlib\nimportlib.import_module('jsonschema')")
-    client = standby.client()
+    client = autostart.client()
     eventually_blocking(lambda: "jsonschema" in client.pools()[0].preloaded, "the import", within=30)
     client.close()
     check = "import sys\nthere = 'jsonschema' in sys.modules\nimport jsonschema"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.failures.exceptions import JobFailed, JobStopped
 from jupyter_smx.kernel.handles import job_array as array_module
@@ -123,7 +123,7 @@ def test_a_stop_asks_all_and_is_raised_where_results_are_wanted(controller: Scri
 
 
 def test_who_waits_closes_no_connection_that_others_share(controller: ScriptedController) -> None:
-    client = Client(launch.socket_path(), controller.start)
+    client = Client(controller_launch.socket_path(), controller.start)
     summary = client.submit_array("ab" * 16, JobSpec(kind="train", source="pass", base_name="grid"), [TaskWish()])
     controller.end(task_id(summary.id, 0))
     JobArray(summary, client, lambda record: record, lambda _: None).wait(20)

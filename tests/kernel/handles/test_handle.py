@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.kernel.api.session import Session
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.failures.exceptions import JobFailed, JobStopped, StillRunning
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.records.job import HostEnd, RemoteException
@@ -32,7 +32,7 @@ SPEC = JobSpec(kind="train", source="x = 1", base_name="train", receive=("model"
 
 @pytest.fixture
 def session(controller: ScriptedController) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
-    made = Session(None, standby.client())
+    made = Session(None, autostart.client())
     yield made
     made.close()
 

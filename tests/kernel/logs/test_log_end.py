@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx.kernel.logs import reader as log
+from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.logs import tail as log_end
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -73,7 +73,7 @@ def test_the_lines_of_a_card_are_the_leaders_wherever_a_group_that_helps_is_name
     job = smx.train("pass", instance_groups=groups)
     for host in ("algo-1", "algo-2"):
         controller.write(job.id, f"begun\n{host}\n", host)
-    assert log.last_lines(job._client, job.record, 1) == ("algo-2",)
+    assert reader.last_lines(job._client, job.record, 1) == ("algo-2",)
 
 
 def test_the_end_of_a_long_log_is_found_without_its_beginning(controller: ScriptedController) -> None:

@@ -9,9 +9,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
-from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.magics import completion
 from jupyter_smx.model.records.event import PoolSummary
 
@@ -82,7 +82,7 @@ def lonely(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inter
     """Give a shell where no controller is, and where starting one is seen."""
 
     started: list[str] = []  # raising would not be seen: IPython swallows what completion raises
-    monkeypatch.setattr(standby, "start", lambda: started.append("a controller"))
+    monkeypatch.setattr(autostart, "start", lambda: started.append("a controller"))
     made = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     made.run_line_magic("load_ext", "jupyter_smx")
     yield made
@@ -96,9 +96,9 @@ def test_tab_starts_no_controller(lonely: InteractiveShell, data_folder: Path) -
 
 
 def test_tab_gives_up_on_a_controller_that_does_not_answer(lonely: InteractiveShell) -> None:
-    launch.ensure_folders()
+    controller_launch.ensure_folders()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
-        silent.bind(os.fspath(launch.socket_path()))
+        silent.bind(os.fspath(controller_launch.socket_path()))
         silent.listen()
         began = time.monotonic()
         assert tab(lonely, "%smx stop zz") == []

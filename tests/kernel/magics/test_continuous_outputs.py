@@ -13,11 +13,11 @@ from msgspec.structs import asdict
 
 import jupyter_smx as smx
 from jupyter_smx.agent.contract import intermediate
-from jupyter_smx.kernel.options import values as fields
+from jupyter_smx.kernel.options import values
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Output
 from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.policy.admission import continuous_output_rules as continuous
+from jupyter_smx.policy.admission import continuous_output_rules
 from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.servers.object_storage import Bucket, bucket
 
@@ -35,13 +35,13 @@ __all__ = ["bucket"]
     ],
 )
 def test_how_an_output_travels_is_a_property_of_it(text: str, destination: str, mode: str) -> None:
-    found = fields.output(text, "process", Path("/home/me"))
+    found = values.output(text, "process", Path("/home/me"))
     assert (found.path, found.destination, found.mode) == ("/opt/ml/processing/output/table", destination, mode)
 
 
 def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r"--output table: mode 'often' does not exist.*Continuous, EndOfJob"):
-        fields.output("table=:out,mode=often", "process", tmp_path)
+        values.output("table=:out,mode=often", "process", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_only_what_can_be_brought_before_the_end_is_continuous(
     output = Output(name="table", path="/opt/ml/processing/table", destination=destination, mode="Continuous")
     spec = JobSpec(kind=kind, source="pass", outputs=(output,))
     if not sentence:
-        continuous.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, shared_folder=shared)
         return
     with pytest.raises(ValidationError, match=f"--output table: it cannot be Continuous.*{sentence}"):
-        continuous.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, shared_folder=shared)
 
 
 WORK = """
@@ -196,11 +196,11 @@ def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
 def test_where_it_cannot_be_brought_is_refused(place: str, shared: bool, sentence: str) -> None:
     spec = JobSpec(kind="train", source="pass", hyperparameters={"sagemaker_s3_output": place})
     if not sentence:
-        continuous.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, shared_folder=shared)
         return
     with pytest.raises(ValidationError, match=f"--hp sagemaker_s3_output: nothing of .*{sentence}"):
-        continuous.check(spec, shared_folder=shared)
-    continuous.check(JobSpec(**{**asdict(spec), "kind": "process"}), shared_folder=shared)
+        continuous_output_rules.check(spec, shared_folder=shared)
+    continuous_output_rules.check(JobSpec(**{**asdict(spec), "kind": "process"}), shared_folder=shared)
 
 
 NOWHERE = "https://example.org/x"
@@ -228,9 +228,9 @@ def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_on
     told = {"name": "job-1", "kind": kind, "contract": contract, "hyperparameters": spec.all_hyperparameters()}
     if intermediate.destination(told):
         with pytest.raises(ValidationError, match="--hp sagemaker_s3_output: nothing of"):
-            continuous.check(spec, shared_folder=True)
+            continuous_output_rules.check(spec, shared_folder=True)
     else:
-        continuous.check(spec, shared_folder=True)
+        continuous_output_rules.check(spec, shared_folder=True)
 
 
 def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:

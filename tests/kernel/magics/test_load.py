@@ -36,5 +36,12 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
     agents = {name for name in found["ours"] if name.split(".")[1] == "agent"}
     assert agents == {"jupyter_smx.agent", "jupyter_smx.agent.variable_file"}, "the form of variables, and nothing else"
     others = {name.split(".")[1] for name in set(found["ours"]) - agents}
-    assert others <= {"again", "interpreter", "kernel", "launch", "model", "unstarted"}
+    assert others <= {
+        "controller_launch",
+        "controller_launch_errors",
+        "kernel",
+        "model",
+        "python_version",
+        "rerun_spec",
+    }
     assert not data_folder.exists()

@@ -8,7 +8,7 @@ import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.display.provenance import provenance_page
-from jupyter_smx.kernel.options import values as fields
+from jupyter_smx.kernel.options import values
 from jupyter_smx.kernel.options.table import parse
 from jupyter_smx.kernel.sagemaker.export import export
 from jupyter_smx.model.errors import ValidationError
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from scripted_controller import ScriptedController
 
 
-def record(image: Image | None, **fields: Any) -> Job:
+def record(image: Image | None, **values: Any) -> Job:
     spec = JobSpec(kind="train", source="pass", base_name="fit", image=image.name if image else "")
-    return Job(id="a" * 12, name="fit-aaaaaa", spec=spec, image=image, created_at=1e9, ended_at=1e9 + 5, **fields)
+    return Job(id="a" * 12, name="fit-aaaaaa", spec=spec, image=image, created_at=1e9, ended_at=1e9 + 5, **values)
 
 
 def last_spec(controller: ScriptedController) -> JobSpec:
@@ -61,7 +61,7 @@ def test_an_image_is_named_once_and_not_by_a_group() -> None:
     with pytest.raises(ValidationError, match="--image stands twice"):
         parse("train", "--image a --image b")
     with pytest.raises(ValidationError, match=r"names an image of its own.*a job has one image") as refused:
-        fields.group("data:local:1,image=train:2")
+        values.group("data:local:1,image=train:2")
     assert refused.value.cure == "Give the job --image train:2."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_export import TYPE, job, run
+from exported_jobs import TYPE, job, run
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.options.table import SPELLINGS, manual, parse

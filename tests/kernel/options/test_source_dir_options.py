@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.model.errors import ValidationError
 
@@ -144,7 +144,7 @@ def test_a_shell_script_is_no_python_and_is_not_compiled(
 def test_a_plan_packs_nothing(shell: InteractiveShell, controller: ScriptedController) -> None:
     assert shell.run_cell("%%train --source-dir src --plan\nimport helper").success
     assert not controller.jobs
-    assert not list((launch.data_dir() / "payloads").glob("*"))
+    assert not list((controller_launch.data_dir() / "payloads").glob("*"))
 
 
 def test_the_card_says_how_much_code_went_along(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import json
 from msgspec.structs import replace
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from service_model import answer, breaches
 from walked_jobs import BILL, DONE, HERE, OPERATIONS, ROLE, RUN, S3, TYPE, allowed, rich, walked, wish
 

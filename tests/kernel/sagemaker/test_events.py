@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 from msgspec.structs import replace
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from walked_jobs import DONE, HERE, RUN, rich, walked, wish
 
 from jupyter_smx.kernel.sagemaker.events import events_of, follow

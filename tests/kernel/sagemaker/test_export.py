@@ -11,48 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exported_jobs import SET, TYPE, job, packed, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sagemaker_stand_in import Recorder, install
+from sagemaker_stand_in import install
 
-from jupyter_smx.kernel.request import source_dir
 from jupyter_smx.kernel.request.payload import pack
 from jupyter_smx.kernel.sagemaker.estimator_call import arguments, decoded, program
 from jupyter_smx.kernel.sagemaker.export import export, requirements
-from jupyter_smx.model import redaction as secret
+from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
-from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.results.provenance import Provenance, SeedNote
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.job_spec import JobSpec
-
-SET = {
-    'ROLE = ""': 'ROLE = "arn:aws:iam::111122223333:role/Smx"',
-    'BUCKET = ""': 'BUCKET = "bucket"',
-    'IMAGE_URI = ""': 'IMAGE_URI = "image"',
-}
-
-
-def job(**fields: Any) -> Job:
-    spec = {"kind": "train", "source": "\n\nprint('hello')\n", "base_name": "digits"} | fields
-    return Job(id="a" * 12, name="digits-aaaaaa", spec=JobSpec(**spec), created_at=1e9, ended_at=1e9 + 5)
-
-
-def run(folder: Path, patch: pytest.MonkeyPatch, name: str = "sagemaker_job.py", *words: str) -> Recorder:
-    """Run the program as its user would, with the three names set."""
-    text = (folder / name).read_text()
-    for placeholder, value in SET.items():
-        assert text.count(f"{placeholder}  #") == 1
-        text = text.replace(placeholder, value)
-    recorder = install(patch)
-    path = str(folder / name)
-    patch.setattr(sys, "argv", [path, *words])
-    exec(compile(text, path, "exec"), {"__name__": "__main__", "__file__": path})  # noqa: S102 - what it is for
-    return recorder
-
-
-TYPE = InstanceGroup(instance_type="ml.m5.xlarge", instance_count=2)
 
 
 def test_a_training_job_becomes_an_estimator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,15 +152,6 @@ def test_a_program_whose_names_are_not_set_says_so(tmp_path: Path, monkeypatch: 
     text = (tmp_path / "out" / "sagemaker_job.py").read_text()
     with pytest.raises(SystemExit, match="Set ROLE, BUCKET and IMAGE_URI at the top"):
         exec(compile(text, "x", "exec"), {"__name__": "__main__", "__file__": "x"})  # noqa: S102 - as above
-
-
-def packed(tmp_path: Path, **files: str) -> Any:
-    src = tmp_path / "src"
-    for name, text in files.items():
-        path = src / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return source_dir.pack(str(src), tmp_path / "smx" / "payloads")
 
 
 @pytest.mark.parametrize("kind", ["train", "process"])
@@ -370,7 +332,7 @@ def test_any_wish_becomes_a_program_that_the_sdk_takes(
         patch.setattr(Path, "read_text", lambda *_how, **_words: "")
         names["main"]()  # type: ignore[operator]
     made = recorder.of("Estimator" if kind == "train" else "ScriptProcessor" if alone else "FrameworkProcessor")
-    assert made.get("environment" if kind == "train" else "env", {}) == secret.without(fields["environment"])
+    assert made.get("environment" if kind == "train" else "env", {}) == redaction.without(fields["environment"])
     if kind == "train":
         assert {row["Name"]: row["Regex"] for row in made.get("metric_definitions", [])} == fields["metrics"]
 

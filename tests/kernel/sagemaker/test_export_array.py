@@ -9,62 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from exported_jobs import NAME, SCORE, array, mapped, readme, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from service_model import breaches, refused, request
-from test_export import run
 
-from jupyter_smx.kernel.client.client import ArrayDetail
-from jupyter_smx.kernel.request.grid import grid_of
-from jupyter_smx.kernel.request.payload import pack
-from jupyter_smx.kernel.sagemaker.export_array import Tasks, export_array
-from jupyter_smx.model.records.job import Job
-from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.redaction import shown_values
-from jupyter_smx.model.spec.array import ArrayCounts, ArrayTask, task_id
+from jupyter_smx.kernel.sagemaker.export_array import export_array
 from jupyter_smx.model.spec.channel import Channel, Output
-from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from sagemaker_stand_in import Recorder
-
-NAME = "grid-bbbbbb"
-TYPE = InstanceGroup(instance_type="ml.m5.xlarge", instance_count=2)
-SCORE = {"score": "score=(.*)"}
-SWEPT = {"depth": [1, 2], "opt": ["adam", "sgd"], "epochs": 3}
-
-
-def array(swept: dict[str, Any] = SWEPT, *, left_out: int = 0, **fields: Any) -> Tasks:
-    """Make an array as the controller does, without its first few tasks."""
-    grid = grid_of(swept)
-    asked: Any = {"kind": "train", "source": "print(1)\n", "base_name": "grid", "instance_groups": (TYPE,)} | fields
-    fixed = {name: str(value) for name, value in grid.fixed.items()}
-    jobs = []
-    for index, wish in enumerate(grid.tasks):
-        size, values = len(grid.tasks), wish.hyperparameters
-        task = ArrayTask(id="b" * 12, name=NAME, index=index, size=size, values=shown_values(values), title=grid.title)
-        spec = JobSpec(**asked | {"hyperparameters": fixed | values, "array": task})
-        jobs.append(Job(id=task_id("b" * 12, index), name=f"{NAME}-{index}", spec=spec, created_at=1e9))
-    found = ArrayDetail(
-        id="b" * 12,
-        name=NAME,
-        base_name="grid",
-        kind=asked["kind"],
-        size=len(jobs),
-        title=grid.title,
-        created_at=1e9,
-        counts=ArrayCounts(pending=len(jobs)),
-        tasks=tuple(map(summary_of, jobs[left_out:])),
-    )
-    return Tasks(array=found, first=jobs[left_out])
-
-
-def readme(folder: Path) -> str:
-    return (folder / "README.md").read_text()
 
 
 def sent_by_the_sdk(recorder: Recorder) -> dict[str, Any]:
@@ -196,22 +150,6 @@ def test_processing_jobs_get_their_words_and_a_place_of_their_own(
     assert goals == [f"s3://bucket/{NAME}/output/{index}/clean" for index in range(2)]
     assert [(one["wait"], one["logs"]) for one in runs] == [(False, False)] * 2
     assert "these are processing jobs" in readme(tmp_path / "out")
-
-
-CALLS = "print(function(*arguments))\n"
-
-
-def mapped(tmp_path: Path) -> Tasks:
-    """Make an array of calls, each task with variables of its own."""
-    tasks = array({"n": [1, 2]}, source=CALLS, shared=pack({"function": abs}, tmp_path / "payloads"))
-    rows = tuple(summary_of(job) for job in [tasks.first] * 2)
-    own = [ArrayTask(id="b" * 12, name=NAME, index=index, size=2, title="map abs") for index in range(2)]
-    from msgspec.structs import replace  # noqa: PLC0415 - this test alone changes records
-
-    sent = tuple(pack({"arguments": (-number,)}, tmp_path / "payloads") for number in (3, 4))
-    first = replace(tasks.first, spec=replace(tasks.first.spec, hyperparameters={}, send=sent[0], array=own[0]))
-    rows = tuple(replace(row, array=task) for row, task in zip(rows, own, strict=True))
-    return Tasks(array=replace(tasks.array, tasks=rows), first=first, sent=sent)
 
 
 def printed(folder: Path) -> str:

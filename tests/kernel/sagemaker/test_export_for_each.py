@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exported_jobs import NAME, SCORE, array, mapped, packed, readme, run
 from msgspec.structs import replace
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from sagemaker_stand_in import Recorder
-from test_export import packed, run
-from test_export_array import NAME, SCORE, array, mapped, readme
 
 from jupyter_smx.kernel.request.call import RECEIVE
 from jupyter_smx.kernel.sagemaker.export_array import Tasks, export_array, tasks_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from exported_jobs import TYPE, job, run
 from msgspec.structs import replace
-from test_export import TYPE, job, run
 
 from jupyter_smx.kernel.sagemaker.export import export
 from jupyter_smx.model.results.provenance import Provenance, SeedNote

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_export import job, packed, run
+from exported_jobs import job, packed, run
 
 from jupyter_smx.kernel.request import source_dir
 from jupyter_smx.kernel.sagemaker.export import export

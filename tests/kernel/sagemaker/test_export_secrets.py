@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_export import job, run
+from exported_jobs import job, run
 
 from jupyter_smx.kernel.sagemaker.export import export
 from jupyter_smx.model.spec.channel import Channel, Output

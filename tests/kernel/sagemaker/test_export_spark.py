@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING
 
-from test_export import TYPE, job, packed, run
+from exported_jobs import TYPE, job, packed, run
 
 from jupyter_smx.kernel.sagemaker.export import export
 from jupyter_smx.model.spec.channel import Channel

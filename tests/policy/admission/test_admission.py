@@ -10,7 +10,7 @@ from draws import a_spec
 from jupyter_smx.model.errors import ResourceLimitError, SmxError, ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 
 ENGINES = ("local", "ray")
@@ -21,7 +21,7 @@ def channel(name: str, **fields: Any) -> Channel:
 
 
 def test_a_plain_wish_passes() -> None:
-    admission.check(a_spec(), Limits(), ENGINES)
+    checks.check(a_spec(), Limits(), ENGINES)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_plain_wish_passes() -> None:
         ({"keep_alive": -1}, "keep_alive"),
         ({"max_run": 0}, "max_run"),
         ({"max_run": 28 * 86_400 + 1}, "max_run"),
-        ({"source": "x" * (admission.MAX_SOURCE + 1)}, "source"),
+        ({"source": "x" * (checks.MAX_SOURCE + 1)}, "source"),
         ({"hyperparameters": {f"h{n}": "1" for n in range(101)}}, "hyperparameters"),
         ({"hyperparameters": {"h": "x" * 2_501}}, "hyperparameters"),
         ({"environment": {"1A": "x"}}, "environment"),
@@ -55,7 +55,7 @@ def test_a_plain_wish_passes() -> None:
 )
 def test_a_wish_that_no_engine_can_honour_is_refused_and_the_field_is_named(change: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as refusal:
-        admission.check(a_spec(**change), Limits(), ENGINES)
+        checks.check(a_spec(**change), Limits(), ENGINES)
     assert refusal.value.field == field
     assert refusal.value.message.startswith(("--", "The code"))
     assert refusal.value.rule, "what was broken is said"
@@ -85,7 +85,7 @@ def test_what_only_sagemaker_could_do_for_a_job_is_refused_with_a_cure_and_not_l
     change: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(ValidationError) as refusal:
-        admission.check(a_spec(**change), Limits(), ENGINES)
+        checks.check(a_spec(**change), Limits(), ENGINES)
     assert refusal.value.message == f"{name}: what it asks for does not exist here."
     assert refusal.value.rule
     assert refusal.value.cure
@@ -106,7 +106,7 @@ def test_what_only_sagemaker_could_do_for_a_job_is_refused_with_a_cure_and_not_l
     ],
 )
 def test_where_it_means_nothing_on_sagemaker_either_it_passes(change: dict[str, Any]) -> None:
-    admission.check(a_spec(**change), Limits(), ENGINES)
+    checks.check(a_spec(**change), Limits(), ENGINES)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_where_it_means_nothing_on_sagemaker_either_it_passes(change: dict[str, 
 )
 def test_an_output_is_a_folder_below_opt_ml_that_holds_no_inputs(path: str, cure: str) -> None:
     with pytest.raises(ValidationError) as refusal:
-        admission.check(a_spec(kind="process", outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
+        checks.check(a_spec(kind="process", outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
     assert (refusal.value.field, refusal.value.value, refusal.value.cure) == ("outputs", path, cure)
     assert refusal.value.rule.startswith("What lies in PATH at the end is moved out of it")
 
@@ -141,7 +141,7 @@ def test_an_output_is_a_folder_below_opt_ml_that_holds_no_inputs(path: str, cure
     ],
 )
 def test_every_other_folder_below_opt_ml_may_be_an_output(kind: str, path: str) -> None:
-    admission.check(a_spec(kind=kind, outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
+    checks.check(a_spec(kind=kind, outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_the_administrator_does_not_allow_is_refused_with_the_name_of_the_s
     change: dict[str, Any], limits: Limits, field: str
 ) -> None:
     with pytest.raises(ResourceLimitError) as refusal:
-        admission.check(a_spec(**change), limits, ENGINES)
+        checks.check(a_spec(**change), limits, ENGINES)
     assert refusal.value.field == field
     assert "ControllerApp." in refusal.value.rule
 
@@ -164,25 +164,25 @@ def test_what_the_administrator_does_not_allow_is_refused_with_the_name_of_the_s
 @pytest.mark.parametrize(("cap", "example"), [(600, "600"), (3_599, "3599"), (3_600, "1h"), (86_400, "1h")])
 def test_an_example_of_a_run_time_is_within_the_cap(cap: int, example: str) -> None:
     with pytest.raises(ValidationError) as refusal:
-        admission.check(a_spec(max_run=cap + 1), Limits(max_run_cap=cap), ENGINES)
+        checks.check(a_spec(max_run=cap + 1), Limits(max_run_cap=cap), ENGINES)
     assert refusal.value.cure == f"For example --max-run {example}."
 
 
 def test_a_job_that_never_fits_is_refused_and_one_that_only_has_to_wait_is_not() -> None:
     groups = (InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=2))
-    admission.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=4))
+    checks.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=4))
     with pytest.raises(ResourceLimitError) as refusal:
-        admission.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=3))
+        checks.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=3))
     assert refusal.value.field == "instance_count"
 
 
 def test_a_spelling_error_is_answered_with_the_right_word() -> None:
     with pytest.raises(ValidationError) as refusal:
-        admission.check(a_spec(engine="rey"), Limits(), ENGINES)
+        checks.check(a_spec(engine="rey"), Limits(), ENGINES)
     assert "ray" in refusal.value.cure
 
 
 def test_a_full_queue_says_who_sets_its_length() -> None:
-    refusal: SmxError = admission.queue_full(Limits(max_jobs_queued=7))
+    refusal: SmxError = checks.queue_full(Limits(max_jobs_queued=7))
     assert refusal.value == "7"
     assert "max_jobs_queued" in refusal.rule

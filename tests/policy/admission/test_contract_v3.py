@@ -12,13 +12,11 @@ from draws import a_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.contract import configfiles, scriptmode
-from jupyter_smx.agent.contract import sdk3_driver as driver
+from jupyter_smx.agent.contract import configfiles, scriptmode, sdk3_driver
 from jupyter_smx.agent.paths import Place
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel
-from jupyter_smx.policy.admission import checks as admission
-from jupyter_smx.policy.admission import sdk3_rules as contract
+from jupyter_smx.policy.admission import checks, sdk3_rules
 from jupyter_smx.policy.limits import Limits
 
 PLACE = Place(
@@ -46,16 +44,16 @@ PLACE = Place(
     ],
 )
 def test_what_would_fail_there_is_refused_here(change: dict[str, Any], field: str) -> None:
-    admission.check(a_spec(**change), Limits(), ("local",))
+    checks.check(a_spec(**change), Limits(), ("local",))
     with pytest.raises(ValidationError) as refusal:
-        admission.check(a_spec(contract="v3", **change), Limits(), ("local",))
+        checks.check(a_spec(contract="v3", **change), Limits(), ("local",))
     assert refusal.value.field == field
     assert refusal.value.rule
     assert refusal.value.cure
 
 
 def test_the_channels_that_are_kept_for_sdk_3_are_those_that_it_adds() -> None:
-    assert set(configfiles.OF_THE_DRIVER) == contract.RESERVED
+    assert set(configfiles.OF_THE_DRIVER) == sdk3_rules.RESERVED
 
 
 NAMES = st.text(string.ascii_letters + string.digits + "-_.é", min_size=1, max_size=5)
@@ -69,13 +67,13 @@ VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"
 def test_bash_reads_what_passes_and_chokes_on_what_is_refused(values: dict[str, str]) -> None:
     spec = a_spec(contract="v3", hyperparameters=values)
     try:
-        contract.check(spec)
+        sdk3_rules.check(spec)
     except ValidationError:
         passes = False
     else:
         passes = True
     wish = scriptmode.complete({"source": "pass", "contract": "v3", "hyperparameters": values})
-    text = driver.texts(wish, PLACE)["input/sm_training.env"]
+    text = sdk3_driver.texts(wish, PLACE)["input/sm_training.env"]
     done = subprocess.run(
         ["/bin/bash", "-c", f"set -e\n{text}\nenv -0"],
         check=False,
@@ -83,6 +81,6 @@ def test_bash_reads_what_passes_and_chokes_on_what_is_refused(values: dict[str, 
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
     )
     read = dict(pair.split("=", 1) for pair in done.stdout.decode(errors="replace").split("\0") if "=" in pair)
-    same = all(read.get(name) == value for name, value in driver.variables(wish, PLACE).items())
+    same = all(read.get(name) == value for name, value in sdk3_driver.variables(wish, PLACE).items())
     assert (done.returncode == 0 and same) is passes
     assert passes or any(re.search(r"[^A-Za-z0-9_-]", name) or "'" in text for name, text in values.items())

@@ -9,7 +9,7 @@ from draws import a_spec
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.source import SourceDir
-from jupyter_smx.policy.admission import image_rules as images
+from jupyter_smx.policy.admission import image_rules
 
 CODE = SourceDir(folder="/code", path="/kept/code.tar.gz", sha256="", files=1, size=1)
 WITH = {"engine": "ships", "image": "train:1", "python": ""}
@@ -17,7 +17,7 @@ WITH = {"engine": "ships", "image": "train:1", "python": ""}
 
 @pytest.mark.parametrize("image", ["train:1", "127.0.0.1:5000/a/b@sha256:" + "0" * 64, "a" * 255, "größe"])
 def test_an_engine_that_has_images_takes_any_name_of_one(image: str) -> None:
-    images.check(a_spec(**WITH | {"image": image}), images=True)
+    image_rules.check(a_spec(**WITH | {"image": image}), images=True)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_an_engine_that_has_images_takes_any_name_of_one(image: str) -> None:
     ],
 )
 def test_an_engine_that_has_images_takes_requirements_and_files_that_come_with_the_code(line: str) -> None:
-    images.check(a_spec(**WITH, requirements=(line,), source_dir=CODE), images=True)
+    image_rules.check(a_spec(**WITH, requirements=(line,), source_dir=CODE), images=True)
 
 
 def test_an_engine_without_images_takes_a_job_without_one() -> None:
-    images.check(a_spec(requirements=("numpy",), python_named=True), images=False)
+    image_rules.check(a_spec(requirements=("numpy",), python_named=True), images=False)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_what_cannot_be_is_refused_with_the_field_and_a_cure(
     wish: dict[str, Any], has_images: bool, field: str, sentence: str
 ) -> None:
     with pytest.raises(ValidationError, match=f"(?s){sentence}") as refused:
-        images.check(a_spec(**wish), images=has_images)
+        image_rules.check(a_spec(**wish), images=has_images)
     assert refused.value.field == field
     assert refused.value.cure

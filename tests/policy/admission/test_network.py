@@ -9,7 +9,7 @@ from draws import a_spec
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output
-from jupyter_smx.policy.admission import network_rules as network
+from jupyter_smx.policy.admission import network_rules
 
 WISH: dict[str, Any] = {"engine": "ships", "network_isolation": True}
 
@@ -30,7 +30,7 @@ def output(destination: str, mode: Any = "Continuous") -> Output:
     ],
 )
 def test_what_comes_and_goes_by_this_machine_needs_no_way_out(wish: dict[str, Any]) -> None:
-    network.check(a_spec(**WISH | wish), ["ships"])
+    network_rules.check(a_spec(**WISH | wish), ["ships"])
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_what_comes_and_goes_by_this_machine_needs_no_way_out(wish: dict[str, An
     ],
 )
 def test_what_its_hosts_would_have_to_go_out_for_is_refused(wish: dict[str, Any], field: str, said: str) -> None:
-    network.check(a_spec(**WISH | wish | {"network_isolation": False}), [])
+    network_rules.check(a_spec(**WISH | wish | {"network_isolation": False}), [])
     with pytest.raises(ValidationError, match=said) as refused:
-        network.check(a_spec(**WISH | wish), ["ships"])
+        network_rules.check(a_spec(**WISH | wish), ["ships"])
     assert refused.value.field == field
     assert refused.value.cure
 
 
 def test_an_engine_that_cannot_names_those_that_can() -> None:
     with pytest.raises(ValidationError, match="hosts of the engine local reach whatever this machine") as refused:
-        network.check(a_spec(network_isolation=True), ["ships", "docker"])
+        network_rules.check(a_spec(network_isolation=True), ["ships", "docker"])
     assert (refused.value.field, refused.value.value) == ("network_isolation", "local")
     assert refused.value.cure == "Name one that can: --engine docker or ships."

@@ -11,7 +11,7 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.source import SourceDir
-from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 
 IN = "/opt/ml/processing/input"
@@ -23,7 +23,7 @@ def channel(name: str, path: str = "", **fields: Any) -> Channel:
 
 def check(*channels: Channel, **changes: Any) -> None:
     wish = {"kind": "process", "channels": channels, "entry_point": "clean.py", **changes}
-    admission.check(a_spec(**wish), Limits(), ("local",))
+    checks.check(a_spec(**wish), Limits(), ("local",))
 
 
 @pytest.mark.parametrize(

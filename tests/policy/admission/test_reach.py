@@ -19,7 +19,7 @@ from jupyter_smx.model.spec.channel import Channel, Payload
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.source import SourceDir
-from jupyter_smx.policy.admission import host_visibility as reach
+from jupyter_smx.policy.admission import host_visibility
 from jupyter_smx.policy.admission.host_visibility import Here
 from jupyter_smx.policy.hosts.names import named_hosts
 
@@ -64,10 +64,10 @@ def test_a_host_is_told_where_it_finds_everything_and_nothing_else_of_its_job_ch
 ) -> None:
     spec, here = wish
     told = run_spec(a_job(spec=spec), named_hosts(spec.instance_groups)[0], 10.0, 0)
-    needs = reach.needs(spec, here)
+    needs = host_visibility.needs(spec, here)
     assert len(needs) == len(set(needs))
     back = {f"/given/{number}/": path for number, path in enumerate(needs)}
-    moved = reach.moved(told, here, {path: place for place, path in back.items()})
+    moved = host_visibility.moved(told, here, {path: place for place, path in back.items()})
     read = [one["path"] for one in (moved["send"], moved["shared"], moved["source_dir"]) if one]
     for channel in moved["channels"]:
         read += [path for _, path in channel["entries"]] if "entries" in channel else [channel["source"]]
@@ -93,9 +93,9 @@ def test_a_host_is_told_where_it_finds_everything_and_nothing_else_of_its_job_ch
 
 def test_a_job_of_urls_and_hyperparameters_needs_nothing_of_this_machine() -> None:
     spec = a_spec(channels=(Channel(name="a", source="s3://b/k"),), hyperparameters={"a": "/ours/x"})
-    assert not reach.is_needed(spec)
-    assert reach.is_needed(a_spec(channels=(Channel(name="a", source=str(Path("/x"))),)))
-    assert reach.is_needed(a_spec(send=payload("/x")))
+    assert not host_visibility.is_needed(spec)
+    assert host_visibility.is_needed(a_spec(channels=(Channel(name="a", source=str(Path("/x"))),)))
+    assert host_visibility.is_needed(a_spec(send=payload("/x")))
 
 
 @pytest.mark.parametrize(
@@ -112,15 +112,15 @@ def test_a_job_of_urls_and_hyperparameters_needs_nothing_of_this_machine() -> No
 )
 def test_a_url_of_a_file_of_this_machine_is_refused_where_hosts_do_not_see_it(source: str) -> None:
     spec = a_spec(channels=(Channel(name="train", source=source),))
-    reach.check(spec, same_paths=True)
+    host_visibility.check(spec, same_paths=True)
     with pytest.raises(ValidationError, match="--input train: hosts of the engine local cannot open") as refused:
-        reach.check(spec, same_paths=False)
+        host_visibility.check(spec, same_paths=False)
     assert refused.value.cure
 
 
 @pytest.mark.parametrize("source", ["/x", "/x/*.csv", "s3://b/k", "zip://a::s3://b/k.zip", "https://e.org/x", "gs://b"])
 def test_paths_and_urls_of_stores_may_be_inputs_anywhere(source: str) -> None:
-    reach.check(a_spec(channels=(Channel(name="train", source=source),)), same_paths=False)
+    host_visibility.check(a_spec(channels=(Channel(name="train", source=source),)), same_paths=False)
 
 
 @pytest.mark.parametrize("runner", ["mpi", "pyspark"])
@@ -129,10 +129,10 @@ def test_what_meets_in_folders_of_hosts_is_refused_where_they_do_not_see_each_ot
     wish = {"kind": kind, "distribution": Distribution(runner=runner)}
     two = a_spec(**wish, instance_groups=(InstanceGroup(instance_count=2),))
     with pytest.raises(ValidationError, match=f"--distribution {runner}: .* on several hosts") as refused:
-        reach.check(two, same_paths=False)
+        host_visibility.check(two, same_paths=False)
     assert refused.value.cure
-    reach.check(two, same_paths=True)
-    reach.check(a_spec(**wish), same_paths=False)
+    host_visibility.check(two, same_paths=True)
+    host_visibility.check(a_spec(**wish), same_paths=False)
 
 
 @given(
@@ -155,7 +155,7 @@ def test_by_hyperparameters_exactly_that_is_refused_which_hosts_would_start_by_m
     told = {"kind": kind, "contract": contract, "hyperparameters": flags, "distribution": "", "processes": None}
     found = distribution.chosen(scriptmode.complete({"source": "pass", **told}), place)
     try:
-        reach.check(two, same_paths=False)
+        host_visibility.check(two, same_paths=False)
     except ValidationError:
         assert found is not None
         assert found.runner == "mpi"
@@ -170,7 +170,7 @@ def test_mpi_by_the_hyperparameter_of_sagemaker_is_no_other_wish(flag: str | Non
     wished = {"sagemaker_mpi_enabled": flag} if flag is not None else {}
     two = a_spec(hyperparameters=wished, instance_groups=(InstanceGroup(instance_count=2),))
     if not is_refused:
-        reach.check(two, same_paths=False)
+        host_visibility.check(two, same_paths=False)
         return
     with pytest.raises(ValidationError, match=r"--hp sagemaker_mpi_enabled: .* on several hosts"):
-        reach.check(two, same_paths=False)
+        host_visibility.check(two, same_paths=False)

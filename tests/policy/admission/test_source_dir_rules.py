@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.controller.scheduling import run_request as runspec
+from jupyter_smx.controller.scheduling import run_request
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Payload
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.spec.source import SourceDir, is_entry_point
-from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 
 SOURCE = SourceDir(folder="/home/me/src", path="/data/payloads/1.tar.gz", sha256="1", files=2, size=3)
@@ -22,7 +22,7 @@ SOURCE = SourceDir(folder="/home/me/src", path="/data/payloads/1.tar.gz", sha256
 
 def check(**fields: Any) -> None:
     wish = {"kind": "train", "source": "pass", "base_name": "train"} | fields
-    admission.check(JobSpec(**wish), Limits(), ["local"])
+    checks.check(JobSpec(**wish), Limits(), ["local"])
 
 
 @pytest.mark.parametrize("name", ["../x.py", "/x.py", "a/../b.py", "a b.py", "-x.py", "a//b.py", "./x.py", "ü.py"])
@@ -94,4 +94,4 @@ def test_what_a_job_needs_of_the_payloads_is_named() -> None:
     ],
 )
 def test_tracebacks_are_told_whose_files_they_are(fields: dict[str, Any], folder: str) -> None:
-    assert runspec._folder(JobSpec(kind="train", source="", **fields)) == folder
+    assert run_request._folder(JobSpec(kind="train", source="", **fields)) == folder

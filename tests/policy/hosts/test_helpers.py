@@ -13,7 +13,7 @@ from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.job import HostEnd, guilty
 from jupyter_smx.model.spec.instance import InstanceGroup, check_helpers
 from jupyter_smx.model.status import Goal, SecondaryStatus
-from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.hosts.names import excused, leaders_of, named_hosts, to_drain
 from jupyter_smx.policy.lifecycle.next_step import JobStep, Progress, next_job_step
 from jupyter_smx.policy.lifecycle.outcome import verdict
@@ -133,7 +133,7 @@ def test_of_equal_ends_the_first_one_is_to_blame() -> None:
 def test_helpers_that_cannot_be_are_refused_with_the_rule(until: dict[str, str], said: str) -> None:
     groups = tuple(InstanceGroup(name=name, until=until.get(name, "")) for name in ("data", "dnn", "more"))
     with pytest.raises(ValidationError, match=said) as refusal:
-        admission.check(a_spec(instance_groups=groups), LIMITS, ("local",))
+        checks.check(a_spec(instance_groups=groups), LIMITS, ("local",))
     assert "A helper names the group that it helps" in str(refusal.value)
 
 

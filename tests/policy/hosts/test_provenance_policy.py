@@ -11,7 +11,7 @@ from draws import a_host, a_job, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import cgroups
 from jupyter_smx.kernel.display.provenance import provenance_page
 from jupyter_smx.model.results.provenance import HostLimits, Machine, Revision
 from jupyter_smx.model.spec.channel import Payload
@@ -96,9 +96,9 @@ def test_the_machine_is_read_from_the_greeting_or_left_open() -> None:
 
 
 def test_the_limits_are_read_from_the_greeting_or_left_open() -> None:
-    said = limits.view(limits.Limits(cpus=2, memory=2**33, groups={"memory": "/g"}, reason="no controller for cpu"))
+    said = cgroups.view(cgroups.Limits(cpus=2, memory=2**33, groups={"memory": "/g"}, reason="no controller for cpu"))
     assert limits_of({"limits": said}) == HostLimits(memory_bytes=2**33, reason="no controller for cpu")
-    whole = limits.view(limits.Limits(cpus=2, memory=2**33, groups={"cpu": "/g", "memory": "/g"}))
+    whole = cgroups.view(cgroups.Limits(cpus=2, memory=2**33, groups={"cpu": "/g", "memory": "/g"}))
     assert limits_of({"limits": whole}) == HostLimits(cpus=2, memory_bytes=2**33)
     for nothing in ({}, {"limits": {}}, {"limits": {"cpus": "many"}}, {"limits": None}):
         assert limits_of(nothing) == HostLimits()

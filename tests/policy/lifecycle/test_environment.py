@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.controller.scheduling import run_request as runspec
+from jupyter_smx.controller.scheduling import run_request
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.environment import PythonEnvironment
 from jupyter_smx.policy.lifecycle import environment
@@ -176,7 +176,7 @@ def test_folders_are_quoted_for_pip_and_nothing_else_is() -> None:
     lines = ["-e /my/own project # content 01", "--find-links /my wheels", "-e /p", "numpy # content 2", "--no-index"]
     quoted = ["-e '/my/own project' # content 01", "--find-links '/my wheels'", *lines[2:]]
     assert environment.for_pip(lines) == quoted
-    assert runspec._of_image(a_spec(image="x", requirements=tuple(lines)))["requirements"] == quoted
+    assert run_request._of_image(a_spec(image="x", requirements=tuple(lines)))["requirements"] == quoted
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.job import Attempt
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.policy.accounting import price
-from jupyter_smx.policy.admission import checkpoint_rules as checkpoints
-from jupyter_smx.policy.lifecycle import retries, transitions
-from jupyter_smx.policy.lifecycle import spot as interruptions
+from jupyter_smx.policy.admission import checkpoint_rules
+from jupyter_smx.policy.lifecycle import retries, spot, transitions
 from jupyter_smx.policy.lifecycle.outcome import INTERRUPTION, Verdict, verdict
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def on_hosts(**fields: Any) -> Job:
 )
 def test_a_wish_that_sagemaker_would_refuse_is_refused_with_the_rule(wish: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words) as refused:
-        interruptions.check(a_spec(**wish))
+        spot.check(a_spec(**wish))
     assert refused.value.rule
 
 
@@ -69,7 +68,7 @@ def test_a_wish_that_sagemaker_would_refuse_is_refused_with_the_rule(wish: dict[
     ],
 )
 def test_other_wishes_pass(wish: dict[str, Any]) -> None:
-    interruptions.check(a_spec(**wish))
+    spot.check(a_spec(**wish))
 
 
 WORKING = a_cluster(state=ClusterState.IN_USE, available_since=None, expires_at=None)
@@ -80,29 +79,29 @@ WORKING = a_cluster(state=ClusterState.IN_USE, available_since=None, expires_at=
 def test_a_spot_job_can_be_interrupted_while_its_hosts_work_for_it(state: S, goal: Goal) -> None:
     job = a_job(spec=a_spec(spot=True), state=state, goal=goal)
     allowed = goal is Goal.RUN and state in (S.DOWNLOADING, S.TRAINING)
-    assert interruptions.may_be_interrupted(job, WORKING) == allowed
+    assert spot.may_be_interrupted(job, WORKING) == allowed
     if not allowed:
         with pytest.raises(ResourceInUseError, match=state.value):
-            interruptions.check_interruption(job, WORKING)
+            spot.check_interruption(job, WORKING)
         return
-    interruptions.check_interruption(job, WORKING)
+    spot.check_interruption(job, WORKING)
     with pytest.raises(ResourceInUseError, match="is ending"):
-        interruptions.check_interruption(job, WORKING, is_ending=True)
+        spot.check_interruption(job, WORKING, is_ending=True)
 
 
 @pytest.mark.parametrize("cluster", [None, *(replace(WORKING, state=one) for one in ClusterState)])
 def test_where_no_hosts_are_there_is_nothing_to_take_away(cluster: Cluster | None) -> None:
     job = a_job(spec=a_spec(spot=True), state=S.TRAINING)
     allowed = cluster is not None and cluster.state is ClusterState.IN_USE
-    assert interruptions.may_be_interrupted(job, cluster) == allowed
+    assert spot.may_be_interrupted(job, cluster) == allowed
     if not allowed:
         with pytest.raises(ResourceInUseError, match="is waiting for other hosts"):
-            interruptions.check_interruption(job, cluster)
+            spot.check_interruption(job, cluster)
 
 
 def test_a_job_that_was_promised_its_hosts_keeps_them() -> None:
     with pytest.raises(ValidationError, match="is no spot job") as refused:
-        interruptions.check_interruption(a_job(state=S.TRAINING), WORKING)
+        spot.check_interruption(a_job(state=S.TRAINING), WORKING)
     assert "--spot" in refused.value.cure
 
 
@@ -122,15 +121,15 @@ def _spared(rate: float, seconds: float) -> float:
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if interruptions.strikes(rate, seconds, middle) else (low, middle)
+        low, high = (middle, high) if spot.strikes(rate, seconds, middle) else (low, middle)
     return 1 - low
 
 
 def test_a_rate_of_zero_and_a_look_at_once_strike_nobody() -> None:
-    assert not interruptions.strikes(0.0, 3_600.0, 0.0)
-    assert not interruptions.strikes(60.0, 0.0, 0.0)
-    assert interruptions.strikes(60.0, 60.0, 0.5)
-    assert not interruptions.strikes(60.0, 60.0, 0.7)
+    assert not spot.strikes(0.0, 3_600.0, 0.0)
+    assert not spot.strikes(60.0, 0.0, 0.0)
+    assert spot.strikes(60.0, 60.0, 0.5)
+    assert not spot.strikes(60.0, 60.0, 0.7)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +201,7 @@ def test_after_an_interruption_without_time_left_the_maximum_run_time_is_the_rea
     ],
 )
 def test_the_wait_is_over_once(goal: Goal, until: float | None, over: bool) -> None:
-    assert interruptions.wait_is_over(a_job(goal=goal, wait_until=until), NOW) == over
+    assert spot.wait_is_over(a_job(goal=goal, wait_until=until), NOW) == over
 
 
 @pytest.mark.parametrize(
@@ -223,11 +222,11 @@ def test_the_wait_is_over_once(goal: Goal, until: float | None, over: bool) -> N
 )
 def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        checkpoints.check(a_spec(checkpoint=place), shared_folder=shared)
-    checkpoints.check(a_spec(checkpoint="/kept"), shared_folder=True)
-    checkpoints.check(a_spec(), shared_folder=False)
+        checkpoint_rules.check(a_spec(checkpoint=place), shared_folder=shared)
+    checkpoint_rules.check(a_spec(checkpoint="/kept"), shared_folder=True)
+    checkpoint_rules.check(a_spec(), shared_folder=False)
     for url in ("s3://bucket", "s3://bucket/kept/", "gs://bucket/kept", "abfs://x@y/kept"):
-        checkpoints.check(a_spec(checkpoint=url), shared_folder=False)
+        checkpoint_rules.check(a_spec(checkpoint=url), shared_folder=False)
 
 
 @pytest.mark.parametrize(
@@ -244,8 +243,8 @@ def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, wo
 )
 def test_a_folder_of_the_job_that_cannot_have_checkpoints_is_refused(wish: dict[str, str], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        checkpoints.check(a_spec(**wish), shared_folder=True)
-    checkpoints.check(a_spec(checkpoint="/kept", checkpoint_local_path="/opt/ml/models/x"), shared_folder=True)
+        checkpoint_rules.check(a_spec(**wish), shared_folder=True)
+    checkpoint_rules.check(a_spec(checkpoint="/kept", checkpoint_local_path="/opt/ml/models/x"), shared_folder=True)
 
 
 def test_when_the_clock_is_set_the_wait_is_as_long_as_before() -> None:
@@ -284,7 +283,7 @@ def test_what_is_charged_and_what_is_saved(
 
 
 def test_the_reason_of_a_start_says_what_became_of_the_hosts() -> None:
-    assert interruptions.note(a_job()) == ""
-    assert interruptions.note(a_job(attempts=(an_attempt(1, interrupted=False),))) == ""
-    said = interruptions.note(a_job(attempts=(an_attempt(1, interrupted=True),)))
+    assert spot.note(a_job()) == ""
+    assert spot.note(a_job(attempts=(an_attempt(1, interrupted=False),))) == ""
+    said = spot.note(a_job(attempts=(an_attempt(1, interrupted=True),)))
     assert said == "Attempt 1 was interrupted: its hosts were released and are never reused."

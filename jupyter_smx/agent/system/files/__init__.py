@@ -1,1 +1,4 @@
-"""agent/system/files."""
+"""Open, walk and remove files and folders that a job may have changed in any way.
+
+No recursion, no followed links, no blocking on pipes.
+"""

@@ -8,7 +8,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import rmtree as removal
+from jupyter_smx.agent.system.files import rmtree
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.files.host_folder import HostFolder
@@ -63,7 +63,7 @@ def renew(folder: HostFolder, name: str) -> None:
     if name == folder.root or (os.path.islink(name) and os.readlink(name) == folder.root):
         return
     if os.path.lexists(name):
-        removal.remove(name)
+        rmtree.remove(name)
     os.symlink(folder.root, name)
 
 

@@ -7,9 +7,9 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent import file_result
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.resources.memory import amount
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def which_is_full(where: Places) -> str:
 def explain(error: OSError, where: Places) -> str:
     """Say what an error of a file means: which disk is full, else the file and the system's words."""
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
-    if not outcome.is_full(error):
+    if not file_result.is_full(error):
         return f"{what}."
     return f"{what}. {which_is_full(where) or 'Which disk that is nobody can say; there may be a quota.'}"
 
@@ -96,7 +96,7 @@ def explained(work: Callable[[], Dict[str, Any]], where: Places) -> Dict[str, An
     try:
         return work()
     except OSError as error:
-        if outcome.is_full(error):
+        if file_result.is_full(error):
             raise DiskError(explain(error, where)) from error
         raise
 
@@ -108,7 +108,7 @@ def keep_reserve(folder: str) -> None:
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode) and found.st_size == _RESERVED:
             return
-    with contextlib.suppress(OSError), plain_file.anew(path) as file:
+    with contextlib.suppress(OSError), safe_open.anew(path) as file:
         file.write(b"\0" * _RESERVED)
 
 
@@ -120,7 +120,7 @@ def write_whole(path: str, text: str, reserve: str) -> None:
     try:
         _write(path, text)
     except OSError as error:
-        if not outcome.is_full(error):
+        if not file_result.is_full(error):
             raise
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(reserve, _RESERVE))
@@ -128,6 +128,6 @@ def write_whole(path: str, text: str, reserve: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with plain_file.anew(path + ".part") as file:
+    with safe_open.anew(path + ".part") as file:
         file.write(text.encode())
     os.replace(path + ".part", path)

@@ -8,7 +8,7 @@ import resource
 from typing import Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.system.processes import process
-from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import cgroups
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
@@ -30,7 +30,7 @@ def amount(count: float) -> str:
 
 def _groups(root: str) -> List[str]:
     """Give the folders of control groups for memory: of this host's jobs, this process's own, then those above."""
-    joined = limits.current().groups.get("memory")
+    joined = cgroups.current().groups.get("memory")
     found: List[str] = [joined] if joined else []
     mount = os.path.join(root, "sys/fs/cgroup")
     for line in process.read(os.path.join(root, "proc/self/cgroup")).splitlines():
@@ -70,7 +70,7 @@ def limit(root: str = "/") -> Tuple[int, str]:
 
 
 def _whose(folder: str, most: int) -> str:
-    ours = limits.current()
+    ours = cgroups.current()
     is_whole = "memory" in ours.whole and most == ours.memory
     if folder != ours.groups.get("memory") and not is_whole:
         return "the limit of its control group"
@@ -83,7 +83,7 @@ def oom_kills(root: str = "/") -> int:
     Each is counted by the group that it was in, and an operator may have put all processes of a host into another one.
     """
     known = (count for count in map(_kills, _groups(root)) if count is not None)
-    counts = list(itertools.islice(known, 1 + ("memory" in limits.current().groups)))
+    counts = list(itertools.islice(known, 1 + ("memory" in cgroups.current().groups)))
     if counts:
         return sum(counts)
     return _pairs(process.read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)

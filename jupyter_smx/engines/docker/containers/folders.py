@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.machine import agent_zipapp as pack
-from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.docker.containers import container_spec
+from jupyter_smx.engines.machine import agent_zipapp, request_validation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,7 @@ _DAEMON = "daemon"
 def prepare(
     folders: ClusterFolders,
     request: ClusterRequest,
-    settings: orders.Settings,
+    settings: container_spec.Settings,
     users: Users,
     daemon: str,
     *,
@@ -38,9 +37,9 @@ def prepare(
     """
     try:
         if folders.is_released(request.cluster):
-            raise request_check.used_up(request.cluster)
+            raise request_validation.used_up(request.cluster)
         folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
-        archive = pack.place(folders.root)
+        archive = agent_zipapp.place(folders.root)
         archive.chmod(0o644)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)
@@ -48,10 +47,13 @@ def prepare(
             (cluster / _DAEMON).write_text(daemon)
         for plan in request.hosts:
             _describe(
-                folders.host(request.cluster, plan.host), orders.host_json(request, plan, settings), users, volumes
+                folders.host(request.cluster, plan.host),
+                container_spec.host_json(request, plan, settings),
+                users,
+                volumes,
             )
     except OSError as problem:
-        raise request_check.not_writable(folders.root, problem) from problem
+        raise request_validation.not_writable(folders.root, problem) from problem
     return archive
 
 
@@ -66,12 +68,12 @@ def daemon_of(folders: ClusterFolders, cluster: str) -> str:
 def _describe(folder: HostFolder, description: dict[str, object], users: Users, volumes: Sequence[str]) -> None:
     if folder.make():
         return
-    at_volumes = orders.below_tmp(volumes)
-    for name in (*orders.MOUNTED, *at_volumes):
+    at_volumes = container_spec.below_tmp(volumes)
+    for name in (*container_spec.MOUNTED, *at_volumes):
         (folder.path / name).mkdir(exist_ok=True)
         # Whatever umask this process has: somebody else runs in the container.
-        (folder.path / name).chmod(orders.mode_of(name))
-    users.own(folder.path, *map(folder.path.joinpath, (*orders.OWNED, *at_volumes)))
+        (folder.path / name).chmod(container_spec.mode_of(name))
+    users.own(folder.path, *map(folder.path.joinpath, (*container_spec.OWNED, *at_volumes)))
     # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
     folder.describe(description, users.own)
 

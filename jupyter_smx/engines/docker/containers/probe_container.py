@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import isolation
+from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_THERE, DaemonError, remove
 from jupyter_smx.model.errors import UnavailableError
 
@@ -108,28 +107,28 @@ def config(
 ) -> dict[str, Any]:
     """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
     found: dict[str, Any] = {
-        "NetworkMode": orders.NONE,
+        "NetworkMode": container_spec.NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": isolation.security(kind),
-        "LogConfig": orders.LOG,
-        **orders.limited(kind, memory=_MEMORY, pids=_PIDS),
+        "LogConfig": container_spec.LOG,
+        **container_spec.limited(kind, memory=_MEMORY, pids=_PIDS),
     }
     return {
         "Image": image,
         "User": user,
-        "Env": orders.as_lines(orders.WITHOUT_GPU),
+        "Env": container_spec.as_lines(container_spec.WITHOUT_GPU),
         "Entrypoint": [*words],
         "Cmd": [],
         "Healthcheck": {"Test": ["NONE"]},
-        "Labels": {**labels, orders.PROBE: str(os.getpid())},
+        "Labels": {**labels, container_spec.PROBE: str(os.getpid())},
         "HostConfig": found | ({"Mounts": [*mounts]} if mounts else {}),
     }
 
 
 def is_watched(row: Mapping[str, Any]) -> bool:
     """Say of a container in a list whether somebody is there still who may be looking at it."""
-    number = str((row.get("Labels") or {}).get(orders.PROBE, ""))
+    number = str((row.get("Labels") or {}).get(container_spec.PROBE, ""))
     return not number.isdecimal() or psutil.pid_exists(int(number))
 
 

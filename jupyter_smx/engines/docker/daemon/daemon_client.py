@@ -26,8 +26,7 @@ from docker import errors
 from requests.exceptions import RequestException
 
 from jupyter_smx.controller_launch import read_anew
-from jupyter_smx.engines.docker.daemon import context
-from jupyter_smx.engines.docker.daemon import daemon_info as kinds
+from jupyter_smx.engines.docker.daemon import context, daemon_info
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class Daemon:
 
     def __init__(self, url: str, seconds: float) -> None:
         self.url = url
-        self.kind = kinds.guessed(url)
+        self.kind = daemon_info.guessed(url)
         self._is_known = False
         self._seconds = seconds
         self._clients: dict[float, APIClient] = {}
@@ -206,13 +205,13 @@ class Daemon:
         """
         if not self._is_known:
             info = await self.info()
-            self.kind = kinds.read(info, await self._controllers() if kinds.has_own_words(info) else None)
+            self.kind = daemon_info.read(info, await self._controllers() if daemon_info.has_own_words(info) else None)
             self._is_known = True
         return self.kind
 
     async def _controllers(self) -> tuple[str, ...] | None:
         try:
-            return kinds.controllers(await self.glance(kinds.PODMANS_OWN))
+            return daemon_info.controllers(await self.glance(daemon_info.PODMANS_OWN))
         except DaemonError:
             return None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
-from jupyter_smx.engines.docker.daemon import daemon_info as kinds
+from jupyter_smx.engines.docker.daemon import daemon_info
 from jupyter_smx.engines.machine.provide_files import Reader
 from jupyter_smx.model.errors import RefusedError
 
@@ -102,4 +102,4 @@ class Users:
 
 def maps_users(info: dict[str, object]) -> bool:
     """Say whether a daemon that runs as root has other users on the disks than in its containers."""
-    return any("name=userns" in option for option in kinds.security(info))
+    return any("name=userns" in option for option in daemon_info.security(info))

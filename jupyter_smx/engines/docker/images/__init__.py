@@ -1,1 +1,4 @@
-"""engines/docker/images."""
+"""Resolve, inspect and pull images, with progress and registry credentials.
+
+Key classes: ``Images`` and ``Pull``.
+"""

@@ -13,8 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import NotHereError, Step
-from jupyter_smx.engines.docker.containers import container_spec as orders
-from jupyter_smx.engines.docker.containers import probe_container as probes
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.daemon.daemon_client import NOT_THERE, DaemonError
 from jupyter_smx.engines.docker.images import registry
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -256,8 +255,8 @@ class Images:
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
         words = [word, "-c", _BOTH, word, _SAY]
-        config = probes.config(image, words, self._user(), self._labels, self._daemon.kind)
-        async with probes.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
+        config = probe_container.config(image, words, self._user(), self._labels, self._daemon.kind)
+        async with probe_container.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
             try:
                 await probe.start(config)
                 code = await probe.ended(self._seconds)
@@ -326,7 +325,7 @@ def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
     :raises RefusedError: one of them would lie among what is a job's own, which is renewed for each.
     """
     found = tuple(sorted((told.get("Config") or {}).get("Volumes") or ()))
-    for path in orders.among_jobs_own(found):
+    for path in container_spec.among_jobs_own(found):
         raise RefusedError(
             f"image: {name!r} declares a volume at {path!r}.",
             field="image",

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jupyter_smx import controller_launch
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.server import Service
-from jupyter_smx.controller.singleton import Door
+from jupyter_smx.controller.server import ControllerServer
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.engines.base import Capabilities
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.job import Job, Transition
@@ -47,9 +47,9 @@ class Crowd(FakeWorld):
         """Give seconds since the epoch."""
         return time.time()
 
-    def code_began(self, job: str, host: FakeHost) -> None:
+    def count_start(self, job: str, host: FakeHost) -> None:
         """Let brief jobs end soon."""
-        super().code_began(job, host)
+        super().count_start(job, host)
         if job.startswith(BRIEF):
             asyncio.get_running_loop().call_later(0.2, partial(host.end_run, host.runs[job], exit_code=0))
 
@@ -106,9 +106,9 @@ async def pulse(world: Crowd, per_second: float) -> None:
     """Say again and again of one job after the other what it uses."""
     shares = itertools.count(1)
     while True:
-        for host, run in world.running():
+        for host, run in world.running_jobs():
             percent = STEP * next(shares)
-            host.tell(_sampled(run, percent))
+            host.send_event(_sampled(run, percent))
             await asyncio.sleep(1 / per_second)
         await asyncio.sleep(1 / per_second)
 
@@ -129,11 +129,13 @@ async def serve(past: int, per_second: float) -> None:
     fill(store, finished(past, time.time()))
     world = Crowd(folder)
     engine = Pretence(world, launch_seconds=0.0)
-    service = Service(store, Limits(), lambda _name: engine, {"fake"}, data_dir=folder, user="bench", idle_exit=1e6)
+    service = ControllerServer(
+        store, Limits(), lambda _name: engine, {"fake"}, data_dir=folder, user="bench", idle_exit=1e6
+    )
     news = asyncio.create_task(pulse(world, per_second))
-    await service.run(Door(controller_launch.socket_path()), stop)
+    await service.run(ListenSocket(controller_launch.socket_path()), stop)
     news.cancel()
-    await world.end()
+    await world.close()
 
 
 if __name__ == "__main__":

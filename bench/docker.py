@@ -43,9 +43,9 @@ def _daemon() -> Iterator[str]:
     """Give where a daemon with the images answers; one is started where none does."""
     from docker import DockerClient  # noqa: PLC0415 - only wanted here
 
-    host, own = dockerd.find(), dockerd.Dockerd(dockerd.place(), apart=True)
+    host, own = dockerd.find_daemon(), dockerd.Dockerd(dockerd.daemon_folder(), apart=True)
     if not host:
-        why = dockerd.hindrance()
+        why = dockerd.unavailable_reason()
         if why:
             raise SystemExit(why)
         own.start(tied=True)

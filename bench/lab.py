@@ -199,7 +199,7 @@ def _crowded(browser: Browser, running: int) -> Figures:
         moments = page.evaluate(SCROLLED)
         frames = [after - before for before, after in pairwise(moments)]
         page.evaluate("document.querySelector('#jupyter-smx-panel').scrollTop = 0")
-        before = _client().greet().seq
+        before = _client().controller_info().seq
         page.evaluate(WATCH)
         answers = _ask_meanwhile(server, page)
         tasks, seen = page.evaluate("[window.tasks, window.seen]")

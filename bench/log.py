@@ -55,7 +55,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 def _search(path: Path, words: str, total: int) -> None:
-    pattern = log_search.pattern(words, match_case=False)
+    pattern = log_search.compile_pattern(words, match_case=False)
     parts, before = [], total
     while before:
         began = time.process_time()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def place() -> Iterator[None]:
         try:
             yield
         finally:
-            end_everything()  # also after an error, while jobs still run
+            stop_everything()  # also after an error, while jobs still run
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def notebook() -> Iterator[Any]:
 
 def client() -> Any:
     """Give the client of this process."""
-    return session.current().client
+    return session.current_session().client
 
 
 def release_all(of: Any) -> None:

@@ -128,7 +128,7 @@ def wait_ready(seconds: float, process: subprocess.Popen[bytes] | None = None) -
     return True
 
 
-def read_anew() -> str:
+def restart_hint() -> str:
     """Say in the controller what more a change of variables or of the configuration takes."""
     return (
         f"The controller has read that when it began: kill {os.getpid()} ends it, jobs and pools go on, and the next "
@@ -136,7 +136,7 @@ def read_anew() -> str:
     )
 
 
-def last_words() -> str:
+def last_log_line() -> str:
     """Give the last non-empty line of the controller's log, for the sentence that says why it did not start."""
     try:
         with log_path().open("rb") as log:

@@ -10,11 +10,11 @@ import sys
 from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import UnavailableError
 
-_SCARCE = 1 << 16
+_MIN_FREE_BYTES = 1 << 16
 """Bytes; on a disk with less room left not even a reason can be written down."""
 
 
-def refused(error: OSError, *, then: str = "") -> UnavailableError:
+def start_error(error: OSError, *, then: str = "") -> UnavailableError:
     """Say why nothing can be started; ``then`` is what to do after the data folder was changed."""
     if error.filename == sys.executable:
         return UnavailableError(
@@ -36,20 +36,20 @@ def refused(error: OSError, *, then: str = "") -> UnavailableError:
     )
 
 
-def silent(*, then: str = "") -> UnavailableError:
+def no_answer_error(*, then: str = "") -> UnavailableError:
     """Say why a controller that was started does not listen, by its own last words."""
-    if _has_no_room():
-        return refused(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), then=then)
+    if _is_disk_full():
+        return start_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), then=then)
     # What the controller says of itself has its cure in it.
     return UnavailableError(
-        f"The controller could not be started: {controller_launch.last_words().rstrip('.') or 'it said nothing'}.",
+        f"The controller could not be started: {controller_launch.last_log_line().rstrip('.') or 'it said nothing'}.",
         field="controller",
         cure=f"Then try again; {controller_launch.log_path().name} in {controller_launch.data_dir()} says more.",
     )
 
 
-def _has_no_room() -> bool:
+def _is_disk_full() -> bool:
     try:
-        return shutil.disk_usage(controller_launch.data_dir()).free < _SCARCE
+        return shutil.disk_usage(controller_launch.data_dir()).free < _MIN_FREE_BYTES
     except OSError:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 
-def installed(otherwise: str = "not installed as a package") -> str:
+def installed_version(otherwise: str = "not installed as a package") -> str:
     """Give the version; ``otherwise`` where the package runs from its sources and was never installed."""
     try:
         return version("jupyter-smx")

@@ -6,11 +6,11 @@ import os
 import subprocess
 from functools import lru_cache
 
-OLDEST = (3, 8)
+MIN_PYTHON = (3, 8)
 """The agent runs from this version on."""
 
-_ASK = "import sys; print(*sys.version_info[:2])"
-_SECONDS = 30.0
+_VERSION_SCRIPT = "import sys; print(*sys.version_info[:2])"
+_TIMEOUT = 30.0
 
 
 def version(python: str) -> tuple[int, int]:
@@ -21,16 +21,16 @@ def version(python: str) -> tuple[int, int]:
     :raises subprocess.SubprocessError: it failed, or said nothing for half a minute.
     """
     changed = os.stat(python).st_mtime_ns  # noqa: PTH116 - a name that is no path at all must come as an error, too
-    return _version(python, changed)
+    return _cached_version(python, changed)
 
 
 @lru_cache(maxsize=64)
-def _version(python: str, _changed: int) -> tuple[int, int]:
+def _cached_version(python: str, _changed: int) -> tuple[int, int]:
     answer = subprocess.run(
-        [python, "-I", "-c", _ASK],
+        [python, "-I", "-c", _VERSION_SCRIPT],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=_SECONDS,
+        timeout=_TIMEOUT,
         check=True,
     )
     major, minor = answer.stdout.split()

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 
-def spec_again(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
+def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
     """Give the wish of a job for another run: same code, same variables, same hosts.
 
-    ``kept_source`` is the archive of the job's folder of code that lies with its outputs.
+    ``source_archive`` is the archive of the job's folder of code that lies with its outputs.
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
     :raises UnavailableError: the disk does not take its folder of code now.
     """
     spec = record.spec
     for sent in (spec.shared, spec.send):
-        if sent is not None and not renew(sent.path):
+        if sent is not None and not touch(sent.path):
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the variables that it was sent are gone.",
                 field="send",
@@ -37,7 +37,7 @@ def spec_again(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
             )
     if spec.source_dir is not None:
         try:
-            _bring_back(kept_source, Path(spec.source_dir.path))
+            _restore_source(kept_source, Path(spec.source_dir.path))
         except OSError as error:
             raise UnavailableError(
                 f"{record.name} cannot run again now: its folder of code cannot be put back ({error.strerror}).",
@@ -46,7 +46,7 @@ def spec_again(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
                 cure="Free some space, and see that you can write there.",
                 transient=True,
             ) from error
-        if not renew(spec.source_dir.path):
+        if not touch(spec.source_dir.path):
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the folder of code that it had is gone.",
                 field="source_dir",
@@ -57,7 +57,7 @@ def spec_again(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
     return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
 
 
-def renew(path: str) -> bool:
+def touch(path: str) -> bool:
     """Make a file young again, since unused ones are deleted when they are a day old; False when it is gone."""
     try:
         os.utime(path)
@@ -66,7 +66,7 @@ def renew(path: str) -> bool:
     return True
 
 
-def _bring_back(kept: Path, path: Path) -> None:
+def _restore_source(kept: Path, path: Path) -> None:
     """Give the archive the name again under which jobs find it, from the one that the job's own folder keeps."""
     if path.exists() or not kept.exists():
         return

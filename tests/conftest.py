@@ -64,16 +64,18 @@ def deep_path(tmp_path: Path) -> Iterator[Path]:
     """Give the test's own folder and empty it again however deep it goes, which pytest itself cannot."""
     yield tmp_path
     for inside in tmp_path.iterdir():
-        rmtree.clear_away(str(inside))
+        rmtree.remove_if_possible(str(inside))
 
 
-def _ours() -> dict[tuple[int, str], process_scan.Seen]:
+def _ours() -> dict[tuple[int, str], process_scan.ProcessInfo]:
     """Find agents, jobs and controllers of this test run."""
     line = f"{RUN}={os.environ[RUN]}"
     return {
         (seen.pid, seen.started): seen
         for seen in process_scan.processes(line)
-        if seen.pid != os.getpid() and seen.has(line) and (seen.host() or "jupyter_smx.controller" in seen.command)
+        if seen.pid != os.getpid()
+        and seen.has_variable(line)
+        and (seen.host() or "jupyter_smx.controller" in seen.command)
     }
 
 
@@ -94,7 +96,7 @@ def nothing_stays_behind() -> Iterator[None]:
     hosts = {seen.host() for seen in before.values()} - {""}
     yield
 
-    def left_behind() -> list[process_scan.Seen]:
+    def left_behind() -> list[process_scan.ProcessInfo]:
         return [seen for key, seen in _ours().items() if key not in before and seen.host() not in hosts]
 
     def is_clean() -> bool:

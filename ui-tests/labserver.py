@@ -194,8 +194,8 @@ class LabServer:
             if error.code not in gone_or_going:
                 raise
 
-    def _living(self) -> list[process_scan.Seen]:
-        return [seen for seen in process_scan.processes() if seen.has(f"{MARK}={self._run}")]
+    def _living(self) -> list[process_scan.ProcessInfo]:
+        return [seen for seen in process_scan.processes() if seen.has_variable(f"{MARK}={self._run}")]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}

@@ -166,7 +166,7 @@ def traits_of(kind: type[HasTraits]) -> dict[str, TraitType[Any, Any]]:
 
 def configurable() -> dict[str, type[HasTraits]]:
     """Give every class that has traits, by name: controller, magics, and each installed engine."""
-    found = [ControllerApp, SmxMagics, *(_engine_class(name) for name in sorted(registry.installed()))]
+    found = [ControllerApp, SmxMagics, *(_engine_class(name) for name in sorted(registry.installed_engines()))]
     return {kind.__name__: kind for kind in found}
 
 

@@ -34,7 +34,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     if words[:1] == ["fuse"]:
         from jupyter_smx.agent.stores import fuse_mount  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(fuse_mount.hand_over(words[1:]))
+        sys.exit(fuse_mount.run_mount_helper(words[1:]))
     if words[:1] == ["zygote"]:
         from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
@@ -42,15 +42,15 @@ def main(arguments: Optional[List[str]] = None) -> None:
     if words[:1] == ["spawned"]:
         from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(zygote.spawned(words[1:]))
+        sys.exit(zygote.spawned_main(words[1:]))
     if words[:1] == ["reborn"]:
         from jupyter_smx.agent.forkserver import job_process  # noqa: PLC0415 - each process loads what it needs
 
-        job_process.live_again(words[1:])
+        job_process.resume(words[1:])
     if words[:1] == ["reach"] and len(words) > 4:  # noqa: PLR2004 - a folder, this program, a host and what is run there
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(mpi.reach(words[1:]))
+        sys.exit(mpi.remote_shell(words[1:]))
     sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] | probe DIR\n")
     sys.exit(2)
 

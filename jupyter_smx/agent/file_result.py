@@ -8,25 +8,25 @@ from typing import Callable, NamedTuple, Optional
 DONE = "done"
 CHANGED = "changed"
 """It changed meanwhile, so it was left."""
-GONE = "gone"
+MISSING = "gone"
 """It is not there any more."""
 FULL = "full"
 """There is no room for it."""
-AWAY = "away"
+UNREACHABLE = "away"
 """The place does not answer; a moment later it may."""
 REFUSED = "refused"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says where there is no room, or where the user's quota is used up."""
 
-EXIT_FULL = 5
+EXIT_DISK_FULL = 5
 """Exit code of an agent that found no room to write down what its host needs."""
 
 
-class Outcome(NamedTuple):
+class FileResult(NamedTuple):
     """One of the words above, and what the system or the store said of it."""
 
-    how: str
-    said: str = ""
+    status: str
+    message: str = ""
 
 
 def is_full(error: BaseException) -> bool:
@@ -34,7 +34,7 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in NO_ROOM
 
 
-def number(error: Optional[BaseException]) -> int:
+def find_errno(error: Optional[BaseException]) -> int:
     """Give the system's number of an error, also where a library put its words over it; 0 where there is none."""
     while error is not None:
         if isinstance(error, OSError) and error.errno:
@@ -43,11 +43,11 @@ def number(error: Optional[BaseException]) -> int:
     return 0
 
 
-def of(act: Callable[[], bool]) -> Outcome:
+def attempt(act: Callable[[], bool]) -> FileResult:
     """Do something with files of this machine; False says that one of them changed."""
     try:
-        return Outcome(DONE if act() else CHANGED)
+        return FileResult(DONE if act() else CHANGED)
     except FileNotFoundError:
-        return Outcome(GONE)
+        return FileResult(MISSING)
     except OSError as error:
-        return Outcome(FULL if is_full(error) else REFUSED, error.strerror or str(error))
+        return FileResult(FULL if is_full(error) else REFUSED, error.strerror or str(error))

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import __version__, file_result, wire
-from jupyter_smx.agent.controller_connection import Door
+from jupyter_smx.agent.controller_connection import ControllerEndpoint
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.host import Host, Isolation
 from jupyter_smx.agent.paths import ML
@@ -21,7 +21,7 @@ from jupyter_smx.agent.system.isolation import mounts, namespace
 from jupyter_smx.agent.system.processes import forked_task, process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.forkserver.spawn import Forerunner
+    from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
 
 
 def listen(folder: HostFolder) -> socket.socket:
@@ -60,17 +60,19 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
     if config.contained:
         folder.queues = QUEUES
         # Its engine put them into memory; the host's own folder does not show that.
-        folder.apart = tuple(os.path.join(ML, name) for name in CONFIGS)
+        folder.unmovable = tuple(os.path.join(ML, name) for name in CONFIGS)
         # As volumes of its image, or what lets programs share a GPU.
-        folder.fixed = mounts.mounted_in("/tmp", process.read("/proc/self/mountinfo"))  # noqa: S108 - jobs' own there
+        folder.mounted_names = mounts.mounts_in("/tmp", process.read_file("/proc/self/mountinfo"))  # noqa: S108 - jobs' own there
         return Isolation("container", "a container mounts nothing by itself")
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
-    plan, reason = _try_out(folder, config.host, config.addresses)
+    plan, reason = _plan_namespace(folder, config.host, config.addresses)
     return Isolation("variables", reason) if plan is None else _enter(plan)
 
 
-def _try_out(folder: HostFolder, host: str, addresses: Dict[str, str]) -> Tuple[Optional[namespace.Plan], str]:
+def _plan_namespace(
+    folder: HostFolder, host: str, addresses: Dict[str, str]
+) -> Tuple[Optional[namespace.NamespacePlan], str]:
     """Find out whether a host can have a world of its own here; None and the reason when it cannot."""
     needed = namespace.needed_paths(folder.root, process.entry(), dict(os.environ), sys.path)
     plan, reason = namespace.make_plan(folder, host, addresses, needed)
@@ -85,28 +87,29 @@ def probe(words: List[str]) -> int:
     """Print as JSON which isolation a host would have, tried out in a folder of its own: ``DIR``."""
     folder = HostFolder(words[0])
     folder.make()
-    plan, reason = _try_out(folder, "algo-1", {"algo-1": hostconfig.LOOPBACK})
+    plan, reason = _plan_namespace(folder, "algo-1", {"algo-1": hostconfig.LOOPBACK})
     sys.stdout.write(json.dumps({"mode": "variables" if plan is None else "namespace", "reason": reason}))
     return 0
 
 
-def _enter(plan: namespace.Plan) -> Isolation:
+def _enter(plan: namespace.NamespacePlan) -> Isolation:
     machine = socket.gethostname()
     outside = namespace.enter(plan)
     os.chdir(plan.folder.root)
-    forked_task.KEPT.update(fd for fd in outside if fd is not None)
+    forked_task.PRESERVED_FDS.update(fd for fd in outside if fd is not None)
     # Inputs may lie in the machine's /tmp.
     hidden = () if outside.tmp is None else (("/tmp", f"/proc/self/fd/{outside.tmp}"),)  # noqa: S108
     return Isolation("namespace", "", hidden, machine, f"/proc/self/fd/{outside.inputs}")
 
 
-def _ready(host: Host, ready_fd: Optional[str]) -> None:
-    host.nursery.on_ready = None
+def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
+    host.fork_server.on_ready = None
     try:
         _write_agent_json(host)
     except OSError as error:  # whoever waits for it would wait long, and learn nothing
-        host.end(
-            f"nobody can be told that it is ready: {error}", file_result.EXIT_FULL if file_result.is_full(error) else 1
+        host.shut_down(
+            f"nobody can be told that it is ready: {error}",
+            file_result.EXIT_DISK_FULL if file_result.is_full(error) else 1,
         )
         return
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
@@ -117,17 +120,17 @@ def _ready(host: Host, ready_fd: Optional[str]) -> None:
 
 
 def serve(
-    config: hostconfig.HostConfig, folder: HostFolder, ready_fd: Optional[str], forerunner: Optional[Forerunner]
+    config: hostconfig.HostConfig, folder: HostFolder, ready_fd: Optional[str], forerunner: Optional[SpawnedZygote]
 ) -> None:
     """Open the host and serve it until its end; its first zygote is the ``forerunner`` where there is one."""
     host = Host(config, folder, _isolate(config, folder), process.entry())
-    Door(host, listen(folder))
-    host.nursery.on_ready = lambda: _ready(host, ready_fd)
+    ControllerEndpoint(host, listen(folder))
+    host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):
-        host.loop.on_signal(number, lambda: host.end("the engine gave notice"))
-    host.nursery.start(list(config.preload), forerunner)
+        host.loop.on_signal(number, lambda: host.shut_down("the engine gave notice"))
+    host.fork_server.start(list(config.preload), forerunner)
     host.packages.read_ahead()
-    host.watch_deadline()
+    host.check_deadline()
     gc.freeze()  # what was loaded until now stays; only what jobs leave is worth a look
     gc.enable()
     host.loop.run()

@@ -17,7 +17,7 @@ PORT = 7777
 """Where sagemaker-training lets the first host listen."""
 
 
-class Place(NamedTuple):
+class HostInfo(NamedTuple):
     """The host that a job runs on: its names, its share, and where its ``/opt/ml`` really is.
 
     ``interface`` carries the hosts' names, ``port`` is where the first host of a distribution listens. ``addresses``
@@ -41,11 +41,11 @@ class Place(NamedTuple):
         """Give a path under ``/opt/ml`` of this host."""
         return os.path.join(self.base, *names)
 
-    def reach(self, host: str) -> str:
+    def address_of(self, host: str) -> str:
         """Give what a host is called by those who connect to it."""
         return host if self.base == ML else (self.addresses or {}).get(host, host)
 
-    def real(self, path: str, field: str = "outputs") -> str:
+    def real_path(self, path: str, field: str = "outputs") -> str:
         """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
 
         :raises ValueError: it is no folder below ``/opt/ml``; the text names it and the field that it stands in.
@@ -56,12 +56,12 @@ class Place(NamedTuple):
         return os.path.join(self.base, inside)
 
 
-def checkpoints(spec: Dict[str, Any]) -> str:
+def checkpoint_folder(spec: Dict[str, Any]) -> str:
     """Give the folder of a job's checkpoints, as its script knows it."""
     return spec.get("checkpoint_local_path") or f"{ML}/checkpoints"
 
 
-def seen_at(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+def visible_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     """Give where the agent finds a path of the machine that the host's own folders hide from its jobs."""
     for prefix, real in hidden:
         if path == prefix or path.startswith(prefix + os.sep):
@@ -69,34 +69,34 @@ def seen_at(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     return path
 
 
-def named_outside(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
-    """Give the name that the machine has for what :func:`seen_at` found."""
+def machine_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Give the name that the machine has for what :func:`visible_path` found."""
     for prefix, real in hidden:
         if path.startswith(real + os.sep):
             return prefix + path[len(real) :]
     return path
 
 
-def channel_folder(place: Place, kind: str, name: str) -> str:
+def channel_folder(place: HostInfo, kind: str, name: str) -> str:
     """Give the folder in which an input is presented."""
     return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)
 
 
-def input_folder(place: Place, kind: str, channel: Dict[str, Any]) -> str:
+def input_folder(place: HostInfo, kind: str, channel: Dict[str, Any]) -> str:
     """Give the folder in which a channel is presented: the one that it names, else the usual one.
 
     :raises ValueError: it names none below ``/opt/ml``.
     """
     path = channel.get("path")
-    return place.real(path, "channels") if path else channel_folder(place, kind, channel["name"])
+    return place.real_path(path, "channels") if path else channel_folder(place, kind, channel["name"])
 
 
-def outputs(spec: Dict[str, Any], place: Place) -> List[Tuple[str, str]]:
+def output_folders(spec: Dict[str, Any], place: HostInfo) -> List[Tuple[str, str]]:
     """Give name and real folder of each output that comes home as files; a training job's are archives, mostly.
 
     :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
     """
-    found = [(output["name"], place.real(output["path"])) for output in spec.get("outputs") or []]
+    found = [(output["name"], place.real_path(output["path"])) for output in spec.get("outputs") or []]
     if spec["kind"] != "train":
         return found
     archived = {place.path(folder) for folder, _archive in ARCHIVES}

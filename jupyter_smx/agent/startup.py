@@ -13,9 +13,9 @@ from jupyter_smx.agent.system.files.host_folder import HostFolder
 from jupyter_smx.agent.system.processes import environment, process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.forkserver.spawn import Forerunner
+    from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
 
-CLAIMED = 3
+EXIT_CLAIMED = 3
 """Exit code of an agent whose host has one already."""
 
 
@@ -34,7 +34,7 @@ def _option(words: List[str], name: str) -> Optional[str]:
     return words[words.index(name) + 1] if name in words else None
 
 
-def _stand_alone() -> None:
+def _detach() -> None:
     with contextlib.suppress(OSError):
         os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
@@ -42,7 +42,7 @@ def _stand_alone() -> None:
     os.close(null)
 
 
-def begin(words: List[str], first: Optional[Forerunner]) -> int:
+def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
     """Be the agent of a folder unless it has one; ``first`` is the process of its first zygote where there is one.
 
     Gives the exit code.
@@ -55,8 +55,8 @@ def begin(words: List[str], first: Optional[Forerunner]) -> int:
         return 2
     if not claim(folder):
         process.log(f"{folder.claim}: this host has an agent already")
-        return CLAIMED
-    _stand_alone()
+        return EXIT_CLAIMED
+    _detach()
     clean = environment.scrub(os.environ, config.marker())
     os.environ.clear()
     os.environ.update(clean)

@@ -17,13 +17,13 @@ from jupyter_smx.cli.commands.run import PLAN, RERUN, RUN
 from jupyter_smx.cli.commands.shell import SHELL
 from jupyter_smx.cli.commands.types_command import INSTANCE_TYPES
 from jupyter_smx.cli.completion import COMPLETION
-from jupyter_smx.cli.output import standard
-from jupyter_smx.cli.subcommand import Desk
-from jupyter_smx.cli.usage_text import HELP, PROG, before_dashes
+from jupyter_smx.cli.output import open_standard
+from jupyter_smx.cli.subcommand import CliContext
+from jupyter_smx.cli.usage_text import HELP, PROG, words_before_dashes
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.options.parser import Parser
-from jupyter_smx.model.errors import SmxError, ValidationError, nearest
-from jupyter_smx.package_version import installed
+from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
+from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,43 +40,43 @@ _OWN = (_JSON, "--version", *HELP)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and give the exit code (see :data:`exits.TABLE`)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if completion.wanted():
-        completion.answer(tree())
-    output = standard(json=_JSON in before_dashes(words))
+    if completion.is_completion_request():
+        completion.run_argcomplete(command_tree())
+    output = open_standard(json=_JSON in words_before_dashes(words))
     client = autostart.client()
     try:
-        return _run(words, Desk(client, output))
+        return _run(words, CliContext(client, output))
     except KeyboardInterrupt:
-        output.say("Interrupted.")
+        output.info("Interrupted.")
         return exit_codes.INTERRUPTED
     except BrokenPipeError:  # whoever read our output has what was wanted
-        return exit_codes.CUT_OFF
+        return exit_codes.BROKEN_PIPE
     except SmxError as error:
         output.error(error)
-        return exit_codes.of_error(error)
+        return exit_codes.error_exit_code(error)
     finally:
         client.close()
 
 
-def _run(words: list[str], desk: Desk) -> int:
+def _run(words: list[str], desk: CliContext) -> int:
     at = next((number for number, word in enumerate(words) if not word.startswith("-")), len(words))
     own, rest = words[:at], words[at:]
     unknown = next((word for word in own if word not in _OWN), None)
     if unknown is not None:
-        raise _not_there(unknown, "an option", _OWN)
+        raise _unknown_word_error(unknown, "an option", _OWN)
     if "--version" in own:
-        desk.output.show({"version": installed()}, f"{PROG} {installed()}")
-        return exit_codes.DONE
+        desk.output.show({"version": installed_version()}, f"{PROG} {installed_version()}")
+        return exit_codes.SUCCESS
     if not rest or set(own) & set(HELP) or rest == ["help"]:
-        desk.output.show({"help": manual()}, manual())
-        return exit_codes.DONE
+        desk.output.show({"help": format_manual()}, format_manual())
+        return exit_codes.SUCCESS
     subcommand = SUBCOMMANDS.get(rest[0])
     if subcommand is None:
-        raise _not_there(rest[0], "a subcommand", SUBCOMMANDS)
+        raise _unknown_word_error(rest[0], "a subcommand", SUBCOMMANDS)
     parser = parser_of(subcommand)
-    if set(before_dashes(rest)) & set(HELP):
+    if set(words_before_dashes(rest)) & set(HELP):
         desk.output.show({"help": parser.format_help()}, parser.format_help())
-        return exit_codes.DONE
+        return exit_codes.SUCCESS
     return subcommand.run(parser.read(rest[1:]), desk)
 
 
@@ -92,19 +92,19 @@ def parser_of(subcommand: Subcommand) -> Parser:
     return parser
 
 
-def tree() -> Parser:
+def command_tree() -> Parser:
     """Make one parser with all subcommands in it, which is what argcomplete walks."""
     whole = Parser(prog=PROG, usage=f"{PROG} SUBCOMMAND")
     for option in _OWN:
         whole.add_argument(option, action="store_true", dest=option.strip("-"))
     below = whole.add_subparsers()
     for subcommand in _ALL:
-        parser = completion.attach(parser_of(subcommand))
+        parser = completion.add_completers(parser_of(subcommand))
         below.add_parser(subcommand.name, parents=[parser], add_help=False, help=subcommand.help)
     return whole
 
 
-def manual() -> str:
+def format_manual() -> str:
     """Write the page that lists the subcommands and the exit codes."""
     rows = {f"{PROG} {row.name} {row.usage}".rstrip(): row.help for row in _ALL}
     return "\n".join(
@@ -126,6 +126,6 @@ def _columns(rows: dict[str, str]) -> list[str]:
     return [f"  {left.ljust(width)}  {right}" for left, right in rows.items()]
 
 
-def _not_there(word: str, what: str, known: Sequence[str] | dict[str, Subcommand]) -> ValidationError:
-    cure = nearest(word, known) or f"There are {', '.join(known)}."
+def _unknown_word_error(word: str, what: str, known: Sequence[str] | dict[str, Subcommand]) -> ValidationError:
+    cure = suggest_names(word, known) or f"There are {', '.join(known)}."
     return ValidationError(f"{PROG}: {word!r} is not {what}.", field="line", value=word, cure=cure)

@@ -11,6 +11,6 @@ PROG = "jupyter smx"
 HELP = ("-h", "--help")
 
 
-def before_dashes(words: Sequence[str]) -> Sequence[str]:
+def words_before_dashes(words: Sequence[str]) -> Sequence[str]:
     """Give the words that may be options: those before ``--``."""
     return words[: words.index("--")] if "--" in words else words

@@ -31,7 +31,7 @@ class StaleError(SmxError):
 
 
 @contextmanager
-def alone(log: logging.Logger, what: str, whose: str) -> Iterator[None]:
+def log_and_continue(log: logging.Logger, what: str, whose: str) -> Iterator[None]:
     """Let what cannot be done for one keep no other from its turn; the log says ``what``, with ``whose`` in it.
 
     :raises FencedError: another controller took over, so nothing is done for anybody any more.

@@ -19,17 +19,17 @@ DAY = 86_400.0
 MIB = 2**20
 
 
-class Keeping(Struct, frozen=True, kw_only=True):
+class RetentionPolicy(Struct, frozen=True, kw_only=True):
     """What is kept: seconds for the folders of ended hosts, bytes of the controller's log before it is put aside."""
 
     ended_hosts: float = 7 * DAY
     log: int = 10 * MIB
 
 
-KEEPING = Keeping()
+DEFAULT_RETENTION = RetentionPolicy()
 
 
-def prune_log(log: Path, most: int) -> bool:
+def rotate_log(log: Path, most: int) -> bool:
     """Put a log of more than ``most`` bytes aside as ``<name>.1``, over the one before; False when it is short.
 
     Those who write into it go on: they append, so what comes next is at its new beginning.
@@ -56,7 +56,7 @@ def prune_hosts(clusters: Path, needed: Collection[str], older_than: float) -> l
         if folder.name in needed or folder.is_symlink() or not folder.is_dir():
             continue
         if _last_change(folder) < older_than:
-            rmtree.clear_away(os.fspath(folder))
+            rmtree.remove_if_possible(os.fspath(folder))
             gone.append(folder.name)
     return gone
 

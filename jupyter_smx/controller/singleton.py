@@ -21,14 +21,14 @@ _LOCAL_PEERCRED = 1
 _XUCRED_SIZE = 76
 
 
-class Lock:
+class SingletonLock:
     """The right to be the one controller of a data folder; held until the process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = -1
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Take it and write this process's number into it; False when another process has it.
 
         :raises OSError: the folder cannot be written or the disk is full.
@@ -54,39 +54,39 @@ class Lock:
             self._file = -1
 
 
-class Door:
+class ListenSocket:
     """The unix socket under its name: it appears when it can be connected to, and goes only while it is ours."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         # Not the name that everybody knows: between its birth and its mode nobody shall find it.
-        self._hidden = path.with_name(f".{os.getpid():x}{secrets.token_hex(1)}")
+        self._temporary_path = path.with_name(f".{os.getpid():x}{secrets.token_hex(1)}")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self.socket.bind(os.fspath(self._hidden))
-            self._hidden.chmod(_ONLY_OWNER)
+            self.socket.bind(os.fspath(self._temporary_path))
+            self._temporary_path.chmod(_ONLY_OWNER)
             self.socket.listen(_BACKLOG)
             self.socket.setblocking(False)
-            found = self._hidden.stat()
+            found = self._temporary_path.stat()
         except BaseException:
             self.socket.close()
-            self._hidden.unlink(missing_ok=True)
+            self._temporary_path.unlink(missing_ok=True)
             raise
         self._inode = (found.st_dev, found.st_ino)
 
-    def open(self) -> None:
+    def publish(self) -> None:
         """Put the name there in one step; a socket that a killed controller left is replaced."""
-        self._hidden.replace(self.path)
+        self._temporary_path.replace(self.path)
 
-    def hide(self) -> None:
+    def unpublish(self) -> None:
         """Take the name away, so that nobody comes any more; who is here may stay."""
         if self._is_ours(self.path):
-            self.path.replace(self._hidden)
+            self.path.replace(self._temporary_path)
 
     def close(self) -> None:
         """Close the socket and remove its name when it is still this one's; idempotent."""
         self.socket.close()
-        for path in (self.path, self._hidden):
+        for path in (self.path, self._temporary_path):
             if self._is_ours(path):
                 path.unlink(missing_ok=True)
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class UnforeseenError(SmxError):
+class UnexpectedError(SmxError):
     """Something was raised that nobody raises on purpose: our fault, an engine's or the system's, never the user's."""
 
 
 @contextmanager
-def unforeseen(log: logging.Logger, what: str) -> Iterator[None]:
+def wrap_unexpected(log: logging.Logger, what: str) -> Iterator[None]:
     """Let nobody wait for ever for a task that died: what is raised inside on purpose passes, all else is told.
 
-    :raises UnforeseenError: ``what``, a sentence's subject, broke off.
+    :raises UnexpectedError: ``what``, a sentence's subject, broke off.
     """
     try:
         yield
@@ -29,6 +29,6 @@ def unforeseen(log: logging.Logger, what: str) -> Iterator[None]:
     except Exception as error:  # the border of engines and of the system, which may raise anything
         log.exception("%s broke off", what)
         said = str(error) or "without a word"
-        raise UnforeseenError(
+        raise UnexpectedError(
             f"{what} broke off ({type(error).__name__}: {said}).", cure="The controller's log says where."
         ) from error

@@ -29,41 +29,43 @@ def is_secret(name: str) -> bool:
     return PATTERN.search(name) is not None
 
 
-def without(variables: Mapping[str, str]) -> dict[str, str]:
+def redact_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Give variables as they may leave this machine: secrets have their names only, URLs no passwords."""
-    return {name: "" if is_secret(name) else shown(value) for name, value in variables.items()}
+    return {name: "" if is_secret(name) else redact_text(value) for name, value in variables.items()}
 
 
-def shown_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Give hyperparameters, or what else people have names for, as people may see them: :func:`shown`, each."""
-    return {name: shown(value) for name, value in values.items()}
+def redact_values(values: Mapping[str, str]) -> dict[str, str]:
+    """Give hyperparameters, or what else people have names for, as people may see them: :func:`redact_text`, each."""
+    return {name: redact_text(value) for name, value in values.items()}
 
 
-def shown(text: str) -> str:
+def redact_text(text: str) -> str:
     """Give a URL, or a sentence with some, as people may see it: without passwords, signatures and tokens."""
     if "://" not in text:
         return text
-    return _URL.sub(lambda found: _WORD.sub(_word, _TOKEN.sub(r"\1…", _PASSWORD.sub(r"\1:…@", found[0]))), text)
+    return _URL.sub(
+        lambda found: _WORD.sub(_redact_parameter, _TOKEN.sub(r"\1…", _PASSWORD.sub(r"\1:…@", found[0]))), text
+    )
 
 
-def _word(found: re.Match[str]) -> str:
+def _redact_parameter(found: re.Match[str]) -> str:
     name = found[2].lower().replace("-", "_")
     hides = is_secret(name) or name.rpartition("_")[2] in _SIGNATURES
     return f"{found[1]}{found[2]}=…" if hides else found[0]
 
 
-def shown_record(record: dict[str, Any]) -> dict[str, Any]:
+def redact_record(record: dict[str, Any]) -> dict[str, Any]:
     """Give the JSON of a job's record as people may see it: without secrets of variables and what opens URLs.
 
     Sentences in it were made without.
     """
     spec = record["spec"]
     places: list[tuple[str, Callable[[Any], Any]]] = [
-        ("checkpoint", shown),
-        ("environment", without),
-        ("hyperparameters", shown_values),
-        ("arguments", lambda words: [shown(word) for word in words]),
-        ("channels", lambda rows: [{**row, "source": shown(row["source"])} for row in rows]),
-        ("outputs", lambda rows: [{**row, "destination": shown(row["destination"])} for row in rows]),
+        ("checkpoint", redact_text),
+        ("environment", redact_variables),
+        ("hyperparameters", redact_values),
+        ("arguments", lambda words: [redact_text(word) for word in words]),
+        ("channels", lambda rows: [{**row, "source": redact_text(row["source"])} for row in rows]),
+        ("outputs", lambda rows: [{**row, "destination": redact_text(row["destination"])} for row in rows]),
     ]
     return {**record, "spec": {**spec, **{name: show(spec[name]) for name, show in places if spec.get(name)}}}

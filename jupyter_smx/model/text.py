@@ -16,7 +16,7 @@ _TEN_CENTS = 0.1
 _SMALL, _LARGE = 1e-4, 1e6
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Write any value as Python does, cut short where it is long."""
     if isinstance(value, int) and value.bit_length() > _LONGEST:
         return f"a number of {value.bit_length()} bits"  # Python itself refuses to write very many digits
@@ -27,19 +27,19 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def format_list(names: Sequence[str], most: int = 3) -> str:
     """Join names as people say them, and count those after the first few: ``a and b``, ``a, b, c and 2 more``."""
     more = len(names) - most
     shown = [*names[:most], f"{more} more"] if more > 0 else [*names]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Write a number of things: ``1 file``, ``2 files``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Write a value of a metric: four digits, or all of a whole number below a million: ``0.2134``, ``123456``."""
     size = abs(value)
     if size and not _SMALL <= size < _LARGE:
@@ -47,7 +47,7 @@ def number(value: float) -> str:
     return f"{value:.{max(4, len(str(int(size))))}g}"
 
 
-def dollars(amount: float) -> str:
+def format_usd(amount: float) -> str:
     """Write dollars: cents, or three digits that count where it is less than ten of them; never in powers of ten."""
     size = abs(float(f"{amount:.{_DIGITS}g}"))  # what is rounded up to ten cents is written as they are
     places = min(_PLACES, _DIGITS - 1 - math.floor(math.log10(size))) if 0 < size < _TEN_CENTS else 2

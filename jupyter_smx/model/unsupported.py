@@ -12,7 +12,7 @@ from jupyter_smx.model.errors import ValidationError
 if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-_OF_IMAGES = "SageMaker's images start the script by a program of their own, which nobody else has."
+_IMAGE_RULE = "SageMaker's images start the script by a program of their own, which nobody else has."
 _LIBRARY = "Take --distribution torchrun, and in the script the backend nccl, or gloo, in the place of smddp."
 _TORCHRUN = "Take --distribution torchrun."
 LAUNCHERS = {
@@ -30,18 +30,18 @@ FLAGS = {
 }
 """The same as hyperparameters, by which its SDK asks for them."""
 
-_PIPED = "SageMaker has it for its mode Pipe; a channel is a folder here, whose files come as they are."
-_COMPRESSION = (_PIPED, "Leave it out, and open the files in the script, with gzip as an example.")
-_RECORDS = (_PIPED, "Leave it out, and let the script make the records that it reads.")
+_PIPE_RULE = "SageMaker has it for its mode Pipe; a channel is a folder here, whose files come as they are."
+_COMPRESSION = (_PIPE_RULE, "Leave it out, and open the files in the script, with gzip as an example.")
+_RECORDS = (_PIPE_RULE, "Leave it out, and let the script make the records that it reads.")
 _SHUFFLE = (
     "A channel is a folder here, and files of a folder have no order.",
     "Leave it out, and let the script shuffle the names of the files, with a seed from --hp.",
 )
-_AUGMENTED = (
-    _PIPED,
+_AUGMENTED_MANIFEST = (
+    _PIPE_RULE,
     "Give the manifest as a channel of its own, and what it names as another one, by its prefix or type=ManifestFile.",
 )
-_OF_CHANNELS = {
+_CHANNEL_PROPERTIES = {
     "compression": _COMPRESSION,
     "compressiontype": _COMPRESSION,
     "s3compressiontype": _COMPRESSION,
@@ -51,13 +51,13 @@ _OF_CHANNELS = {
     "shuffle": _SHUFFLE,
     "shuffleconfig": _SHUFFLE,
     "shuffleseed": _SHUFFLE,
-    "attributenames": _AUGMENTED,
+    "attributenames": _AUGMENTED_MANIFEST,
     "mode pipe": (
         "A channel is a folder: File brings it, FastFile shows it at once and reads what is asked for.",
         "FastFile, which SageMaker recommends in the place of Pipe, begins as early.",
     ),
-    "type augmentedmanifest": _AUGMENTED,
-    "type augmentedmanifestfile": _AUGMENTED,
+    "type augmentedmanifest": _AUGMENTED_MANIFEST,
+    "type augmentedmanifestfile": _AUGMENTED_MANIFEST,
 }
 """Properties of a channel, and values of some, without underscores: SageMaker's API and its SDK differ in them."""
 
@@ -78,7 +78,7 @@ def check_launcher(name: str) -> None:
     """
     cure = LAUNCHERS.get(name.lower())
     if cure:
-        raise _refusal(f"--distribution {name}", "distribution", name, (_OF_IMAGES, cure))
+        raise _refusal(f"--distribution {name}", "distribution", name, (_IMAGE_RULE, cure))
 
 
 def check_property(channel: str, word: str, value: str = "") -> None:
@@ -87,7 +87,7 @@ def check_property(channel: str, word: str, value: str = "") -> None:
     :raises ValidationError: it is.
     """
     said = f"{word} {value}".strip()
-    found = _OF_CHANNELS.get(said.lower().replace("_", ""))
+    found = _CHANNEL_PROPERTIES.get(said.lower().replace("_", ""))
     if found:
         raise _refusal(f"--input {channel}: {said}", "input", value or word, found)
 
@@ -101,7 +101,7 @@ def check(spec: JobSpec) -> None:
         return
     flag = next((name for name in FLAGS if spec.contract == "v2" and spec.has_flag(name)), "")
     if flag:
-        raise _refusal(f"--hp {flag}: what it asks for", "hyperparameters", flag, (_OF_IMAGES, FLAGS[flag]))
+        raise _refusal(f"--hp {flag}: what it asks for", "hyperparameters", flag, (_IMAGE_RULE, FLAGS[flag]))
     for name, found in (
         ("CA_REPOSITORY_ARN", _CODE_ARTIFACT if spec.requirements else None),
         ("SAGEMAKER_TRAINING_MODULE", _MODULE if spec.contract == "v2" else None),

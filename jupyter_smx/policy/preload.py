@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.cluster import Host
 
-NEVER = {
+EXCLUDED_PACKAGES = {
     "comet_ml": "it changes the libraries that are imported after it, and only in programs that want it to",
     "cudf": "its import makes a CUDA context, which no forked process can use",
     "cugraph": "its import makes a CUDA context, which no forked process can use",
@@ -34,12 +34,12 @@ NEVER = {
 }
 """Packages that are not preloaded unless the administrator's list says otherwise, and why not."""
 
-_BY_CHOICE = "the administrator does not want it preloaded (preload_never)"
-_WORTH_SAYING = 0.05
+_ADMIN_REASON = "the administrator does not want it preloaded (preload_never)"
+_MIN_SAVED_SECONDS = 0.05
 """Seconds; less is not noticed by anybody."""
 
 
-def worth_learning(
+def preload_candidates(
     asked: Iterable[str], imported: Iterable[str], host: Host, never: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Choose from what the code imports at its top (dotted) and what it had imported at its end.
@@ -58,7 +58,7 @@ def worth_learning(
     return tuple(dict.fromkeys([*parts, *(name for name in installed if name not in covered)]))
 
 
-def worth_trying(imports: Iterable[str], never: Collection[str]) -> tuple[str, ...]:
+def preload_allowed(imports: Iterable[str], never: Collection[str]) -> tuple[str, ...]:
     """Choose what new hosts import for the job that they are launched for."""
     return tuple(name for name in imports if _root(name) not in never)
 
@@ -80,19 +80,19 @@ def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[s
     notes = []
     if host is not None and ready:
         seconds = saved_seconds(ready, host)
-        saved = f" (saved about {duration.words(seconds)})" if seconds >= _WORTH_SAYING else ""
+        saved = f" (saved about {duration.format_duration(seconds)})" if seconds >= _MIN_SAVED_SECONDS else ""
         notes.append(f"Already imported: {', '.join(ready)}{saved}.")
     failures = host.preload_failures if host else {}
     notes += [f"Not preloaded: {name}, {why.removesuffix('.')}." for name, why in failures.items() if name in wanted]
     notes += [
-        f"Not preloaded: {name}, {NEVER.get(_root(name), _BY_CHOICE)}."
+        f"Not preloaded: {name}, {EXCLUDED_PACKAGES.get(_root(name), _ADMIN_REASON)}."
         for name in wanted
         if _root(name) in never and name not in (*ready, *failures)
     ]
     return tuple(notes)
 
 
-def costs_of(said: Mapping[str, Any]) -> dict[str, PreloadCost]:
+def preload_costs(said: Mapping[str, Any]) -> dict[str, PreloadCost]:
     """Read what an agent says of its preloads; an older agent says nothing of costs."""
     try:
         return convert(said.get("costs", {}), dict[str, PreloadCost])

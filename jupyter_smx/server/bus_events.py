@@ -20,7 +20,7 @@ DELETED = "Deleted"
 """What takes the place of a job's status where its record is gone."""
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class BusEvent(Struct, frozen=True, kw_only=True):
     """One event on the bus; ``at`` is seconds since the epoch."""
 
     seq: int
@@ -31,31 +31,31 @@ class Notice(Struct, frozen=True, kw_only=True):
     status: str = ""
 
 
-def notices(events: Iterable[Event]) -> list[Notice]:
+def to_bus_events(events: Iterable[Event]) -> list[BusEvent]:
     """Give one notice for each job and each pool among ``events``: the newest, in the order of their numbers.
 
     The bus costs a validation for each event and each subscriber, and whoever gets one reads all the changes.
     """
-    newest: dict[tuple[str, str], Notice] = {}
+    newest: dict[tuple[str, str], BusEvent] = {}
     for event in sorted(events, key=lambda event: event.seq):
-        notice = _notice(event)
+        notice = _to_bus_event(event)
         if notice is not None:
             newest[notice.kind, notice.id] = notice
     return sorted(newest.values(), key=lambda notice: notice.seq)
 
 
-def reset(seq: int, at: float) -> Notice:
+def reset_event(seq: int, at: float) -> BusEvent:
     """Give the notice that says: list everything again."""
-    return Notice(seq=seq, at=at, kind="reset")
+    return BusEvent(seq=seq, at=at, kind="reset")
 
 
-def _notice(event: Event) -> Notice | None:
+def _to_bus_event(event: Event) -> BusEvent | None:
     if event.job is not None:
         job = event.job
-        return Notice(seq=event.seq, at=event.at, kind="job", id=job.id, name=job.name, status=job.status.value)
+        return BusEvent(seq=event.seq, at=event.at, kind="job", id=job.id, name=job.name, status=job.status.value)
     if event.pool is not None:
         pool = event.pool
-        return Notice(seq=event.seq, at=event.at, kind="pool", id=pool.id, name=pool.name, status=pool.state)
+        return BusEvent(seq=event.seq, at=event.at, kind="pool", id=pool.id, name=pool.name, status=pool.state)
     if event.deleted:
-        return Notice(seq=event.seq, at=event.at, kind="job", id=event.deleted, status=DELETED)
+        return BusEvent(seq=event.seq, at=event.at, kind="job", id=event.deleted, status=DELETED)
     return None

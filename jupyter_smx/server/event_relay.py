@@ -13,7 +13,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import JobSummary
-from jupyter_smx.server.bus_events import Notice, notices, reset
+from jupyter_smx.server.bus_events import BusEvent, reset_event, to_bus_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.server.activity import Activity
     from jupyter_smx.server.connection import ControllerConnection
-    from jupyter_smx.server.pending_messages import Outbox
+    from jupyter_smx.server.pending_messages import PendingMessages
 
 LONG_POLL = 25.0
 """Seconds that the controller may hold a request for changes."""
@@ -29,7 +29,7 @@ LONG_POLL = 25.0
 COALESCE = 0.1
 """Seconds between two requests while there is news, so that a storm of changes becomes few events."""
 
-LOOK_AGAIN = 0.5
+SOCKET_POLL = 0.5
 """Seconds between two looks for a controller's socket while there is none."""
 
 RESTART_PAUSE = 10.0
@@ -57,28 +57,28 @@ class Pools(msgspec.Struct, frozen=True):
     pools: tuple[PoolSummary, ...]
 
 
-class Relay:
+class EventRelay:
     """Never starts a controller on its own account, except one that was lost while jobs were in progress."""
 
     def __init__(
         self,
         connection: ControllerConnection,
         activity: Activity,
-        emit: Callable[[Notice], None],
+        emit: Callable[[BusEvent], None],
         log: Logger,
-        outbox: Outbox | None = None,
+        outbox: PendingMessages | None = None,
     ) -> None:
-        self._outbox = outbox
+        self._pending = outbox
         self._connection = connection
         self._activity = activity
         self._emit = emit
         self._log = log
-        self._woken = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._restarted_at = float("-inf")
 
     def wake(self) -> None:
         """Look for the controller now: somebody just used it."""
-        self._woken.set()
+        self._wake_event.set()
 
     async def run(self) -> None:
         """Follow one controller after the other until cancelled."""
@@ -92,7 +92,7 @@ class Relay:
                 # The border of the task: nobody awaits it, so a bug here must not end all news in silence.
                 self._log.exception("jupyter_smx: the relay of events failed; it begins again.")
             self._connection.reap()
-            await self._replace_lost()
+            await self._restart_controller()
             await self._wait_for_socket()
 
     async def _follow(self) -> None:
@@ -103,10 +103,10 @@ class Relay:
             if changes.reset:
                 seq = await self._list()
                 continue
-            self._activity.changed(changes.events, time.monotonic())
-            if self._outbox is not None:
-                self._outbox.changed(changes.events, time.time())
-            for notice in notices(changes.events):
+            self._activity.apply_changes(changes.events, time.monotonic())
+            if self._pending is not None:
+                self._pending.apply_changes(changes.events, time.time())
+            for notice in to_bus_events(changes.events):
                 self._emit(notice)
             # One answer has a part only of very many events; the next part follows the last one of them.
             seq = changes.events[-1].seq if changes.events else changes.seq
@@ -118,14 +118,14 @@ class Relay:
         root = msgspec.json.decode(await self._get("/v1/"), type=Root)
         jobs: list[JobSummary] = []
         for status in ("InProgress", "Stopping"):
-            jobs += await self._all(status)
-        self._activity.listed(jobs, time.monotonic())
-        if self._outbox is not None:
-            await self._fill(self._outbox, jobs)
-        self._emit(reset(root.seq, time.time()))
+            jobs += await self._list_status(status)
+        self._activity.replace_all(jobs, time.monotonic())
+        if self._pending is not None:
+            await self._update_pending(self._pending, jobs)
+        self._emit(reset_event(root.seq, time.time()))
         return root.seq
 
-    async def _all(self, status: str) -> list[JobSummary]:
+    async def _list_status(self, status: str) -> list[JobSummary]:
         found: list[JobSummary] = []
         query = {"status": status, "limit": str(PAGE)}
         while True:
@@ -136,15 +136,15 @@ class Relay:
             # What runs came before all that waits, and so it is on the last page.
             query["before"] = page[-1].id
 
-    async def _fill(self, outbox: Outbox, jobs: list[JobSummary]) -> None:
+    async def _update_pending(self, outbox: PendingMessages, jobs: list[JobSummary]) -> None:
         pools = msgspec.json.decode(await self._get("/v1/pools"), type=Pools).pools
-        ended = outbox.listed(jobs, pools)
+        ended = outbox.replace_all(jobs, pools)
         if not ended:
             return
         newest = await self._get("/v1/jobs", {"limit": str(PAGE)})
         for job in msgspec.json.decode(newest, type=Listing).jobs:
             if job.id in ended:
-                outbox.ended(job, time.time())
+                outbox.add_job_end(job, time.time())
 
     async def _get(self, path: str, query: Mapping[str, str] | None = None, wait: float = 0.0) -> bytes:
         answer = await self._connection.request("GET", path, query=query, wait=wait)
@@ -152,9 +152,9 @@ class Relay:
             raise UnavailableError(f"The controller answered {answer.code} to {path}.")
         return answer.body
 
-    async def _replace_lost(self) -> None:
+    async def _restart_controller(self) -> None:
         now = time.monotonic()
-        if not self._activity.in_progress(now) or now - self._restarted_at < RESTART_PAUSE:
+        if not self._activity.count_in_progress(now) or now - self._restarted_at < RESTART_PAUSE:
             return
         self._restarted_at = now
         self._log.warning("jupyter_smx: the controller went away while jobs were in progress; starting another.")
@@ -165,8 +165,8 @@ class Relay:
 
     async def _wait_for_socket(self) -> None:
         while True:
-            self._woken.clear()
+            self._wake_event.clear()
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), LOOK_AGAIN)
-            if controller_launch.socket_path().exists() or self._activity.in_progress(time.monotonic()):
+                await asyncio.wait_for(self._wake_event.wait(), SOCKET_POLL)
+            if controller_launch.socket_path().exists() or self._activity.count_in_progress(time.monotonic()):
                 return

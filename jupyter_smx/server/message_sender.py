@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from logging import Logger
 
-    from jupyter_smx.server.pending_messages import Message, Outbox
+    from jupyter_smx.server.pending_messages import Message, PendingMessages
 
-LOOK = 1.0
+POLL_INTERVAL = 1.0
 """Seconds between two looks whether something is due; nothing is asked of anybody then."""
 
 LINES = 10
 """Lines of one message at most; of the rest the number is said."""
 
-_TALKATIVE = ("apprise", "urllib3")
+_NOISY_LOGGERS = ("apprise", "urllib3")
 
 _READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 
 
-def addresses(urls: Sequence[str], file: str, log: Logger) -> list[str]:
+def read_addresses(urls: Sequence[str], file: str, log: Logger) -> list[str]:
     """Give the addresses of the configuration and of its file, which has one in a line; they are secrets."""
     found = [url.strip() for url in urls]
     if file:
@@ -40,18 +40,18 @@ def addresses(urls: Sequence[str], file: str, log: Logger) -> list[str]:
     return [url for url in found if url and not url.startswith("#")]
 
 
-class Messenger:
+class MessageSender:
     """Sends what the outbox says is due. A message that cannot be sent is a line of the log, and nothing else."""
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: PendingMessages,
         urls: Sequence[str],
         call: Callable[[], None],
         log: Logger,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._outbox = outbox
+        self._pending = outbox
         self._urls = tuple(urls)
         self._call = call
         self._log = log
@@ -60,18 +60,18 @@ class Messenger:
     async def run(self) -> None:
         """Look again and again until cancelled."""
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_INTERVAL)
             try:
-                await self._look()
+                await self._send_due()
             except Exception:  # noqa: BLE001
                 # The border of the task: nobody awaits it. The text of the error may hold an address.
                 self._log.error("jupyter_smx: a message could not be sent.")
 
-    async def _look(self) -> None:
+    async def _send_due(self) -> None:
         now = self._now()
-        if self._outbox.ending_pools(now):
+        if self._pending.add_ending_pools(now):
             self._call()
-        message = self._outbox.due(now)
+        message = self._pending.take_due(now)
         if message is not None:
             for sentence in await asyncio.to_thread(send, message, self._urls):
                 self._log.warning("jupyter_smx: %s", sentence)
@@ -83,7 +83,7 @@ def send(message: Message, urls: Sequence[str]) -> list[str]:
         import apprise  # noqa: PLC0415 - optional, and slow to import
     except ImportError:
         return ["message_urls is set, but apprise is not installed: pip install 'jupyter-smx[notify]'."]
-    for name in _TALKATIVE:
+    for name in _NOISY_LOGGERS:
         # Their own words name addresses, and paths that are keys.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     left = len(message.lines) - LINES

@@ -31,45 +31,45 @@ class LocalHarness(Harness):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a controller has made it before it asks an engine
         self.folder = folder
         self.traits = {"launch_timeout": 60.0, **traits}
-        self.engine = self.reborn()
+        self.engine = self.new_engine()
 
-    def reborn(self) -> LocalEngine:
+    def new_engine(self) -> LocalEngine:
         """Make another instance that shares only the disk."""
         return LocalEngine(data_dir=os.fspath(self.folder), **self.traits)
 
-    def cluster(self, cluster: str) -> Path:
+    def cluster_folder(self, cluster: str) -> Path:
         """Give a cluster's folder."""
         return self.folder / "clusters" / cluster
 
-    def hosts_alive(self, cluster: str) -> set[str]:
+    def live_hosts(self, cluster: str) -> set[str]:
         """Scan ``/proc`` for agents."""
         return set(process_scan.agents(cluster))
 
-    def launches(self, cluster: str) -> dict[str, int]:
+    def launch_counts(self, cluster: str) -> dict[str, int]:
         """Count agents that lead a session now, and hosts whose agent left its birth record and is dead."""
         found: dict[str, int] = {}
-        for host, _ in process_scan.every_agent(cluster):
+        for host, _ in process_scan.find_agents(cluster):
             found[host] = found.get(host, 0) + 1
-        for path in self.cluster(cluster).glob("*/agent.json"):
+        for path in self.cluster_folder(cluster).glob("*/agent.json"):
             found.setdefault(path.parent.name, 1)
         return found
 
-    def commands(self, cluster: str) -> list[str]:
+    def command_lines(self, cluster: str) -> list[str]:
         """Show what ``ps`` would."""
-        return [seen.command for seen in process_scan.of_cluster(cluster)]
+        return [seen.command for seen in process_scan.cluster_processes(cluster)]
 
-    def commands_with(self, token: str) -> list[str]:
+    def command_lines_with(self, token: str) -> list[str]:
         """Search the whole machine."""
         return [seen.command for seen in process_scan.processes() if token in seen.command]
 
-    def sent(self, cluster: str) -> dict[str, object]:
+    def actual_plan(self, cluster: str) -> dict[str, object]:
         """Read ``host.json`` and the agents' command lines."""
         return {
             "engine": "local",
             "hosts": {
                 host: {
-                    "command": _as_started(process_scan.arguments(pid)),
-                    "host.json": process_scan.read_json(self.cluster(cluster) / host / "host.json"),
+                    "command": _launch_arguments(process_scan.arguments(pid)),
+                    "host.json": process_scan.read_json(self.cluster_folder(cluster) / host / "host.json"),
                 }
                 for host, pid in sorted(process_scan.agents(cluster).items())
             },
@@ -77,17 +77,17 @@ class LocalHarness(Harness):
 
     def leftovers(self, cluster: str) -> list[str]:
         """List living processes, and folders that only a living host needs."""
-        left = [f"{seen.pid} {seen.command}" for seen in process_scan.of_cluster(cluster)]
+        left = [f"{seen.pid} {seen.command}" for seen in process_scan.cluster_processes(cluster)]
         left += process_scan.control_groups(cluster)
-        return left + [os.fspath(path) for name in _COSTLY for path in self.cluster(cluster).glob(f"*/{name}")]
+        return left + [os.fspath(path) for name in _COSTLY for path in self.cluster_folder(cluster).glob(f"*/{name}")]
 
-    def told(self, cluster: str) -> bytes:
+    def stored_bytes(self, cluster: str) -> bytes:
         """Read all files of the cluster but the jobs' spools and folders."""
-        hosts = [path for path in self.cluster(cluster).iterdir() if path.is_dir()]
+        hosts = [path for path in self.cluster_folder(cluster).iterdir() if path.is_dir()]
         files = [path for host in hosts for path in host.iterdir() if path.is_file()]
         return b"\n".join(path.read_bytes() for path in files)
 
-    def memory(self, cluster: str, host: str) -> int:
+    def agent_memory(self, cluster: str, host: str) -> int:
         """Read the agent's resident memory."""
         pid = process_scan.agents(cluster)[host]
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -96,9 +96,9 @@ class LocalHarness(Harness):
         """Send SIGKILL and wait."""
         process_scan.kill_and_wait(process_scan.agents(cluster)[host])
 
-    def forget(self, cluster: str) -> None:
+    def purge_cluster(self, cluster: str) -> None:
         """Take the folder away in one move, while its processes live and write into it."""
-        self.cluster(cluster).rename(self.folder / f"forgotten-{cluster}")
+        self.cluster_folder(cluster).rename(self.folder / f"forgotten-{cluster}")
 
     @contextmanager
     def outage(self) -> Iterator[None]:
@@ -112,21 +112,21 @@ class LocalHarness(Harness):
             self.folder.unlink()
             away.rename(self.folder)
 
-    def impossible(self) -> ClusterRequest:
+    def invalid_request(self) -> ClusterRequest:
         """Ask for an interpreter that does not exist."""
         return msgspec.structs.replace(self.request(), python="/nowhere/python")
 
     async def close(self) -> None:
         """Release every cluster that is or was here, forgotten ones too."""
-        engine = self.reborn()
+        engine = self.new_engine()
         prefix = os.fspath(self.folder)
         known = {path.name for path in (self.folder / "clusters").glob("*")}
         known |= {seen.host().partition("/")[0] for seen in process_scan.processes() if prefix in seen.command}
         await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
         for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
-            short_path.remove(os.fspath(host))  # nobody finds it any more
+            short_path.remove_link(os.fspath(host))  # nobody finds it any more
 
 
-def _as_started(words: list[str]) -> list[str]:
+def _launch_arguments(words: list[str]) -> list[str]:
     """Cut what is said by pipe number, or by the agent to itself when it starts itself again in its namespaces."""
     return words[: words.index("serve") + 2]

@@ -22,8 +22,8 @@ _CLONE_NEWNS = 0x20000
 _CLONE_NEWIPC = 0x08000000
 
 
-def _leave_the_machines() -> None:
-    mounts.check(process.libc().unshare(_CLONE_NEWNS | _CLONE_NEWIPC), "unshare")
+def _unshare() -> None:
+    mounts.check_call(process.libc().unshare(_CLONE_NEWNS | _CLONE_NEWIPC), "unshare")
     mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
     mounts.mount("tmpfs", host_cleanup.SHM, "tmpfs", 0, "mode=1777")
     if os.path.ismount(host_folder.QUEUES):
@@ -39,9 +39,9 @@ def own_shared_memory() -> Iterator[None]:
     kinds = ("mnt", "ipc")
     machines = [os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
     try:
-        _leave_the_machines()
+        _unshare()
         yield
     finally:
         for fd in machines:
-            mounts.check(process.libc().setns(fd, 0), "setns")
+            mounts.check_call(process.libc().setns(fd, 0), "setns")
             os.close(fd)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 MARK = "JUPYTER_SMX_HOST"
 _PROC = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
-_LISTENS = "00010000"
+_LISTEN_FLAG = "00010000"
 _UNIX_FIELDS = 8
 
 
-class Seen(NamedTuple):
+class ProcessInfo(NamedTuple):
     """One living process as ``/proc`` shows it."""
 
     pid: int
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
     environment: frozenset[bytes]
     command: str
 
-    def has(self, line: str) -> bool:
+    def has_variable(self, line: str) -> bool:
         """Say whether it started with this ``NAME=value`` in its environment."""
         return line.encode() in self.environment
 
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
         return next((line[len(prefix) :].decode() for line in self.environment if line.startswith(prefix)), "")
 
 
-def see(pid: int) -> Seen | None:
+def read_process(pid: int) -> ProcessInfo | None:
     """Look at one process; None when it is gone, a zombie, or hidden."""
     folder = _PROC / str(pid)
     try:
@@ -45,16 +45,16 @@ def see(pid: int) -> Seen | None:
         command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except (OSError, IndexError):
         return None
-    return Seen(pid, stat[19], environment, command)
+    return ProcessInfo(pid, stat[19], environment, command)
 
 
-def processes(words: str = "") -> list[Seen]:
+def processes(words: str = "") -> list[ProcessInfo]:
     """List all living processes that this user may look at, or those in whose environment these words stand.
 
     Tests look very often; of a process without the words nothing more is read.
     """
     pids = (entry.name for entry in os.scandir(_PROC) if entry.name.isdecimal())
-    found = (see(int(pid)) for pid in pids if not words or words.encode() in _environment(pid))
+    found = (read_process(int(pid)) for pid in pids if not words or words.encode() in _environment(pid))
     return [seen for seen in found if seen is not None]
 
 
@@ -82,23 +82,23 @@ def control_groups(cluster: str) -> list[str]:
     return sorted(str(path) for path in folders if path.name.startswith("jupyter-smx-") and f"-{cluster}-" in path.name)
 
 
-def of_cluster(cluster: str) -> list[Seen]:
+def cluster_processes(cluster: str) -> list[ProcessInfo]:
     """List the living processes that carry the mark of one of the cluster's hosts."""
     return [seen for seen in processes(f"{MARK}={cluster}/") if seen.host().partition("/")[0] == cluster]
 
 
-def every_agent(cluster: str) -> list[tuple[str, int]]:
+def find_agents(cluster: str) -> list[tuple[str, int]]:
     """Find the agents that live now, with their host: marked processes that lead a session and whose command serves."""
     return [
         (seen.host().partition("/")[2], seen.pid)
-        for seen in of_cluster(cluster)
+        for seen in cluster_processes(cluster)
         if "serve" in arguments(seen.pid) and _leads_its_session(seen.pid)
     ]
 
 
 def agents(cluster: str) -> dict[str, int]:
     """Find the agents that live now, by host."""
-    return dict(every_agent(cluster))
+    return dict(find_agents(cluster))
 
 
 def arguments(pid: int) -> list[str]:
@@ -149,7 +149,7 @@ def listening_sockets(pid: int) -> set[str]:
     except OSError:
         return set()
     rows = [line.split(maxsplit=_UNIX_FIELDS - 1) for line in lines]
-    return {row[7] for row in rows if len(row) == _UNIX_FIELDS and row[3] == _LISTENS and row[6] in inodes}
+    return {row[7] for row in rows if len(row) == _UNIX_FIELDS and row[3] == _LISTEN_FLAG and row[6] in inodes}
 
 
 def _target(path: str) -> str:

@@ -182,7 +182,7 @@ class Agent:
         description = json.loads((self.folder / "host.json").read_text())
         return f"{description['cluster']}/{description['host']}"
 
-    def processes(self) -> list[process_scan.Seen]:
+    def processes(self) -> list[process_scan.ProcessInfo]:
         mark = self.mark()
         return [seen for seen in process_scan.processes(mark) if seen.host() == mark]
 
@@ -320,7 +320,7 @@ def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agen
             agent.process.send_signal(signal.SIGTERM)
             agent.process.wait(PATIENCE)
         eventually_blocking(agent.is_over, "all processes of the host have ended")
-        short_path.remove(str(agent.folder))  # as an engine does for an agent that was killed
+        short_path.remove_link(str(agent.folder))  # as an engine does for an agent that was killed
 
 
 @pytest.fixture

@@ -42,7 +42,8 @@ asked = json.load(sys.stdin)
 base = asked["base"]
 if asked["isolated"]:
     folder = HostFolder(asked["folder"])
-    namespace.enter(namespace.Plan(folder, asked["hosts"][0], dict.fromkeys(asked["hosts"], "127.0.0.1"), False))
+    addresses = dict.fromkeys(asked["hosts"], "127.0.0.1")
+    namespace.enter(namespace.NamespacePlan(folder, asked["hosts"][0], addresses, False))
 for name, text in asked["files"].items():
     path = os.path.join(base, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -147,7 +148,9 @@ class RealPackages:
             "environment": {**self.environment(), **environment, **added},
         }
         if isolated:
-            namespace.write_files(namespace.Plan(host, hosts[0], dict.fromkeys(hosts, "127.0.0.1"), own_tmp=False))
+            namespace.write_files(
+                namespace.NamespacePlan(host, hosts[0], dict.fromkeys(hosts, "127.0.0.1"), own_tmp=False)
+            )
         done = subprocess.run(
             [sys.executable, "-c", STAGE],
             check=False,

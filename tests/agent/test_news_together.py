@@ -51,7 +51,7 @@ class Told:
 
     def tell(self, *events: str) -> None:
         for event in events:
-            self.connection.tell({"event": event})
+            self.connection.send_event({"event": event})
 
     def came(self) -> list[str]:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx import controller_launch
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
             yield made
         finally:
             made.close()
-            end_everything()
+            stop_everything()
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]
     made = Terminal(tmp_path)
     yield made
     made.close()
-    end_everything()
+    stop_everything()
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def job(state: SecondaryStatus, *hosts: dict[str, Any]) -> Job:
     ],
 )
 def test_a_job_ends_the_command_with_its_own_code(state: SecondaryStatus, hosts: list[Any], code: int) -> None:
-    assert exit_codes.of_job(job(state, *hosts)) == code
+    assert exit_codes.job_exit_code(job(state, *hosts)) == code
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_a_job_ends_the_command_with_its_own_code(state: SecondaryStatus, hosts:
     ],
 )
 def test_an_error_ends_the_command_with_the_code_of_its_kind(kind: type[errors.SmxError], code: int) -> None:
-    assert exit_codes.of_error(kind("no")) == code
+    assert exit_codes.error_exit_code(kind("no")) == code

@@ -145,7 +145,7 @@ def test_the_command_lives_through_the_death_of_the_controller(alone: Terminal) 
     assert runs.stdout is not None
     assert runs.stdout.readline() == "begun\n"
     client = autostart.client()
-    os.kill(client.greet().pid, signal.SIGKILL)
+    os.kill(client.controller_info().pid, signal.SIGKILL)
     client.close()
     Path(path).write_text("")
     rest, said = runs.communicate(timeout=30)

@@ -17,7 +17,7 @@ from records import a_job, a_spec
 from jupyter_smx import controller_launch
 from jupyter_smx.controller.app import ControllerApp, main
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.singleton import Lock
+from jupyter_smx.controller.singleton import SingletonLock
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import ValidationError
@@ -48,7 +48,7 @@ class Controllers:
 
     def ready(self) -> subprocess.Popen[bytes]:
         process = self.start()
-        assert controller_launch.wait_ready(PATIENCE, process), controller_launch.last_words()
+        assert controller_launch.wait_ready(PATIENCE, process), controller_launch.last_log_line()
         return process
 
     def epoch(self) -> int:
@@ -90,7 +90,7 @@ def test_of_many_controllers_at_once_one_stays(controllers: Controllers) -> None
     assert controllers.epoch() == 1
     (survivor,) = [p for p in processes if p.poll() is None]
     client = Client(controller_launch.socket_path(), lambda: None)
-    assert client.greet().pid == survivor.pid
+    assert client.controller_info().pid == survivor.pid
     client.close()
 
 
@@ -115,7 +115,7 @@ def test_what_a_killed_controller_left_is_taken_over(controllers: Controllers) -
     assert controller_launch.socket_path().exists()
     second = controllers.ready()
     client = Client(controller_launch.socket_path(), lambda: None)
-    assert client.greet().pid == second.pid
+    assert client.controller_info().pid == second.pid
     assert controllers.epoch() == 2
     client.close()
 
@@ -143,7 +143,7 @@ def test_it_stays_while_somebody_waits_for_an_answer(controllers: Controllers) -
     controllers.configure("c.ControllerApp.idle_exit = 0.2")
     process = controllers.ready()
     client = Client(controller_launch.socket_path(), lambda: None)
-    waiting = threading.Thread(target=lambda: client.changes(client.greet().seq, 1.5))
+    waiting = threading.Thread(target=lambda: client.changes(client.controller_info().seq, 1.5))
     waiting.start()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.0)
@@ -155,7 +155,7 @@ def test_a_connection_that_is_kept_for_the_next_request_does_not_keep_it(control
     controllers.configure("c.ControllerApp.idle_exit = 0.2")
     process = controllers.ready()
     client = Client(controller_launch.socket_path(), lambda: None)
-    client.greet()
+    client.controller_info()
     assert process.wait(PATIENCE) == 0
     client.close()
 
@@ -195,8 +195,8 @@ def test_it_stays_while_a_job_is_not_finished(controllers: Controllers) -> None:
 def test_a_configuration_that_is_wrong_ends_it_with_a_sentence(controllers: Controllers, text: str, says: str) -> None:
     controllers.configure(text)
     assert controllers.start().wait(PATIENCE) == 1
-    assert says in controller_launch.last_words()
-    assert "Traceback" not in controller_launch.last_words()
+    assert says in controller_launch.last_log_line()
+    assert "Traceback" not in controller_launch.last_log_line()
 
 
 def test_records_of_a_newer_version_end_it_with_a_sentence(controllers: Controllers) -> None:
@@ -207,7 +207,7 @@ def test_records_of_a_newer_version_end_it_with_a_sentence(controllers: Controll
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
     raw.close()
     assert controllers.start().wait(PATIENCE) == 1
-    assert "newer jupyter-smx" in controller_launch.last_words()
+    assert "newer jupyter-smx" in controller_launch.last_log_line()
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(
@@ -230,7 +230,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControllerApp:
 
 def test_without_a_word_the_limits_are_the_machine(app: ControllerApp) -> None:
     app.configure([])
-    found = resources.look()
+    found = resources.detect_machine()
     ahead = app.preload_memory_mib
     expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus, preload_memory_mib=ahead)
     assert app.limits() == expected
@@ -303,18 +303,18 @@ def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest
 def test_the_lock_is_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (
-        "import sys; from pathlib import Path; from jupyter_smx.controller.singleton import Lock;"
-        "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from jupyter_smx.controller.singleton import SingletonLock;"
+        "lock = SingletonLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); sys.stdin.read()"
     )
     owner = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"True\n"
-        mine = Lock(path)
-        assert not mine.take()
+        mine = SingletonLock(path)
+        assert not mine.acquire()
         assert path.read_text() == f"{owner.pid}\n"
         owner.kill()
-    assert mine.take()
+    assert mine.acquire()
     assert path.read_text() == f"{os.getpid()}\n"
     mine.release()
     mine.release()

@@ -14,7 +14,7 @@ from serving import World
 
 from jupyter_smx.controller import housekeeping, server
 from jupyter_smx.controller.errors import RecordsError
-from jupyter_smx.controller.singleton import Door
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def unserved(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def serve(world: World) -> asyncio.Task[None]:
-    running = asyncio.create_task(world.service.run(Door(world.socket), world.stop), name="service")
+    running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop), name="service")
     await eventually(lambda: world.socket.exists() or running.done(), "it serves")
     assert not running.done()
     return running

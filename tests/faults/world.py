@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.client.retry import through_outage
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.records.cluster import WarmPoolStatus
 from jupyter_smx.model.spec.job_spec import JobSpec
@@ -119,7 +119,7 @@ class World:
 
     def controller(self) -> int:
         """Give the controller's process id; starts one when there is none."""
-        return through_outage(self.client.greet).pid
+        return retry_while_unavailable(self.client.controller_info).pid
 
     def cluster(self) -> str:
         """Give the one live cluster."""
@@ -128,17 +128,17 @@ class World:
 
     def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools, through a change of controllers."""
-        return through_outage(self.client.pools)
+        return retry_while_unavailable(self.client.pools)
 
     def controllers(self) -> list[int]:
         """Find the controllers of this data folder that live now."""
         line = f"{VARIABLE}={self.data}"
         found = process_scan.processes()
-        return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has(line)]
+        return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has_variable(line)]
 
     def agent(self, cluster: str = "") -> int:
         """Give the one agent of a cluster."""
-        ((_, pid),) = process_scan.every_agent(cluster or self.cluster())
+        ((_, pid),) = process_scan.find_agents(cluster or self.cluster())
         return pid
 
     def agents(self) -> list[int]:
@@ -152,7 +152,7 @@ class World:
 
     def zygotes(self, cluster: str = "") -> list[int]:
         """Find the zygotes of a cluster; a job's process has given itself another name."""
-        marked = process_scan.of_cluster(cluster or self.cluster())
+        marked = process_scan.cluster_processes(cluster or self.cluster())
         return [seen.pid for seen in marked if comm(seen.pid) == ZYGOTE]
 
     def clusters_ever(self) -> int:
@@ -178,7 +178,7 @@ class World:
         eventually_blocking(lambda: not self.controllers(), "no controller is left", within=PATIENCE)
 
     def _empty(self) -> None:
-        for job in through_outage(lambda: self.client.jobs(200)):
+        for job in retry_while_unavailable(lambda: self.client.jobs(200)):
             if job.ended_at is None:
                 self.client.stop(job.id)
         eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
@@ -210,11 +210,11 @@ class Ran:
 
     def job(self) -> Job:
         """Read the record, through a change of controllers."""
-        return through_outage(lambda: self.world.client.job(self.id))
+        return retry_while_unavailable(lambda: self.world.client.job(self.id))
 
     def wait(self) -> Job:
         """Wait for the verdict, through a change of controllers."""
-        job = through_outage(lambda: self.world.client.wait(self.id, PATIENCE))
+        job = retry_while_unavailable(lambda: self.world.client.wait(self.id, PATIENCE))
         assert is_final(job.state), job
         return job
 
@@ -231,7 +231,7 @@ class Ran:
 
     def process(self) -> int:
         """Find the process that runs it: of those that a zygote of its cluster forked, the one whose log is its own."""
-        marked = process_scan.of_cluster(self.job().cluster)
+        marked = process_scan.cluster_processes(self.job().cluster)
         (pid,) = [seen.pid for seen in marked if comm(seen.pid) == "smx-job" and _writes_to(seen.pid, self.id)]
         return pid
 
@@ -245,7 +245,7 @@ class Ran:
 
     def log(self) -> str:
         """Read the whole log, through a change of controllers."""
-        read = through_outage(lambda: self.world.client.log(self.id, "", 0))
+        read = retry_while_unavailable(lambda: self.world.client.log(self.id, "", 0))
         return read.data.decode()
 
     def why(self) -> str:

@@ -13,7 +13,7 @@ from traitlets.config import Config
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx.testing.teardown import stop_everything
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -63,7 +63,7 @@ def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Give the folder that the test works in; whoever asks first starts a real controller, and at the end all goes."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    end_everything()
+    stop_everything()
     assert data_folder.exists()
 
 

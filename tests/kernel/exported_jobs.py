@@ -15,7 +15,7 @@ from jupyter_smx.kernel.request.payload import pack
 from jupyter_smx.kernel.sagemaker.export_array import Tasks
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.redaction import shown_values
+from jupyter_smx.model.redaction import redact_values
 from jupyter_smx.model.spec.array import ArrayCounts, ArrayTask, task_id
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
@@ -76,7 +76,7 @@ def array(swept: dict[str, Any] = SWEPT, *, left_out: int = 0, **fields: Any) ->
     jobs = []
     for index, wish in enumerate(grid.tasks):
         size, values = len(grid.tasks), wish.hyperparameters
-        task = ArrayTask(id="b" * 12, name=NAME, index=index, size=size, values=shown_values(values), title=grid.title)
+        task = ArrayTask(id="b" * 12, name=NAME, index=index, size=size, values=redact_values(values), title=grid.title)
         spec = JobSpec(**asked | {"hyperparameters": fixed | values, "array": task})
         jobs.append(Job(id=task_id("b" * 12, index), name=f"{NAME}-{index}", spec=spec, created_at=1e9))
     found = ArrayDetail(

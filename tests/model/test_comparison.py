@@ -32,14 +32,14 @@ def test_the_page_keeps_the_same_variables_to_itself_as_a_comparison_does() -> N
     ],
 )
 def test_what_sounds_like_a_secret_keeps_its_value_to_itself(name: str) -> None:
-    assert redaction.without({name: "x", "A": "b"}) == {name: "", "A": "b"}
+    assert redaction.redact_variables({name: "x", "A": "b"}) == {name: "", "A": "b"}
 
 
 @pytest.mark.parametrize(
     "name", ["TOKENIZERS_PARALLELISM", "KEYBOARD", "MONKEY", "SASKATOON", "AWS_REGION", "AWS_PROFILE", "PATH"]
 )
 def test_what_does_not_is_told(name: str) -> None:
-    assert redaction.without({name: "x"}) == {name: "x"}
+    assert redaction.redact_variables({name: "x"}) == {name: "x"}
 
 
 def test_what_opens_a_url_is_in_no_comparison_and_is_no_difference() -> None:

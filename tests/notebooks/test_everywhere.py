@@ -11,7 +11,7 @@ import papermill
 import pytest
 
 from jupyter_smx import controller_launch
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     work = tmp_path / "work"
     work.mkdir()
     yield work
-    end_everything()
+    stop_everything()
 
 
 def write(path: Path, cells: tuple[str, ...]) -> Path:

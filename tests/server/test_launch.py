@@ -93,12 +93,12 @@ def test_a_controller_that_dies_at_once_is_not_waited_for(tmp_path: Path) -> Non
     process = controller_launch.start_controller(str(python))
     assert controller_launch.wait_ready(60.0, process) is False
     assert process.returncode == 3
-    assert controller_launch.last_words() == "no module named jupyter_smx"
+    assert controller_launch.last_log_line() == "no module named jupyter_smx"
     assert controller_launch.log_path().stat().st_mode & 0o777 == 0o600
 
 
 def test_without_a_log_there_are_no_last_words() -> None:
-    assert controller_launch.last_words() == ""
+    assert controller_launch.last_log_line() == ""
 
 
 @pytest.mark.parametrize(

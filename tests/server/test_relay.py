@@ -120,7 +120,7 @@ async def test_a_controller_that_left_with_nothing_to_do_is_not_replaced(
     monkeypatch: pytest.MonkeyPatch,
     eventually: Any,
 ) -> None:
-    monkeypatch.setattr(event_relay, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
     await controller.happen(job(step=SecondaryStatus.COMPLETED))
     await next_event()
@@ -174,20 +174,20 @@ async def test_a_log_that_was_cut_is_a_reset(
 async def test_an_answer_of_nonsense_does_not_end_the_news(
     next_event: Next, controller: FakeController, following: SmxServerExtension, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_relay, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
     controller.answer("GET", "/v1/changes", 200, b'{"seq": "many"}')
     await controller.happen(job())
     assert (await next_event())["kind"] == "reset"
-    assert not following._following.done()
+    assert not following._relay_task.done()
 
 
 async def test_an_error_in_the_relay_itself_is_logged_and_survived(
     next_event: Next, controller: FakeController, following: SmxServerExtension, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_relay, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
-    real, calls = event_relay.notices, []
+    real, calls = event_relay.to_bus_events, []
 
     def broken_once(events: Any) -> Any:
         calls.append(events)
@@ -195,9 +195,9 @@ async def test_an_error_in_the_relay_itself_is_logged_and_survived(
             raise KeyError("a bug")
         return real(events)
 
-    monkeypatch.setattr(event_relay, "notices", broken_once)
+    monkeypatch.setattr(event_relay, "to_bus_events", broken_once)
     await controller.happen(job())
     assert (await next_event())["kind"] == "reset"
     await controller.happen(job(2))
     assert (await next_event())["name"] == "train-digits-2"
-    assert following._following is not None
+    assert following._relay_task is not None

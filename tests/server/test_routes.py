@@ -17,7 +17,7 @@ from tornado.httpclient import HTTPClientError
 from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError
 from jupyter_smx.server.handlers.artifact_stream import file_name
-from jupyter_smx.server.handlers.jobs import segment
+from jupyter_smx.server.handlers.jobs import quote_segment
 
 if TYPE_CHECKING:
     from fake_controller import FakeController
@@ -293,7 +293,7 @@ async def test_an_answer_that_breaks_off_is_503_and_not_a_traceback(jp_fetch: An
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_quoted_reference_is_one_segment_of_a_path(ref: str) -> None:
     try:
-        quoted = segment(ref)
+        quoted = quote_segment(ref)
     except (ResourceNotFoundError, UnicodeEncodeError):
         return
     assert not set("/?#% ") & set(quoted.replace("%", "", quoted.count("%"))) - set("0123456789ABCDEF")

@@ -7,33 +7,33 @@ import os
 from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent.channels import link_targets, symlinks
-from jupyter_smx.agent.channels.sources import ALL, entries, part
+from jupyter_smx.agent.channels.sources import WHOLE_CHANNEL, entries, select_share
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.channels.host_capabilities import World
+    from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
     from jupyter_smx.agent.channels.sources import Pairs
-    from jupyter_smx.agent.channels.stage_result import Staged
+    from jupyter_smx.agent.channels.stage_result import StageResult
 
 
-def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
     """Show a whole folder in the channel's place; a share of it, a file or what a pattern finds is links to views.
 
     So are the files of a folder whose links lead out of it, each to where it really is. A snapshot of a model hub is
     such a folder: its files are links to one beside it.
     """
-    source, share = channel["source"], channel.get("share") or ALL
+    source, share = channel["source"], channel.get("share") or WHOLE_CHANNEL
     os.makedirs(folder, exist_ok=True)
-    own, ways = symlinks.reached(source) if os.path.isdir(source) else "", staged.ways
-    if own and share["count"] == 1 and not ways.has(own):
+    own, ways = symlinks.accessible_path(source) if os.path.isdir(source) else "", staged.link_scan
+    if own and share["count"] == 1 and not ways.has_outbound_links(own):
         staged.lazy.append(channel["name"])
         staged.mounts.append({"how": "show", "source": source, "target": folder})
     else:
-        pairs = part(entries(channel), share)
+        pairs = select_share(entries(channel), share)
         if own:
             _check(pairs)
         try:
-            _spread(staged, channel["name"], link_targets.find(pairs, own, ways), own, folder, world)
-        except link_targets.TooManyError as error:
+            _link_to_views(staged, channel["name"], link_targets.resolve_links(pairs, own, ways), own, folder, world)
+        except link_targets.TooManyTargetsError as error:
             _link(staged, channel, pairs, folder, str(error))
             return
     if not ways.is_sure:
@@ -44,21 +44,23 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
         )
 
 
-def _spread(staged: Staged, name: str, found: link_targets.Leaves, own: str, folder: str, world: World) -> None:
+def _link_to_views(
+    staged: StageResult, name: str, found: link_targets.LinkTargets, own: str, folder: str, world: ChannelCapabilities
+) -> None:
     """Fill a channel with links to views of the folders in which its files really are.
 
     ``own`` is the folder that it is made of, if it is made of one.
 
     :raises TooManyError: there are too many of them; nothing was done.
     """
-    homes = link_targets.homes(found.shown, own)
-    views = {home: make(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
+    homes = link_targets.view_folders(found.shown, own)
+    views = {home: make_view(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
     # What is not there cannot be written to either, as it could be at the place where its link leads.
-    nowhere = make(world, name, "nowhere")
+    nowhere = make_view(world, name, "nowhere")
     for inside in found.folders:
         os.makedirs(os.path.join(folder, inside), exist_ok=True)
     shown = [(inside, _in_view(path, homes, views, nowhere)) for inside, path in found.shown]
-    fill(staged, [*shown, *((inside, os.path.join(folder, outer)) for inside, outer in found.again)], folder)
+    fill_with_links(staged, [*shown, *((inside, os.path.join(folder, outer)) for inside, outer in found.loops)], folder)
     staged.mounts += [{"how": "show", "source": home, "target": view} for home, view in views.items()]
     staged.lazy.append(name)
 
@@ -70,13 +72,13 @@ def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str], nowhere: s
     return os.path.normpath(os.path.join(views[home], os.path.relpath(path, home)))
 
 
-def link(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+def present_links(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
     """Fill a channel with links to its files themselves, which nothing protects but a host that is sealed."""
-    pairs = part(entries(channel), channel.get("share") or ALL)
+    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     _check(pairs)
     if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
         staged.lazy.append(channel["name"])
-        found = symlinks.each_file(pairs)
+        found = symlinks.list_files(pairs)
         for name in found.folders:
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         _put(found.files, folder)
@@ -84,7 +86,7 @@ def link(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
     _link(staged, channel, pairs, folder, world.reason)
 
 
-def _link(staged: Staged, channel: Dict[str, Any], pairs: Pairs, folder: str, why: str) -> None:
+def _link(staged: StageResult, channel: Dict[str, Any], pairs: Pairs, folder: str, why: str) -> None:
     staged.lazy.append(channel["name"])
     _put([(name, os.path.abspath(path)) for name, path in pairs], folder)
     staged.notes.append(
@@ -107,7 +109,7 @@ def _put(pairs: Pairs, folder: str) -> None:
         os.symlink(path, target)
 
 
-def make(world: World, *names: str) -> str:
+def make_view(world: ChannelCapabilities, *names: str) -> str:
     """Make the place of a view, and give the name by which jobs see it.
 
     They see its folder where nobody can write to it; what is mounted there is put into the place that they see.
@@ -116,7 +118,7 @@ def make(world: World, *names: str) -> str:
     return os.path.join(world.shown, *names)
 
 
-def fill(staged: Staged, pairs: Pairs, folder: str) -> None:
+def fill_with_links(staged: StageResult, pairs: Pairs, folder: str) -> None:
     """Fill a channel with links, each by its name, to what is or will be in a view; nobody writes to it."""
     _put(pairs, folder)
     staged.mounts.append({"how": "show", "source": folder, "target": folder})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jupyter_smx.agent.stores import worker_client
 
 
-class World(NamedTuple):
+class ChannelCapabilities(NamedTuple):
     """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
 
     ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
@@ -18,6 +18,6 @@ class World(NamedTuple):
     shown: str = ""
     layers: bool = False
     reason: str = ""
-    means: worker_client.Means = worker_client.Means()
+    means: worker_client.WorkerOptions = worker_client.WorkerOptions()
     trash: str = ""
     sealed: str = ""

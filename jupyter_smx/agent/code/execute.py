@@ -27,9 +27,9 @@ from jupyter_smx.agent.system.resources import disk, memory
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
-_BALLAST = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
+_EMERGENCY_MEMORY = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
 """Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
-_HASHED = 64 * 1024 * 1024
+_MAX_HASHED_BYTES = 64 * 1024 * 1024
 """Bytes; to hash more would take longer than everything else that happens before the first line."""
 
 _AT_EXIT = (
@@ -58,22 +58,22 @@ def _pickler() -> Any:
     return cloudpickle
 
 
-def new_main(path: str) -> types.ModuleType:
+def make_main(path: str) -> types.ModuleType:
     """Make an empty ``__main__`` and put it in the place of the zygote's."""
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
-    name_main(main, path)
+    set_main_file(main, path)
     sys.modules["__main__"] = main
     return main
 
 
-def name_main(main: types.ModuleType, path: str) -> None:
+def set_main_file(main: types.ModuleType, path: str) -> None:
     """Say which file is ``__main__``, with all that Python says of a script."""
     about = {"__file__": path, "__cached__": None, "__loader__": SourceFileLoader("__main__", path)}
     main.__dict__.update(about)
 
 
-def take_words(words: List[str]) -> None:
+def set_argv(words: List[str]) -> None:
     """Make these the words of the program; who starts himself again finds the whole command."""
     sys.argv = words
     if hasattr(sys, "orig_argv"):  # since Python 3.10
@@ -117,8 +117,8 @@ def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
 def _check(file: IO[bytes], send: Dict[str, Any]) -> None:
     """Refuse another file than the one that was packed, by its content where it is small and by its size."""
     size = os.fstat(file.fileno()).st_size
-    if size <= _HASHED and send.get("sha256"):
-        differs = "" if digest.of_file(file) == send["sha256"] else "SHA-256"
+    if size <= _MAX_HASHED_BYTES and send.get("sha256"):
+        differs = "" if digest.hash_file(file) == send["sha256"] else "SHA-256"
         file.seek(0)
     else:
         differs = "" if size == send.get("size", size) else "size"
@@ -149,7 +149,7 @@ def _line(error: BaseException, filename: str) -> Optional[int]:
     return found
 
 
-def describe(error: BaseException, filename: str) -> Dict[str, Any]:
+def describe_exception(error: BaseException, filename: str) -> Dict[str, Any]:
     """Tell class, text, traceback, and the last line of the cell that an exception went through."""
     try:
         message = str(error)
@@ -164,10 +164,10 @@ def describe(error: BaseException, filename: str) -> Dict[str, Any]:
     }
 
 
-def _without_us(error: BaseException) -> BaseException:
+def _strip_own_frames(error: BaseException) -> BaseException:
     """Take our own frames from the top of the traceback: the user's program begins at the user's code."""
     trace = error.__traceback__
-    ours = _without_us.__code__.co_filename  # in the packed agent that is not __file__
+    ours = _strip_own_frames.__code__.co_filename  # in the packed agent that is not __file__
     while trace is not None and trace.tb_frame.f_code.co_filename == ours:
         trace = trace.tb_next
     return error.with_traceback(trace)
@@ -184,20 +184,20 @@ def _exit_code(error: SystemExit) -> int:
     return 1
 
 
-def _show(error: BaseException) -> None:
+def _print_traceback(error: BaseException) -> None:
     """Print an exception with the lines of the cell, which Python's own hook cannot find, for no file has them."""
     with contextlib.suppress(Exception):  # the user's code may have put anything in the place of stderr
         traceback.print_exception(type(error), error, error.__traceback__)
 
 
-class Ending:
+class RunResult:
     """What is known when the user's code has ended: exit code, exception, and sentences about what went wrong."""
 
     def __init__(self) -> None:
         self.exit_code = 0
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
         self.report.update(errors=[], received={}, imported={}, remark="", failure="")
-        self.places: disk.Places = ()
+        self.places: disk.DiskPaths = ()
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""
@@ -205,19 +205,19 @@ class Ending:
         self.report["refused"] = sentence
         sys.stderr.write(sentence + "\n")
 
-    def fail_with(self, sentence: str) -> None:
+    def fail_with_message(self, sentence: str) -> None:
         """End a job whose code could not be made ready, in words that SageMaker has for it."""
         self.exit_code = 1
         self.report["failure"] = sentence
         sys.stderr.write(sentence + "\n")
 
-    def give_up(self, error: BaseException, filename: str) -> None:
+    def refuse_unexpected(self, error: BaseException, filename: str) -> None:
         """End a job that never began, for an error that nobody foresaw: its own, so that no other host is tried."""
         self.fail(error, filename)
         exception = self.report["exception"]
         self.report["refused"] = f"job: it could not be made ready ({exception['type']}: {exception['message']})."
 
-    def name_files(self, folder: str, theirs: str) -> None:
+    def rename_traceback_files(self, folder: str, theirs: str) -> None:
         """Let the traceback name the user's own files, where this host has copies of them in ``folder``.
 
         As the script itself would tell it, it stays in the report: that is what SageMaker has as the reason.
@@ -232,25 +232,25 @@ class Ending:
         """Print an exception as Python would and keep it."""
         self.exit_code = 1
         if isinstance(error, MemoryError):
-            _BALLAST.clear()
-        self.report["exception"] = describe(_without_us(error), filename)
+            _EMERGENCY_MEMORY.clear()
+        self.report["exception"] = describe_exception(_strip_own_frames(error), filename)
         # A full disk speaks through any library, so whatever the exception is, it is worth a look.
         self.report["remark"] = (
-            memory.of_this_process() if isinstance(error, MemoryError) else disk.which_is_full(self.places)
+            memory.format_own_memory() if isinstance(error, MemoryError) else disk.format_full_disk(self.places)
         )
         hook = getattr(sys, "excepthook", None)
         if hook is sys.__excepthook__ or not callable(hook):
-            _show(error)
+            _print_traceback(error)
             return
         try:
             hook(type(error), error, error.__traceback__)
         except SystemExit as leaving:
             self.exit_code = _exit_code(leaving)
         except BaseException:  # noqa: BLE001 - border: a hook that the user's code installed
-            _show(error)
+            _print_traceback(error)
 
 
-def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], ending: Ending) -> None:
+def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], ending: RunResult) -> None:
     """Run the code; ``first_line`` is called as the very last thing before it."""
     try:
         first_line()
@@ -261,7 +261,7 @@ def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[
         ending.fail(error, code.co_filename)
 
 
-def forget_handlers() -> None:
+def drop_exit_handlers() -> None:
     """Drop the exit handlers of the zygote's modules, except those that work for any program."""
     atexit._clear()  # noqa: SLF001 - there is no public way
     for module, name in _AT_EXIT:
@@ -275,7 +275,7 @@ def forget_handlers() -> None:
     finalize._registered_with_atexit = False  # noqa: SLF001
 
 
-def finish() -> Optional[OSError]:
+def finalize_interpreter() -> Optional[OSError]:
     """Do what Python does at the end of a program: join threads, run exit handlers, flush.
 
     As in any program nothing that is raised here changes the exit code, not even the exit of a signal's handler.
@@ -287,7 +287,7 @@ def finish() -> Optional[OSError]:
     return flush()
 
 
-def let_go(modules: List[types.ModuleType]) -> None:
+def clear_modules(modules: List[types.ModuleType]) -> None:
     """Let values of modules go, as Python does at the end of a program: an open file among them gets all of its text.
 
     A thread of the background, which Python would let do nothing any more, finds no names: what it says is no news.
@@ -322,7 +322,7 @@ def flush() -> Optional[OSError]:
     return next(filter(None, errors), None)
 
 
-def _near(name: str, main: types.ModuleType) -> str:
+def _suggest_name(name: str, main: types.ModuleType) -> str:
     import difflib  # noqa: PLC0415 - only who misses a variable waits for it
 
     found = difflib.get_close_matches(name, [known for known in main.__dict__ if not known.startswith("_")], 1)
@@ -336,14 +336,14 @@ def _keep(packed: Dict[str, variable_file.Packed], path: str) -> None:
     os.replace(path + ".part", path)
 
 
-def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending) -> None:
+def collect(names: List[str], main: types.ModuleType, path: str, ending: RunResult) -> None:
     """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
     pickler = _pickler()
     packed = {}
     for name in names:
         if name not in main.__dict__:
             if ending.report["exception"] is None:
-                near = _near(name, main)
+                near = _suggest_name(name, main)
                 ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
             continue
         try:
@@ -355,7 +355,7 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
         if packed:
             _keep(packed, path)
     except OSError as error:
-        said = f"receive: {', '.join(packed)} could not be kept: {disk.explain(error, ending.places)}"
+        said = f"receive: {', '.join(packed)} could not be kept: {disk.format_error(error, ending.places)}"
         ending.report["errors"].append(said)
         packed = {}
         with contextlib.suppress(OSError):

@@ -30,7 +30,7 @@ _MESSAGES = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 """Of what protobuf makes the classes of messages; old generated code works with ``python`` only."""
 
 
-def obey(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: List[str]) -> List[str]:
+def apply_variables(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: List[str]) -> List[str]:
     """Do what those variables say that are other ones than the host's own; gives a sentence for each that is not done.
 
     Imports look in ``sys.path`` before ``at`` first, that is in the job's code, and programs in the folders ``code``.
@@ -38,16 +38,16 @@ def obey(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: Li
     :raises RefusalError: a library has no such setting.
     """
     new = {name: value for name, value in wished.items() if inherited.get(name) != value}
-    _begin_again(new)
+    _apply_python_variables(new)
     _choose_backend(new.get("MPLBACKEND", ""))
-    _forget_readers(new)
-    said = _choose_messages(new.get(_MESSAGES, ""))
+    _unload_readers(new)
+    said = _choose_protobuf_backend(new.get(_MESSAGES, ""))
     if "PYTHONPATH" not in wished:
         return said
     entries = [os.path.abspath(entry) for entry in wished["PYTHONPATH"].split(os.pathsep) if entry]
     sys.path[at:at] = entries
     os.environ["PYTHONPATH"] = os.pathsep.join([*code, *entries])
-    kept = sourcedir.forget_modules(entries, keep=imports.compiled())
+    kept = sourcedir.unload_shadowing_modules(entries, keep=imports.compiled_packages())
     return said + [
         f"environment: PYTHONPATH has another {name}, but this host has imported one already and it has compiled "
         "parts, which no process can change; name that other one in --requirements."
@@ -55,7 +55,7 @@ def obey(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: Li
     ]
 
 
-def _begin_again(new: Mapping[str, str]) -> None:
+def _apply_python_variables(new: Mapping[str, str]) -> None:
     """Do what Python does with its own variables at its start."""
     if "TZ" in new:
         time.tzset()
@@ -75,15 +75,15 @@ def _choose_backend(name: str) -> None:
         raise RefusalError(f"environment: MPLBACKEND is {name!r}, which matplotlib does not take: {error}") from error
 
 
-def _choose_messages(implementation: str) -> List[str]:
+def _choose_protobuf_backend(implementation: str) -> List[str]:
     """Let the next import of protobuf choose again, where nothing compiled has classes of its first choice."""
     chosen = sys.modules.get("google.protobuf.internal.api_implementation")
     if not implementation or chosen is None or chosen.Type() == implementation:
         return []
-    users = imports.needing({"google"})
-    bound = sorted(users & imports.compiled() - {"google"})
+    users = imports.dependents_of({"google"})
+    bound = sorted(users & imports.compiled_packages() - {"google"})
     if not bound:
-        imports.forget(users)
+        imports.unload(users)
         return []
     held = f"{', '.join(bound)}, which no process can load twice; have the administrator name google in preload_never."
     return [
@@ -91,7 +91,7 @@ def _choose_messages(implementation: str) -> List[str]:
     ]
 
 
-def _forget_readers(new: Mapping[str, str]) -> None:
+def _unload_readers(new: Mapping[str, str]) -> None:
     """Let the next import read its settings, in the packages that read them and in all that hold parts of these."""
     readers = {
         package
@@ -102,13 +102,13 @@ def _forget_readers(new: Mapping[str, str]) -> None:
         for package in packages
     }
     if readers & sys.modules.keys():
-        affected = imports.needing(readers)
-        imports.forget(affected - imports.compiled() - _ONCE.keys())
+        affected = imports.dependents_of(readers)
+        imports.unload(affected - imports.compiled_packages() - _ONCE.keys())
         for package in affected & _ONCE.keys():
-            _read_again(package, sys.modules.get(_ONCE[package]))
+            _reload_settings(package, sys.modules.get(_ONCE[package]))
 
 
-def _read_again(package: str, settings: Optional[ModuleType]) -> None:
+def _reload_settings(package: str, settings: Optional[ModuleType]) -> None:
     """Let a module read its settings where it is: its package cannot be loaded twice into one process."""
     if settings is None:
         return

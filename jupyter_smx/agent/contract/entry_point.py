@@ -20,7 +20,7 @@ from jupyter_smx.agent.contract import script
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
-    from jupyter_smx.agent.paths import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 SCRIPT, PACKAGE, COMMAND = "script", "package", "command"
 PACKAGES = "packages"
@@ -53,7 +53,7 @@ class InstallError(Exception):
     """The package cannot be installed; the text is what sagemaker-training calls it, and a sentence."""
 
 
-def kind_of(spec: Dict[str, Any], folder: str) -> str:
+def entry_kind(spec: Dict[str, Any], folder: str) -> str:
     """Say how the code begins; ``folder`` is where it lies. A cell is always a script."""
     name = str(spec["entry_point"])
     if not name:
@@ -67,7 +67,7 @@ def kind_of(spec: Dict[str, Any], folder: str) -> str:
 
 def _is_package(spec: Dict[str, Any], folder: str) -> bool:
     # SageMaker's toolkit installs code, and nothing else there does.
-    if spec["kind"] != "train" or not spec["source_dir"] or script.is_driven(spec):
+    if spec["kind"] != "train" or not spec["source_dir"] or script.is_sdk3_driven(spec):
         return False
     return os.path.isfile(os.path.join(folder, _SETUP)) or _needs_its_project(folder, spec["entry_point"])
 
@@ -86,7 +86,7 @@ def _needs_its_project(folder: str, name: str) -> bool:
     return builds and (os.path.isfile(beside) or os.path.isdir(os.path.join(folder, "src")))
 
 
-def runs_without(spec: Dict[str, Any], folder: str) -> bool:
+def can_run_uninstalled(spec: Dict[str, Any], folder: str) -> bool:
     """Say whether SageMaker would run the script of a package that cannot be installed."""
     return str(spec["entry_point"]).endswith(".py") and not os.path.isfile(os.path.join(folder, _SETUP))
 
@@ -94,14 +94,14 @@ def runs_without(spec: Dict[str, Any], folder: str) -> bool:
 # Commands
 
 
-def command(spec: Dict[str, Any], place: Place) -> List[str]:
+def shell_command(spec: Dict[str, Any], place: HostInfo) -> List[str]:
     """Give the words of the program: sagemaker-training has a shell start it, in the folder of the code."""
     name, *words = script.argv(spec, place)
     path = name if os.path.isabs(name) else os.path.join(os.curdir, name)
     return ["/bin/sh", "-c", " ".join(map(shlex.quote, [path, *words]))]
 
 
-def become(words: List[str], path: str) -> NoReturn:
+def exec_program(words: List[str], path: str) -> NoReturn:
     """Let the program take the place of this process, so that signals reach it and its exit code is the job's.
 
     The shell gives way as well: a stop would end it at once, and with it the job, while the program still tidies up.
@@ -124,42 +124,42 @@ def install(folder: str, target: str) -> None:
 
     :raises InstallError: that failed; the log says more.
     """
-    say(f"{folder} is a package and is installed into {target}, for this job alone.")
+    print_note(f"{folder} is a package and is installed into {target}, for this job alone.")
     has_pip = importlib.util.find_spec("pip") is not None
     program = [*(_pip() if has_pip else _uv()), "--target", target]
     if has_pip or importlib.util.find_spec("packaging") is not None:
-        _call([*program, "--no-deps", *_build_words(folder), folder])
+        _call([*program, "--no-deps", *_build_arguments(folder), folder])
         # With --target they would install everything anew that is there already.
         missing = _call([sys.executable, "-I", "-c", _MISSING, target], listen=True).splitlines()
         if missing:
             _call([*program, *missing])
     else:
         _call([*program, folder])  # nothing here can read what it needs
-    put_on_path(folder, [target], os.path.join(target, "bin"))
+    add_to_path(folder, [target], os.path.join(target, "bin"))
 
 
-def put_on_path(code: str, folders: List[str], programs: str) -> None:
+def add_to_path(code: str, folders: List[str], programs: str) -> None:
     """Let this process and what it starts find packages, behind those in the folder ``code``, and their programs."""
     known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     for path in (sys.path, known):
-        at = _behind(path, code)
+        at = _code_end_index(path, code)
         path[at:at] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(known)
     os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
 
 
-def say(sentence: str) -> None:
+def print_note(sentence: str) -> None:
     """Write a sentence of ours into the job's log."""
     sys.stdout.write(f"jupyter_smx: {sentence}\n")
     sys.stdout.flush()
 
 
-def _behind(path: List[str], folder: str) -> int:
+def _code_end_index(path: List[str], folder: str) -> int:
     """Say where the folders of the code itself end: it comes first, as on SageMaker."""
     return max((number + 1 for number, entry in enumerate(path) if entry.startswith(folder)), default=0)
 
 
-def _build_words(folder: str) -> List[str]:
+def _build_arguments(folder: str) -> List[str]:
     here = all(importlib.util.find_spec(name) is not None for name in ("setuptools", "wheel"))
     if here and not os.path.exists(os.path.join(folder, _PROJECT)):
         return ["--no-build-isolation"]  # what setup.py needs is here: nothing has to be fetched
@@ -194,7 +194,7 @@ def _call(words: List[str], *, listen: bool = False) -> str:
 
 def module_name(spec: Dict[str, Any], folder: str) -> str:
     """Give what stands behind ``-m``: ``src/`` is no part of a module's name."""
-    parts = script.module_of(spec["entry_point"]).split("/")
+    parts = script.script_module(spec["entry_point"]).split("/")
     if parts[0] == "src" and len(parts) > 1 and not os.path.exists(os.path.join(folder, "src", "__init__.py")):
         del parts[0]
     return ".".join(parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping
 from jupyter_smx.agent.paths import REGION
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.paths import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 ACCOUNT = "000000000000"
 """The account in ARNs: no account of AWS, in the form of one."""
@@ -35,33 +35,33 @@ def region_of(environment: Mapping[str, str]) -> str:
     return found.get(section, "region", fallback="") or REGION
 
 
-def region_asked(own: Mapping[str, str], otherwise: str) -> str:
+def requested_region(own: Mapping[str, str], otherwise: str) -> str:
     """Give the region of one job: its own variables say, else that of its host."""
     return next((own[name] for name in _REGION_VARIABLES if own.get(name)), otherwise)
 
 
-def region(spec: Dict[str, Any], place: Place) -> str:
+def job_region(spec: Dict[str, Any], place: HostInfo) -> str:
     """Give the region of the job of a specification."""
-    return region_asked(spec.get("environment") or {}, place.region)
+    return requested_region(spec.get("environment") or {}, place.region)
 
 
-def arn_of(kind: str, name: str, where: str) -> str:
+def format_arn(kind: str, name: str, where: str) -> str:
     """Give the name of a job as AWS would write it among all things of all accounts, in a region."""
     what = "processing-job" if kind == "process" else "training-job"
     return f"arn:aws:sagemaker:{where}:{ACCOUNT}:{what}/{name}"
 
 
-def arn(spec: Dict[str, Any], place: Place) -> str:
+def job_arn(spec: Dict[str, Any], place: HostInfo) -> str:
     """Give that name of the job of a specification."""
-    return arn_of(spec["kind"], spec.get("name", ""), region(spec, place))
+    return format_arn(spec["kind"], spec.get("name", ""), job_region(spec, place))
 
 
-def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the variables that are there in any image; the cache of a warm pool only where the job keeps one."""
-    found = {"AWS_REGION": region(spec, place)}
+    found = {"AWS_REGION": job_region(spec, place)}
     if spec["kind"] == "train":
         found["TRAINING_JOB_NAME"] = spec.get("name", "")
-        found["TRAINING_JOB_ARN"] = arn(spec, place)
+        found["TRAINING_JOB_ARN"] = job_arn(spec, place)
     if spec["warm_pool"]:
         found["SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY"] = place.path("sagemaker", "warmpoolcache")
     return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent.contract import configfiles
-from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, arguments, split, variable
-from jupyter_smx.agent.contract.script import module_of
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, arguments, format_variable, split
+from jupyter_smx.agent.contract.script import script_module
 from jupyter_smx.agent.paths import channel_folder
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.paths import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 # What the toolkit takes for itself; SM_FRAMEWORK_PARAMS tells every other parameter that begins with sagemaker_.
-_TAKEN = (
+_TOOLKIT_HYPERPARAMETERS = (
     "sagemaker_program",
     "sagemaker_submit_directory",
     "sagemaker_enable_cloudwatch_metrics",
@@ -34,11 +34,11 @@ _STRATEGIES = (
 )
 
 
-def _groups(place: Place) -> Dict[str, Any]:
+def _groups(place: HostInfo) -> Dict[str, Any]:
     return {group["instance_group_name"]: group for group in place.groups}
 
 
-def distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
+def distribution_groups(framework: Dict[str, Any], place: HostInfo) -> List[str]:
     """Give the groups that a strategy runs on: those that were chosen, else the one of this host.
 
     :raises HyperparameterError: what was chosen is no list of names.
@@ -53,19 +53,19 @@ def distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
     return list(groups)
 
 
-def leading_hosts(groups: List[str], place: Place) -> List[str]:
+def leading_hosts(groups: List[str], place: HostInfo) -> List[str]:
     """Give the hosts that a strategy runs on, in the order of their groups' own lists, which nobody sorts."""
     return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
 
 
-def master(groups: List[str], place: Place) -> str:
+def master(groups: List[str], place: HostInfo) -> str:
     """Give the host that leads: the first that a strategy runs on, else the first of all."""
     return (leading_hosts(groups, place) or sorted(place.hosts))[0]
 
 
-def _facts(spec: Dict[str, Any], place: Place, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
+def _facts(spec: Dict[str, Any], place: HostInfo, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
-    rest = {name: value for name, value in framework.items() if name not in _TAKEN}
+    rest = {name: value for name, value in framework.items() if name not in _TOOLKIT_HYPERPARAMETERS}
     chosen = distribution_groups(rest, place)
     first = master(chosen, place)
     resources = configfiles.resource_config(place)
@@ -97,7 +97,7 @@ def _facts(spec: Dict[str, Any], place: Place, own: Dict[str, Any], framework: D
         "master_hostname": first,
         "model_dir": place.path("model"),
         "module_dir": str(framework["sagemaker_submit_directory"]),
-        "module_name": module_of(str(framework["sagemaker_program"])),
+        "module_name": script_module(str(framework["sagemaker_program"])),
         "network_interface_name": place.interface,
         "num_cpus": place.cpus,
         "num_gpus": place.gpus,
@@ -142,23 +142,23 @@ _DIRECT = (
 )
 
 
-def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
     own, framework = split(configfiles.hyperparameters(spec, place))
     facts = _facts(spec, place, own, framework)
-    found = {"SM_" + name.upper(): variable(facts[name]) for name in _DIRECT}
-    found["SM_CHANNELS"] = variable(sorted(facts["channel_input_dirs"]))
-    found["SM_HPS"] = variable(own)
-    found["SM_USER_ARGS"] = variable(arguments(own))
-    found["SM_FRAMEWORK_PARAMS"] = variable(facts["additional_framework_parameters"])
-    found["SM_TRAINING_ENV"] = variable(facts)
+    found = {"SM_" + name.upper(): format_variable(facts[name]) for name in _DIRECT}
+    found["SM_CHANNELS"] = format_variable(sorted(facts["channel_input_dirs"]))
+    found["SM_HPS"] = format_variable(own)
+    found["SM_USER_ARGS"] = format_variable(arguments(own))
+    found["SM_FRAMEWORK_PARAMS"] = format_variable(facts["additional_framework_parameters"])
+    found["SM_TRAINING_ENV"] = format_variable(facts)
     if facts["topology"]:
-        found["SM_TOPOLOGY"] = variable(facts["topology"])
+        found["SM_TOPOLOGY"] = format_variable(facts["topology"])
     for name, folder in facts["channel_input_dirs"].items():
         found["SM_CHANNEL_" + name.upper()] = folder
     for name, value in own.items():
-        found["SM_HP_" + name.upper()] = variable(value)
+        found["SM_HP_" + name.upper()] = format_variable(value)
     found["CURRENT_HOST"] = place.host
-    found["SAGEMAKER_JOB_NAME"] = variable(framework["sagemaker_job_name"])
-    found["SAGEMAKER_REGION"] = variable(framework["sagemaker_region"] or "")
+    found["SAGEMAKER_JOB_NAME"] = format_variable(framework["sagemaker_job_name"])
+    found["SAGEMAKER_REGION"] = format_variable(framework["sagemaker_region"] or "")
     return found

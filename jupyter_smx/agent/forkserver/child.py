@@ -19,26 +19,26 @@ from jupyter_smx.agent.system.processes import environment, process, threads
 from jupyter_smx.agent.system.resources import cgroups
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.paths import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 _NICE = 5
 _OOM_SCORE = 500
-_REHEARSAL = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters": {"a": "1"}}
+_WARM_UP_SPEC = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters": {"a": "1"}}
 
 
-class Cradle(NamedTuple):
+class ChildSetup(NamedTuple):
     """What a child knows before its job: its log, the host, and its threads.
 
     The log comes as a descriptor, for the job's folder may be renamed at any time: a job does not wait for its child.
     """
 
     log: int
-    place: Place
+    place: HostInfo
     threads: int
     notes: List[str]
 
 
-def _stand_alone() -> None:
+def _detach() -> None:
     with contextlib.suppress(OSError):
         os.setsid()
     signal.set_wakeup_fd(-1)
@@ -48,12 +48,12 @@ def _stand_alone() -> None:
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     process.set_oom_score(_OOM_SCORE)
-    process.call_me(job_process.NAME)
+    process.set_name(job_process.NAME)
 
 
-def _leave_our_modules(cradle: Cradle) -> None:
+def _hide_agent_modules(cradle: ChildSetup) -> None:
     """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
-    for name in imports.ours():
+    for name in imports.agent_modules():
         sys.modules.pop(name, None)
     if sys.path:
         sys.path[0] = cradle.place.path("code")
@@ -62,50 +62,52 @@ def _leave_our_modules(cradle: Cradle) -> None:
     )
 
 
-def _go_to_work(cradle: Cradle) -> None:
+def _enter_code_folder(cradle: ChildSetup) -> None:
     # The job before may have removed the folder; it is there again when this job begins.
     with contextlib.suppress(OSError):
         os.chdir(cradle.place.path("code"))
 
 
-def _rehearse(cradle: Cradle) -> None:
+def _warm_up(cradle: ChildSetup) -> None:
     """Walk the whole way of a job, so that its pages are copied and its lazy parts are loaded already."""
     before, argv = dict(os.environ), list(sys.argv)
-    _play(cradle)
+    _run_warm_up_job(cradle)
     for name in set(os.environ) - set(before):
         del os.environ[name]
     os.environ.update(before)
     sys.argv = argv
-    linecache.cache.pop(str(_REHEARSAL["filename"]), None)
+    linecache.cache.pop(str(_WARM_UP_SPEC["filename"]), None)
 
 
-def _play(cradle: Cradle) -> None:
+def _run_warm_up_job(cradle: ChildSetup) -> None:
     """Be a job that does nothing and leaves nothing: the job before may be running in the same folders."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
+        spec = scriptmode.complete(dict(_WARM_UP_SPEC, kind="train"))
         ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
-        job = job_process.Life(theirs, wire.receive(theirs).header, cradle.place, cradle.notes, contract_writer.NOWHERE)
-        job.furnish()
+        job = job_process.JobRun(
+            theirs, wire.receive(theirs).header, cradle.place, cradle.notes, contract_writer.NULL_WRITER
+        )
+        job.write_contract()
         job.main.__dict__.update(execute.unpack(None))
         execute.execute(
-            execute.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, execute.Ending()
+            execute.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, execute.RunResult()
         )
 
 
-def prepare(cradle: Cradle) -> None:
+def prepare(cradle: ChildSetup) -> None:
     """Do everything that needs no knowledge of the job."""
-    joining = cgroups.Joining(cgroups.current().groups)
-    _stand_alone()
-    job_process.show_lines(cradle.log)
-    _go_to_work(cradle)
+    joining = cgroups.GroupJoin(cgroups.current().groups)
+    _detach()
+    job_process.redirect_output(cradle.log)
+    _enter_code_folder(cradle)
     threads.limit(cradle.threads)
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
         del os.environ[environment.SPIN_VARIABLE]
     threads.reseed()
-    execute.forget_handlers()
-    _rehearse(cradle)
-    _leave_our_modules(cradle)
+    execute.drop_exit_handlers()
+    _warm_up(cradle)
+    _hide_agent_modules(cradle)
     imports.begin_job()
     gc.enable()
     unbound = joining.wait()
@@ -113,7 +115,7 @@ def prepare(cradle: Cradle) -> None:
         cradle.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
 
 
-def live(sock: socket.socket, cradle: Cradle) -> None:
+def run_child(sock: socket.socket, cradle: ChildSetup) -> None:
     """Be a parked child and then a job; never returns."""
 
     def begin() -> int:
@@ -122,7 +124,7 @@ def live(sock: socket.socket, cradle: Cradle) -> None:
             message = wire.receive(sock).header
         except (EOFError, OSError):
             os._exit(0)
-        job = job_process.Life(sock, message, cradle.place, cradle.notes)
-        return job.run(job.make_ready)
+        job = job_process.JobRun(sock, message, cradle.place, cradle.notes)
+        return job.run(job.prepare)
 
-    job_process.to_the_end(sock, begin)
+    job_process.run_and_exit(sock, begin)

@@ -6,12 +6,12 @@ import functools
 import os
 from typing import Callable, NamedTuple
 
-_ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-_RIGHTS = 0o666
+_OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_FILE_MODE = 0o666
 """Before the umask takes its part, as of any file that Python opens."""
 
 
-class Files(NamedTuple):
+class ContractWriter(NamedTuple):
     """How folders are entered and made, and where the file of a path is."""
 
     enter: Callable[[str], None]
@@ -33,12 +33,12 @@ class Files(NamedTuple):
 
     def _open(self, path: str) -> int:
         try:
-            return os.open(self.at(path), _ANEW, _RIGHTS)
+            return os.open(self.at(path), _OPEN_FLAGS, _FILE_MODE)
         except FileNotFoundError:
             self.make(os.path.dirname(path))
-            return os.open(self.at(path), _ANEW, _RIGHTS)
+            return os.open(self.at(path), _OPEN_FLAGS, _FILE_MODE)
 
 
-DISK = Files(os.chdir, functools.partial(os.makedirs, exist_ok=True), str)
+DISK_WRITER = ContractWriter(os.chdir, functools.partial(os.makedirs, exist_ok=True), str)
 # A folder that is made and removed again costs as much as the rest of a start.
-NOWHERE = Files(lambda _folder: None, lambda _folder: None, lambda _path: os.devnull)
+NULL_WRITER = ContractWriter(lambda _folder: None, lambda _folder: None, lambda _path: os.devnull)

@@ -21,10 +21,10 @@ _COMPANIONS: Dict[str, Tuple[str, ...]] = {"numpy": ("numpy.random",)}
 PATIENCE = 5.0
 """Seconds that a forked child may take for one small computation."""
 _MIB = 1 << 20
-_OF_THE_USER = "it comes from your own files, which may be others when the next job comes"
+_USER_FILES_REASON = "it comes from your own files, which may be others when the next job comes"
 
 
-class Imported(NamedTuple):
+class ImportResult(NamedTuple):
     """What an import did: modules that are there now, reasons of those that are not, and the one that spoilt it.
 
     ``costs`` say for each module that is there the ``seconds`` and ``bytes`` of private memory that it took after
@@ -34,7 +34,7 @@ class Imported(NamedTuple):
     loaded: List[str]
     failed: Dict[str, str]
     costs: Dict[str, Dict[str, Any]]
-    spoilt_by: str = ""
+    unfit_module: str = ""
 
 
 def task_count() -> int:
@@ -66,13 +66,13 @@ def _sockets() -> int:
     return count
 
 
-def objection(sockets_before: int) -> str:
+def unfit_reason(sockets_before: int) -> str:
     """Say why this process must not be forked any more, '' when nothing speaks against it."""
     python_threads = len(sys._current_frames()) - 1  # noqa: SLF001 - the only list with threads of all kinds
     if python_threads:
         return f"its import started {python_threads} Python thread(s)"
     # OpenBLAS's workers carry the name of the process; whether they are harmless is shown by the fork below.
-    own = process.nickname(os.getpid())
+    own = process.comm(os.getpid())
     strange = [name for name in _thread_names() if name not in _HARMLESS_THREADS and name != own]
     if strange:
         return f"its import started the thread {strange[0]}"
@@ -101,8 +101,8 @@ def private_memory(pid: str = "self") -> int:
 
 def _import(name: str) -> str:
     try:
-        if imports.is_the_users(name):
-            return _OF_THE_USER
+        if imports.is_user_module(name):
+            return _USER_FILES_REASON
         importlib.import_module(name)
         for companion in _COMPANIONS.get(name, ()):
             importlib.import_module(companion)
@@ -115,39 +115,39 @@ class _Trial:
     """Imports one module after the other and measures each."""
 
     def __init__(self, budget: int) -> None:
-        self.found = Imported([], {}, {})
+        self.result = ImportResult([], {}, {})
         self._budget = budget
         self._sockets = _sockets()
-        self._taken: Dict[str, int] = {}
+        self._memory_costs: Dict[str, int] = {}
 
-    def add(self, name: str) -> str:
+    def import_module(self, name: str) -> str:
         """Import one; gives the name of the module that spoilt this process, '' when it goes on."""
         began, before = time.perf_counter(), private_memory()
         problem = _import(name)
         seconds = time.perf_counter() - began
         if problem:
-            self.found.failed[name] = problem
-        reason = objection(self._sockets)
+            self.result.failed[name] = problem
+        reason = unfit_reason(self._sockets)
         if reason:
-            self.found.failed.setdefault(name, reason)
+            self.result.failed.setdefault(name, reason)
             return name
-        self._taken[name] = max(0, private_memory() - before)
-        if self._budget and sum(self._taken.values()) > self._budget:
-            return self._too_large()
+        self._memory_costs[name] = max(0, private_memory() - before)
+        if self._budget and sum(self._memory_costs.values()) > self._budget:
+            return self._reject_largest()
         if not problem and name in sys.modules:
-            self.found.loaded.append(name)
-            self.found.costs[name] = {"seconds": round(seconds, 4), "bytes": self._taken[name]}
+            self.result.loaded.append(name)
+            self.result.costs[name] = {"seconds": round(seconds, 4), "bytes": self._memory_costs[name]}
         return ""
 
-    def _too_large(self) -> str:
+    def _reject_largest(self) -> str:
         """Choose the largest to be left out, so that as many as possible have room."""
-        largest = max(self._taken, key=lambda name: self._taken[name])
-        size, limit = self._taken[largest] / _MIB, self._budget // _MIB
-        self.found.failed[largest] = f"it takes {size:.0f} MiB of the {limit} MiB that all preloads may take here"
+        largest = max(self._memory_costs, key=lambda name: self._memory_costs[name])
+        size, limit = self._memory_costs[largest] / _MIB, self._budget // _MIB
+        self.result.failed[largest] = f"it takes {size:.0f} MiB of the {limit} MiB that all preloads may take here"
         return largest
 
 
-def import_all(modules: List[str], budget: int = 0) -> Imported:
+def import_all(modules: List[str], budget: int = 0) -> ImportResult:
     """Import modules, and nothing else: not one of them is used.
 
     ``budget`` is the number of bytes of private memory that they may take together; 0 is no limit.
@@ -155,14 +155,16 @@ def import_all(modules: List[str], budget: int = 0) -> Imported:
     trial = _Trial(budget)
     imports.begin_watching()
     try:
-        spoilt_by = next(filter(None, map(trial.add, modules)), "")
+        spoilt_by = next(filter(None, map(trial.import_module, modules)), "")
     finally:
         imports.end_watching()
-    found = trial.found
+    found = trial.result
     for name, cost in found.costs.items():
-        needed = imports.needed_by([imports.root(name)])
-        cost["needs"] = [other for other in found.loaded if other != name and imports.root(other) in needed]
-    return found._replace(spoilt_by=spoilt_by)
+        needed = imports.dependencies_of([imports.top_level_package(name)])
+        cost["needs"] = [
+            other for other in found.loaded if other != name and imports.top_level_package(other) in needed
+        ]
+    return found._replace(unfit_module=spoilt_by)
 
 
 def _numpy() -> None:
@@ -204,7 +206,7 @@ def _passes(exercise: Callable[[], None], patience: float) -> bool:
     return passed
 
 
-def hanging(patience: float = PATIENCE) -> Optional[str]:
+def find_unsafe_library(patience: float = PATIENCE) -> Optional[str]:
     """Name the library that does not work in a forked child, None when all do."""
     for name, exercise in _EXERCISES:
         if name in sys.modules and not _passes(exercise, patience):

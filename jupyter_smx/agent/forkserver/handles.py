@@ -14,17 +14,17 @@ from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.forkserver.spawn import Forerunner
+    from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
     from jupyter_smx.agent.system.processes.event_loop import Loop
 
-SIGHT = 1.0
+EXIT_CHECK_INTERVAL = 1.0
 """Seconds after which it is seen that a job ended although its zygote does not say so."""
 
 
-class Child:
+class ChildHandle:
     """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
 
-    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: Zygote) -> None:
+    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: ZygoteHandle) -> None:
         self.serial = serial
         self.slot = slot
         self.sock = sock
@@ -32,14 +32,14 @@ class Child:
         self.pid = 0
         self.peak = 0
         self.cpu = 0.0
-        self.gone = False
+        self.has_exited = False
         self.running = False
-        self.missed = False
-        self._end = -1
+        self.is_exit_overdue = False
+        self._pidfd = -1
         self._buffer = b""
-        self._hear: Callable[[], None] = lambda: None
-        self._is_being_told = False
-        self.said: Optional[int] = None
+        self._on_readable: Callable[[], None] = lambda: None
+        self._is_sending = False
+        self.reported_code: Optional[int] = None
         """The exit code that it told itself, when its code was over."""
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None
@@ -47,10 +47,10 @@ class Child:
 
     def listen(self, loop: Loop, hear: Callable[[], None]) -> None:
         """Call back when there is something to be read of what it says."""
-        self._hear = hear
+        self._on_readable = hear
         loop.watch(self.sock.fileno(), READ, hear)
 
-    def say(self, loop: Loop, words: memoryview, failed: Callable[[OSError], None]) -> None:
+    def send(self, loop: Loop, words: memoryview, failed: Callable[[OSError], None]) -> None:
         """Tell it something, as fast as it reads: one that is spawned reads nothing before it has done its imports.
 
         What a socket does not hold at once follows from the loop, which has others to serve. ``failed`` is called where
@@ -61,29 +61,29 @@ class Child:
         except BlockingIOError:
             pass
         except OSError as error:
-            self._tell_no_more(loop)
+            self._stop_sending(loop)
             failed(error)
             return
         if words:
-            self._is_being_told = True
-            loop.watch(self.sock.fileno(), READ | WRITE, self._hear, lambda: self.say(loop, words, failed))
+            self._is_sending = True
+            loop.watch(self.sock.fileno(), READ | WRITE, self._on_readable, lambda: self.send(loop, words, failed))
         else:
-            self._tell_no_more(loop)
+            self._stop_sending(loop)
 
-    def _tell_no_more(self, loop: Loop) -> None:
+    def _stop_sending(self, loop: Loop) -> None:
         """Let go of the words, which the loop has as long as it is told of room for more: nothing of what fitted in."""
-        if self._is_being_told and self.sock.fileno() >= 0:
-            loop.watch(self.sock.fileno(), READ, self._hear)
-        self._is_being_told = False
+        if self._is_sending and self.sock.fileno() >= 0:
+            loop.watch(self.sock.fileno(), READ, self._on_readable)
+        self._is_sending = False
 
-    def tell_of_end(self, status: Optional[int], reason: str) -> None:
+    def notify_exit(self, status: Optional[int], reason: str) -> None:
         """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""
         told, self.on_exit = self.on_exit, None
         self.on_born = self.on_message = None
         if told is not None:
             told(status, reason)
 
-    def messages(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
+    def split_messages(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
         """Take bytes from its socket, give each message that is whole: frames begin with 0, all else with its tag."""
         self._buffer += data
         while self._buffer:
@@ -92,28 +92,28 @@ class Child:
             if len(self._buffer) < size:
                 return
             message, self._buffer = self._buffer[:size], self._buffer[size:]
-            if tag == child_protocol.ENDING_TAG:
-                _tag, self.said, self.cpu = child_protocol.ENDING.unpack(message)
+            if tag == child_protocol.CODE_EXIT_TAG:
+                _tag, self.reported_code, self.cpu = child_protocol.CODE_EXIT.unpack(message)
             yield tag, message
 
-    def look_after(self) -> None:
+    def wake_zygote(self) -> None:
         """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
-        if not self.zygote.dead and not (self.pid and process.is_alive(self.pid)):
+        if not self.zygote.has_exited and not (self.pid and process.is_alive(self.pid)):
             # Without its zygote a job that ended is a child of ours, and with it the word how it ended.
-            process.kill([self.zygote.pid], signal.SIGKILL if self.missed else signal.SIGCONT)
-            self.missed = self.pid > 0
+            process.kill([self.zygote.pid], signal.SIGKILL if self.is_exit_overdue else signal.SIGCONT)
+            self.is_exit_overdue = self.pid > 0
 
-    def watch_end(self, loop: Loop, gone: Callable[[], None]) -> None:
+    def watch_exit(self, loop: Loop, gone: Callable[[], None]) -> None:
         """Call back when the process is gone, once it is known and where the system tells."""
-        if self.pid and self._end < 0:
-            self._end = pidfd.watch(loop, self.pid, gone)
+        if self.pid and self._pidfd < 0:
+            self._pidfd = pidfd.watch(loop, self.pid, gone)
 
-    def forget_end(self, loop: Loop) -> None:
+    def unwatch_exit(self, loop: Loop) -> None:
         """Ask no more whether it is gone. Idempotent."""
-        pidfd.forget(loop, self._end)
-        self._end = -1
+        pidfd.unwatch(loop, self._pidfd)
+        self._pidfd = -1
 
-    def hang_up(self, loop: Loop) -> None:
+    def close_socket(self, loop: Loop) -> None:
         """Hear no more of it. Idempotent."""
         if self.sock.fileno() >= 0:
             loop.unwatch(self.sock.fileno())
@@ -125,7 +125,7 @@ class Child:
             process.kill_group(self.pid)
             process.kill([self.pid])
 
-    def hung_up(self) -> bool:
+    def is_peer_closed(self) -> bool:
         """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
         try:
             return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -135,29 +135,29 @@ class Child:
             return True
 
 
-class Zygote:
+class ZygoteHandle:
     """One zygote process as the agent knows it."""
 
     def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
         self.pid = pid
         self.control = control
         self.modules = modules
-        self._installed = packages.Installed() if modules else None
+        self._install_snapshot = packages.InstallSnapshot() if modules else None
         self.decoder = wire.Decoder()
         self.ready = False
-        self.dead = False
+        self.has_exited = False
         self.retiring = False
-        self.children: Dict[int, Child] = {}
+        self.children: Dict[int, ChildHandle] = {}
 
     @classmethod
-    def start(cls, found: Forerunner, begin: Dict[str, Any], modules: List[str]) -> Zygote:
+    def start(cls, found: SpawnedZygote, begin: Dict[str, Any], modules: List[str]) -> ZygoteHandle:
         """Tell a process that waits for it to be a zygote that imports these modules."""
         control = socket.socket(fileno=found.control)
         with contextlib.suppress(OSError):  # of one that died at once its end tells
             control.sendall(wire.encode(dict(begin, modules=modules)))
         return cls(found.pid, control, modules)
 
-    def adopt(self, orphan: Child) -> None:
+    def adopt(self, orphan: ChildHandle) -> None:
         """Let the child of a zygote that died end with the agent, as its own do."""
         with contextlib.suppress(OSError):
             self.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
@@ -165,14 +165,14 @@ class Zygote:
     def retire(self) -> None:
         """Let it serve nobody any more; it leaves when the job that it has, if any, is over."""
         self.retiring = True
-        self.leave_when_idle()
+        self.exit_when_idle()
 
-    def leave_when_idle(self) -> None:
+    def exit_when_idle(self) -> None:
         """Tell one that is retired and has no job to leave."""
-        if self.retiring and not self.dead and not any(one.running for one in self.children.values()):
+        if self.retiring and not self.has_exited and not any(one.running for one in self.children.values()):
             with contextlib.suppress(OSError):
                 self.control.sendall(wire.encode({"op": "retire"}))
 
     def is_outdated(self) -> bool:
         """Say whether packages were installed, replaced or removed since it imported what it has."""
-        return self._installed is not None and self._installed.changed()
+        return self._install_snapshot is not None and self._install_snapshot.has_changed()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def watch(loop: Loop, pid: int, gone: Callable[[], None]) -> int:
     """Call back when process ``pid`` has ended and its children have another parent.
 
-    Gives the descriptor to :func:`forget`; -1 where the system, or Python 3.8, has none.
+    Gives the descriptor to :func:`unwatch`; -1 where the system, or Python 3.8, has none.
     """
     try:
         fd = int(os.pidfd_open(pid))  # type: ignore[attr-defined,unused-ignore]
@@ -24,7 +24,7 @@ def watch(loop: Loop, pid: int, gone: Callable[[], None]) -> int:
     return fd
 
 
-def forget(loop: Loop, fd: int) -> None:
+def unwatch(loop: Loop, fd: int) -> None:
     """Ask no more; harmless for -1."""
     if fd >= 0:
         loop.unwatch(fd)

@@ -20,13 +20,13 @@ class Preload:
         self.pending: List[str] = []
         self.costs: Dict[str, Dict[str, Any]] = {}
         self._present: Set[str] = set()
-        self._wished: List[str] = []
+        self._queued: List[str] = []
 
     def view(self) -> Dict[str, Any]:
         """Give it as it travels."""
         return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending, "costs": self.costs}
 
-    def settle(self, report: Mapping[str, Any]) -> None:
+    def record_result(self, report: Mapping[str, Any]) -> None:
         """Take note of what a zygote has that took over; see :func:`report`."""
         self.loaded = report["loaded"]
         self.failed.update(report["failed"])
@@ -34,27 +34,27 @@ class Preload:
         self.pending = []
         self._present = set(report["present"])
 
-    def give_up(self, why: str) -> None:
+    def fail_pending(self, why: str) -> None:
         """Say of all that is being tried that it failed, where nothing is said of it already."""
         self.failed = {**dict.fromkeys(self.pending, why), **self.failed}
         self.pending = []
 
-    def missing(self, modules: List[str]) -> List[str]:
+    def missing_modules(self, modules: List[str]) -> List[str]:
         """Choose what a new zygote would be worth: what came with something else is there already."""
         there = {*self.loaded, *self.pending, *self._present}
         return [name for name in dict.fromkeys(modules) if name not in there]
 
-    def wish(self, modules: List[str]) -> None:
+    def queue(self, modules: List[str]) -> None:
         """Keep in mind what was asked for while something else is being tried."""
-        self._wished += modules
+        self._queued += modules
 
-    def wishes(self) -> List[str]:
+    def take_queued(self) -> List[str]:
         """Give what was asked for meanwhile, once."""
-        wished, self._wished = self._wished, []
+        wished, self._queued = self._queued, []
         return wished
 
 
-def report(imported: fork_safety.Imported) -> Dict[str, Any]:
+def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:
     """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
-    present = sorted(name for name in list(sys.modules) if imports.root(name) not in imports.STDLIB)
+    present = sorted(name for name in list(sys.modules) if imports.top_level_package(name) not in imports.STDLIB)
     return {"loaded": imported.loaded, "failed": imported.failed, "costs": imported.costs, "present": present}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _PATH = "PYTHONPATH"
 
 
-def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
-    """Begin anew, with a state of JSON's types that :func:`recall` gives back.
+def exec_interpreter(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
+    """Begin anew, with a state of JSON's types that :func:`restore_state` gives back.
 
     :raises OSError: the disk is full.
     """
@@ -40,8 +40,8 @@ def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
         os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
 
 
-def recall(sock: socket.socket, number: int) -> Dict[str, Any]:
-    """Be what :func:`become` began, by its socket and the number of the state's file; gives the state."""
+def restore_state(sock: socket.socket, number: int) -> Dict[str, Any]:
+    """Be what :func:`exec_interpreter` began, by its socket and the number of the state's file; gives the state."""
     os.set_inheritable(sock.fileno(), False)
     with open(number, encoding="utf-8") as file:
         state: Dict[str, Any] = json.load(file)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Dict
 
 
-class Forerunner:
+class SpawnedZygote:
     """Its number, and the descriptor of the socket at which it waits; when that closes it leaves."""
 
     def __init__(self, pid: int, control: int) -> None:
@@ -23,7 +23,7 @@ class Forerunner:
         self.control = control
 
 
-def spawn(entry: str, environment: Dict[str, str]) -> Forerunner:
+def spawn(entry: str, environment: Dict[str, str]) -> SpawnedZygote:
     """Start one: this program, which ``entry`` is, in an interpreter of its own.
 
     :raises OSError: no process can be started now.
@@ -32,7 +32,7 @@ def spawn(entry: str, environment: Dict[str, str]) -> Forerunner:
     try:
         os.set_inheritable(theirs.fileno(), True)
         words = [sys.executable, entry, "zygote", str(theirs.fileno())]
-        return Forerunner(os.posix_spawn(sys.executable, words, environment), ours.detach())
+        return SpawnedZygote(os.posix_spawn(sys.executable, words, environment), ours.detach())
     finally:
         ours.close()
         theirs.close()

@@ -19,7 +19,7 @@ from typing import Any, Deque, Dict, List, NoReturn, Optional
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute
 from jupyter_smx.agent.forkserver import child, fork_safety, preload
-from jupyter_smx.agent.paths import ML, Place
+from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process, threads
 from jupyter_smx.agent.system.resources import cgroups
@@ -33,14 +33,14 @@ else:
     _silence = contextlib.nullcontext
 
 
-def _place(begin: Dict[str, Any]) -> Place:
-    return Place(**begin["place"])
+def _host_info(begin: Dict[str, Any]) -> HostInfo:
+    return HostInfo(**begin["place"])
 
 
-def _cradle(begin: Dict[str, Any], log: int) -> child.Cradle:
+def _child_setup(begin: Dict[str, Any], log: int) -> child.ChildSetup:
     wanted = begin["limits"]
-    cgroups.take(wanted, wanted["of"])
-    return child.Cradle(log=log, place=_place(begin), threads=begin["threads"], notes=[])
+    cgroups.load_limits(wanted, wanted["of"])
+    return child.ChildSetup(log=log, place=_host_info(begin), threads=begin["threads"], notes=[])
 
 
 class Zygote:
@@ -48,7 +48,7 @@ class Zygote:
 
     def __init__(self, control: socket.socket, begin: Dict[str, Any]) -> None:
         self.control = control
-        self.begin = begin
+        self.settings = begin
         self.decoder = wire.Decoder()
         self.fds: Deque[int] = deque()
         self.children: Dict[int, int] = {}
@@ -63,24 +63,24 @@ class Zygote:
         try:
             self.control.sendall(wire.encode(header))
         except OSError:
-            self.leave()
+            self.terminate_all()
 
     def import_modules(self) -> bool:
         """Import what was asked for and tell how it went; False when this process cannot be a zygote."""
-        if self.begin["start_method"] == "spawn":
+        if self.settings["start_method"] == "spawn":
             self.send({"event": "ready"})
             return True
         gc.disable()
-        imported = fork_safety.import_all(self.begin["modules"], self.begin["preload_memory"])
-        spoilt_by, failed = imported.spoilt_by, imported.failed
+        imported = fork_safety.import_all(self.settings["modules"], self.settings["preload_memory"])
+        spoilt_by, failed = imported.unfit_module, imported.failed
         if not spoilt_by:
-            spoilt_by = fork_safety.hanging() or ""
+            spoilt_by = fork_safety.find_unsafe_library() or ""
             if spoilt_by:
                 failed[spoilt_by] = "computing in a forked process hangs or fails"
         if spoilt_by:
             self.send({"event": "unfit", "module": spoilt_by, "reason": failed[spoilt_by], "loaded": imported.loaded})
             return False
-        threads.look_ahead(self.begin["threads"])
+        threads.prepare_libraries(self.settings["threads"])
         if imported.loaded:
             gc.collect()  # of ours alone there is no garbage that is worth the time of a cold start
         gc.freeze()
@@ -98,27 +98,27 @@ class Zygote:
             if self.wake_in in ready:
                 with contextlib.suppress(BlockingIOError):
                     self.wake_in.recv(4096)
-                self.collect()
+                self.report_exits()
             if self.control in ready:
-                self.listen()
+                self.receive()
 
-    def listen(self) -> None:
+    def receive(self) -> None:
         """Take what the agent sent; its end of file is our end."""
         try:
             data, ancillary, _flags, _address = self.control.recvmsg(65_536, _FDS)
         except OSError:
-            self.leave()
+            self.terminate_all()
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 received = array.array("i")
                 received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
                 self.fds.extend(received)
         if not data:
-            self.leave()
+            self.terminate_all()
         for frame in self.decoder.feed(data):
-            self.obey(frame.header)
+            self.handle_request(frame.header)
 
-    def obey(self, header: Dict[str, Any]) -> None:
+    def handle_request(self, header: Dict[str, Any]) -> None:
         """Do one thing that the agent asked for."""
         if header["op"] == "park":
             self.park(header["serial"], self.fds.popleft(), self.fds.popleft())
@@ -134,7 +134,7 @@ class Zygote:
             if self.tasks and fork_safety.task_count() > self.tasks:
                 self.send({"event": "stale", "serial": serial})
                 return
-            start = self._spawn if self.begin["start_method"] == "spawn" else self._fork
+            start = self._spawn if self.settings["start_method"] == "spawn" else self._fork
             pid = start(sock, log)
         except OSError as error:
             self.send({"event": "unborn", "serial": serial, "reason": str(error.strerror)})
@@ -152,17 +152,17 @@ class Zygote:
         if pid == 0:
             for end in (self.control, self.wake_in, self.wake_out):
                 end.close()
-            child.live(sock, _cradle(self.begin, log))
+            child.run_child(sock, _child_setup(self.settings, log))
         return pid
 
     def _spawn(self, sock: socket.socket, log: int) -> int:
         for fd in (sock.fileno(), log):
             os.set_inheritable(fd, True)
-        words = [sys.executable, self.begin["entry"], "spawned", str(sock.fileno()), str(log)]
-        words.append(json.dumps(self.begin))
+        words = [sys.executable, self.settings["entry"], "spawned", str(sock.fileno()), str(log)]
+        words.append(json.dumps(self.settings))
         return os.posix_spawn(sys.executable, words, os.environ)
 
-    def collect(self) -> None:
+    def report_exits(self) -> None:
         """Tell the ends of our own children, and of nobody else; an end is told before it is collected, so never lost.
 
         But a child that was killed is collected first, for only its collector learns how much memory it had; where
@@ -174,12 +174,12 @@ class Zygote:
                 said = {"event": "exit", "serial": self.children.pop(pid), "status": status}
                 said["cpu"] = process.cpu_seconds(pid)
                 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-                    said["peak"] = _collect(pid)
+                    said["peak"] = _reap(pid)
                 self.send(said)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
 
-    def hear_last_words(self) -> None:
+    def drain_control(self) -> None:
         """Learn of adopted children in what the agent sent before it went."""
         self.control.setblocking(False)
         with contextlib.suppress(OSError, wire.WireError):
@@ -190,16 +190,16 @@ class Zygote:
                         self.adopted.append(frame.header["pid"])
                 data = self.control.recv(65_536)
 
-    def leave(self) -> NoReturn:
+    def terminate_all(self) -> NoReturn:
         """End with everything that was started here: the agent is gone and nobody would look after it."""
-        self.hear_last_words()
+        self.drain_control()
         roots = [*self.children, *self.adopted]
         everything = process.tree(roots)
         for pid in roots:
             process.kill_group(pid)
         process.kill(everything)
         # Another zygote of the same host does the same for its own children; it must live long enough for that.
-        process.kill(pid for pid in process.marked(self.begin["marker"]) if process.nickname(pid) != _NAME)
+        process.kill(pid for pid in process.find_marked(self.settings["marker"]) if process.comm(pid) != _NAME)
         os._exit(0)
 
 
@@ -220,10 +220,10 @@ def _peek(pid: int) -> Optional[int]:
     return int(result.si_status)
 
 
-def _collect(pid: int) -> int:
+def _reap(pid: int) -> int:
     """Collect a child that ended; gives the bytes of memory that it had at most, which only its collector learns."""
     try:
-        return process.most_memory(os.wait4(pid, 0)[2])
+        return process.peak_memory(os.wait4(pid, 0)[2])
     except ChildProcessError:
         return 0
 
@@ -234,20 +234,20 @@ def main(words: List[str]) -> int:
     control.set_inheritable(False)
     with contextlib.suppress(OSError):
         os.setsid()
-    process.call_me(_NAME)
+    process.set_name(_NAME)
     try:
         begin = wire.receive(control).header
     except (EOFError, OSError):
         return 0
     if begin["place"]["base"] == ML:
-        mounts.give_up_the_right()  # before anything of the user's is imported
+        mounts.drop_mount_capability()  # before anything of the user's is imported
     zygote = Zygote(control, begin)
     if not zygote.import_modules():
         return 1
     return zygote.serve()
 
 
-def spawned(words: List[str]) -> int:
+def spawned_main(words: List[str]) -> int:
     """Be a parked child in an interpreter of its own: descriptors of socket and log, and what its zygote was told."""
     sock, log = socket.socket(fileno=int(words[0])), int(words[1])
     for fd in (sock.fileno(), log):
@@ -256,5 +256,5 @@ def spawned(words: List[str]) -> int:
     imported = fork_safety.import_all(begin["modules"])
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(preload.report(imported)))
-    child.live(sock, _cradle(begin, log))
+    child.run_child(sock, _child_setup(begin, log))
     return 1

@@ -36,7 +36,7 @@ class Deadline:
         self._busy = False
         self._at = self._clock() + max(keep_alive, LINGER)
 
-    def left(self) -> Optional[float]:
+    def remaining(self) -> Optional[float]:
         """Give the seconds that are left, 0 when it is over, None when there is no end in sight."""
         if self._at is None or self._busy:
             return None

@@ -7,7 +7,7 @@ from typing import Any, Dict, Tuple
 
 from jupyter_smx.agent import wire
 
-LONG = 8 << 20
+MAX_EVENT_BYTES = 8 << 20
 """Bytes of a record that is told with its event; of a longer one, half of the largest frame, only its length is."""
 _BRIEF = (
     *("job", "lease", "host", "cause", "exit_code", "signal", "failure", "reason", "message"),
@@ -16,10 +16,10 @@ _BRIEF = (
 """What a record has whose lists are too long, each of these no longer than a page."""
 
 
-def fitting(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
+def fit_event(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
     """Give the text of a record, and what the event of the end says of it: all, or of a long one how long it is."""
     text = json.dumps(record)
-    if len(text) <= LONG:
+    if len(text) <= MAX_EVENT_BYTES:
         return text, {"record": record}
     # A path follows from its name, and a long record is mostly these.
     named = [{"name": one["name"], "size": one["size"]} for one in record["artifacts"]]
@@ -35,9 +35,9 @@ def fitting(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
     return json.dumps(record), {"record": record}
 
 
-def unwritten(record: Dict[str, Any], why: str) -> Dict[str, Any]:
+def unwritten_event(record: Dict[str, Any], why: str) -> Dict[str, Any]:
     """Give what the event of the end says of a record that could not be written, and so cannot be read later."""
-    return {"record": record if len(json.dumps(record)) <= LONG else _without_lists(record, why)}
+    return {"record": record if len(json.dumps(record)) <= MAX_EVENT_BYTES else _without_lists(record, why)}
 
 
 def _without_lists(record: Dict[str, Any], why: str) -> Dict[str, Any]:

@@ -11,37 +11,37 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.channels.host_capabilities import World
+from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
 from jupyter_smx.agent.code import sourcedir
-from jupyter_smx.agent.code.packages import Packages
+from jupyter_smx.agent.code.packages import PackageIndex
 from jupyter_smx.agent.contract import platform_variables
-from jupyter_smx.agent.forkserver.pool import Nursery
+from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.deadline import Deadline
-from jupyter_smx.agent.host.idle_cleanup import Pause
-from jupyter_smx.agent.host.job_protocol import Ended
+from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
+from jupyter_smx.agent.host.job_protocol import EndedJob
 from jupyter_smx.agent.host.logwatch import LogWatch
 from jupyter_smx.agent.host.spool import Spool
-from jupyter_smx.agent.paths import INTERFACE, ML, Place
+from jupyter_smx.agent.paths import INTERFACE, ML, HostInfo
 from jupyter_smx.agent.stores import worker_client
-from jupyter_smx.agent.stores.input_cache import Store
+from jupyter_smx.agent.stores.input_cache import InputCache
 from jupyter_smx.agent.system.files import rmtree, short_path
 from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.isolation.mounts import Mounts
 from jupyter_smx.agent.system.processes import environment, process
 from jupyter_smx.agent.system.processes.event_loop import Loop
-from jupyter_smx.agent.system.processes.forked_task import Errand
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import cgroups, disk, machine
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.host.job_protocol import Remembered, Work
-    from jupyter_smx.agent.stores.digest import Known
+    from jupyter_smx.agent.host.job_protocol import HostedJob, JobEntry
+    from jupyter_smx.agent.stores.digest import DigestCache
     from jupyter_smx.agent.system.files.host_folder import HostFolder
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
-_FORGOTTEN = 64
+_MAX_FORGOTTEN = 64
 
-Listener = Callable[[Dict[str, Any]], None]
+EventListener = Callable[[Dict[str, Any]], None]
 
 
 class Isolation:
@@ -71,11 +71,11 @@ class Isolation:
             return (0, 0)
         return (found.st_dev, found.st_ino)
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Say whether our ``/etc/hosts`` is still in its place; a rename over it from outside takes it away."""
         return self.mode != "namespace" or self._identity() == self.hosts_file
 
-    def is_own_world(self) -> bool:
+    def has_own_namespaces(self) -> bool:
         """Say whether ``/opt/ml``, shared memory and message queues belong to this host alone."""
         return self.mode in ("namespace", "container")
 
@@ -96,25 +96,25 @@ class Host:
         self.hidden = isolation.hidden
         self.loop = Loop()
         self.logs = LogWatch(self.loop)
-        self.limits = cgroups.take(config.limits, config.instance_type)
+        self.limits = cgroups.load_limits(config.limits, config.instance_type)
         self.spool = Spool(folder.spool)
         disk.keep_reserve(folder.spool)
         self.deadline = Deadline(config.idle_limit)
-        self.place = place_of(config, folder, isolation)
-        self.jobs: Dict[str, Remembered] = {}
-        self.current: Optional[Work] = None
-        self.listeners: List[Listener] = []
+        self.info = host_info(config, folder, isolation)
+        self.jobs: Dict[str, JobEntry] = {}
+        self.current: Optional[HostedJob] = None
+        self.listeners: List[EventListener] = []
         # Older ones are told by their lease, which is lower than the highest.
-        self.forgotten: Deque[str] = deque(maxlen=_FORGOTTEN)
+        self.forgotten_jobs: Deque[str] = deque(maxlen=_MAX_FORGOTTEN)
         self.highest_lease = 0
-        self.spoilt = ""
-        self._tidying = False
-        self._pause = Pause(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
-        self.ending = False
+        self.unusable_reason = ""
+        self._is_cleaning = False
+        self._cleanup = IdleCleanup(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
+        self.is_shutting_down = False
         self._deadline_timer: Optional[Timer] = None
-        self._certificate = host_cleanup.certify(self.folder, private=self.is_private())
+        self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = {
-            "place": self.place._asdict(),
+            "place": self.info._asdict(),
             "threads": config.threads,
             "marker": config.marker(),
             "start_method": config.start_method,
@@ -123,55 +123,55 @@ class Host:
             "limits": dict(config.limits, of=config.instance_type),
         }
         # What jobs call this folder; with a /tmp of their own they need no name for it.
-        self._name = folder.root if isolation.has_own_tmp() else short_path.make(folder)
+        self._name = folder.root if isolation.has_own_tmp() else short_path.make_short_path(folder)
         # A /tmp of their own is bound to the host's folder.
         tmp = "/tmp" if isolation.has_own_tmp() else os.path.join(self._name, os.path.basename(folder.tmp))  # noqa: S108
-        inherited = environment.for_zygote(os.environ, tmp)
+        inherited = environment.zygote_environment(os.environ, tmp)
         self._tmp = inherited["TMPDIR"]
-        self.nursery = Nursery(self.loop, folder.slots, begin, inherited)
-        self.nursery.on_preload = self._preloaded
-        self.packages = Packages(self.loop)
-        self.input_hashes: Known = {}
+        self.fork_server = ForkServerPool(self.loop, folder.slots, begin, inherited)
+        self.fork_server.on_preload = self._on_preload
+        self.packages = PackageIndex(self.loop)
+        self.input_hashes: DigestCache = {}
         self.mounts = Mounts()
-        self.nursery.on_hopeless = lambda: self.end("no zygote can be started here", code=1)
+        self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started here", code=1)
 
     def is_private(self) -> bool:
         """Say whether shared memory belongs to this host alone."""
-        return self.isolation.is_own_world()
+        return self.isolation.has_own_namespaces()
 
-    def means(self, environment: Dict[str, str]) -> worker_client.Means:
+    def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
         """Say how objects are brought and kept for a job, which has these variables of its own."""
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)
         kept = (int(os.path.basename(store)),) if store else ()
-        return worker_client.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
+        return worker_client.WorkerOptions(tuple(filter(None, pythons)), self.entry, environment, kept)
 
-    def world_of_channels(self, environment: Dict[str, str]) -> World:
+    def channel_capabilities(self, environment: Dict[str, str]) -> ChannelCapabilities:
         """Say what this host can do for the channels of a job, which has these variables of its own."""
-        store, means = self.isolation.store, self.means(environment)
+        store, means = self.isolation.store, self.worker_options(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
-            sealed = self.folder.given if self.isolation.mode == "container" else ""
-            return World(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
+            sealed = self.folder.provided if self.isolation.mode == "container" else ""
+            return ChannelCapabilities(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
         shown = os.path.join(self.folder.inputs, "shown")
-        return World(store, shown, self.mounts.can_layer(store), means=means, trash=self.folder.trash)
+        return ChannelCapabilities(store, shown, self.mounts.can_overlay(store), means=means, trash=self.folder.trash)
 
-    def store(self) -> Store:
+    def input_cache(self) -> InputCache:
         """Give the inputs that this host keeps, to tidy up in them."""
-        return Store(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
+        return InputCache(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
 
     # News
 
-    def tell(self, event: Dict[str, Any]) -> None:
+    def send_event(self, event: Dict[str, Any]) -> None:
         """Send an event to every controller's stream."""
         for listener in list(self.listeners):
             listener(event)
 
-    def _preloaded(self) -> None:
-        self.tell(dict(self.nursery.preload.view(), event="preload"))
+    def _on_preload(self) -> None:
+        self.send_event(dict(self.fork_server.preload.view(), event="preload"))
 
     # Jobs
 
-    def begin(self, job: Work) -> None:
+    def start_job(self, job: HostedJob) -> None:
         """Start a job on this idle host."""
         self.jobs[job.id] = job
         self.current = job
@@ -179,82 +179,82 @@ class Host:
         self.deadline.begin_job()
         if not self.is_private():
             # What other programs wrote while this host was idle is theirs.
-            self._certificate = host_cleanup.certify(self.folder, private=False)
+            self._baseline = host_cleanup.take_baseline(self.folder, private=False)
         job.start()
 
-    def disks(self, job: str) -> disk.Places:
+    def disks(self, job: str) -> disk.DiskPaths:
         """List where a job of this host writes."""
-        return disk.places(self.place, self._tmp, self.spool.path(job))
+        return disk.disk_paths(self.info, self._tmp, self.spool.path(job))
 
-    def left_to_us(self) -> List[int]:
+    def adopted_pids(self) -> List[int]:
         """Give the processes that were left to us: something that a job started and lost sight of.
 
         Those among them that ended wait to be collected. Only where there is nobody at all it is silent: who ends
         after the list was made leaves what it had started to us, and that is not in the list.
         """
-        known = self.loop.known()
+        known = self.loop.watched_pids()
         return [pid for pid in process.children(os.getpid()) if pid not in known]
 
-    def strangers(self) -> List[int]:
+    def orphan_pids(self) -> List[int]:
         """Give those that were left to us and live."""
-        return [pid for pid in self.left_to_us() if process.is_alive(pid)]
+        return [pid for pid in self.adopted_pids() if process.is_alive(pid)]
 
-    def sweep(self) -> List[str]:
+    def remove_leftovers(self) -> List[str]:
         """Remove what the last job left in memory; says what it was."""
-        return host_cleanup.sweep(self.folder, self._certificate, private=self.is_private())
+        return host_cleanup.remove_leftovers(self.folder, self._baseline, private=self.is_private())
 
-    def job_over(self, job: Work) -> None:
+    def finish_job(self, job: HostedJob) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
-        self.jobs[job.id] = Ended(job)
+        self.jobs[job.id] = EndedJob(job)
         disk.keep_reserve(self.folder.spool)
-        self.nursery.park()
-        self.mounts.clear()
+        self.fork_server.park()
+        self.mounts.unmount_all()
         try:
-            host_cleanup.renew(self.folder, job.id)
-            short_path.renew(self.folder, self._name)
+            host_cleanup.reset_folders(self.folder, job.id)
+            short_path.restore_link(self.folder, self._name)
             sourcedir.trim(self.folder.trees, self.folder.trash)
             self._trim_inputs(job)
         except OSError as error:
-            self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
+            self.unusable_reason = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
         if self.is_private():
-            self._certificate = host_cleanup.certify(self.folder, private=True)
+            self._baseline = host_cleanup.take_baseline(self.folder, private=True)
         self.deadline.end_job(float(job.spec["keep_alive"]))
-        self.watch_deadline()
-        if self.spoilt:
-            self.end(self.spoilt, code=4)
+        self.check_deadline()
+        if self.unusable_reason:
+            self.shut_down(self.unusable_reason, code=4)
             return
-        self._pause.soon()
+        self._cleanup.request()
 
-    def _trim_inputs(self, job: Work) -> None:
+    def _trim_inputs(self, job: HostedJob) -> None:
         if job.spec["channels"]:
-            self.store().drop_layers()
-            self.store().prune()
+            self.input_cache().drop_layers()
+            self.input_cache().prune()
 
     def _has_trash(self) -> bool:
-        if os.listdir(self.folder.trash) or sourcedir.lacks_ready(self.folder.trees):
+        if os.listdir(self.folder.trash) or sourcedir.is_spare_missing(self.folder.trees):
             return True
-        return self.store().needs_emptying()
+        return self.input_cache().has_trash()
 
     def _empty_trash(self) -> None:
-        if self.current is not None or self._tidying:  # two at one copy would spoil it
+        if self.current is not None or self._is_cleaning:  # two at one copy would spoil it
             return  # its end is the next occasion
-        self._pause.used()
+        self._cleanup.mark_clean()
         if self._has_trash():
-            self._tidying = True
-            Errand(self.loop, self._tidy, self._tidied)
+            self._is_cleaning = True
+            ForkedTask(self.loop, self._clean, self._on_cleaned)
 
-    def _tidied(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
-        self._tidying = False
-        self._pause.again()
+    def _on_cleaned(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
+        self._is_cleaning = False
+        self._cleanup.continue_if_dirty()
 
-    def _tidy(self) -> Dict[str, Any]:
+    def _clean(self) -> Dict[str, Any]:
         """Do what an idle host has time for, in a process of its own."""
         with contextlib.suppress(OSError):
-            if sourcedir.lacks_ready(self.folder.trees):
-                sourcedir.make_ready(self.folder.trees)
-        if self.store().needs_emptying():
-            self.store().empty()
+            if sourcedir.is_spare_missing(self.folder.trees):
+                sourcedir.make_spare_copy(self.folder.trees)
+        if self.input_cache().has_trash():
+            self.input_cache().empty_trash()
         return host_cleanup.empty_trash(self.folder)
 
     def forget(self, name: str) -> None:
@@ -263,86 +263,88 @@ class Host:
         :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
         """
         with contextlib.suppress(FileNotFoundError):
-            host_cleanup.move(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
+            host_cleanup.move_to_trash(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.jobs.pop(name, None)
-        self.forgotten.append(name)
-        self._pause.soon()
+        self.forgotten_jobs.append(name)
+        self._cleanup.request()
 
     # The end
 
-    def watch_deadline(self) -> None:
+    def check_deadline(self) -> None:
         """Look again at the deadline when it could be reached."""
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
             self._deadline_timer = None
-        left = self.deadline.left()
+        left = self.deadline.remaining()
         if left is None:
             return
         if left <= 0:
-            self.end("the deadline is reached")
+            self.shut_down("the deadline is reached")
             return
         if not os.path.exists(self.folder.claim):
             # Nobody can find this host any more, so nobody could ever use or end it.
-            self.end("its folder was removed")
+            self.shut_down("its folder was removed")
             return
         # The timer's clock may stand still while the machine sleeps, so it never waits long.
-        self._deadline_timer = self.loop.later(min(left, 10.0), self.watch_deadline)
+        self._deadline_timer = self.loop.later(min(left, 10.0), self.check_deadline)
 
-    def end(self, reason: str, code: int = 0) -> None:
+    def shut_down(self, reason: str, code: int = 0) -> None:
         """Kill everything that belongs to the host, remove what is of no use any more, and leave."""
-        if self.ending:
+        if self.is_shutting_down:
             return
-        self.ending = True
+        self.is_shutting_down = True
         try:
             process.log(f"ends: {reason}")
             if code:
-                self.tell({"event": "spoilt", "reason": reason})
-            self._let_all_go(reason)
+                self.send_event({"event": "spoilt", "reason": reason})
+            self._release_all(reason)
         except Exception as error:  # noqa: BLE001 - nobody comes here twice, and a deadline is an end
             process.log(f"something stays behind: {type(error).__name__}: {error}")
         finally:
-            leave(code)
+            exit_now(code)
 
-    def _let_all_go(self, reason: str) -> None:
+    def _release_all(self, reason: str) -> None:
         running = self.current
         if running is not None and running.phase != "ended":
-            running.wished.cause = running.wished.cause or "stopped"
+            running.termination.cause = running.termination.cause or "stopped"
             running.errors.append(f"host: {reason}.")
             running.at["ended"] = time.time()
             try:
                 self.spool.write_record(running.id, running.record([]))
             except OSError as error:
                 process.log(f"the record of {running.id} is lost: {error}")
-        everything = process.tree(self.loop.known() + self.left_to_us())  # of who is gone nobody knows what it started
-        self.nursery.close()
-        process.end_all(everything, 2.0)
+        everything = process.tree(
+            self.loop.watched_pids() + self.adopted_pids()
+        )  # of who is gone nobody knows what it started
+        self.fork_server.close()
+        process.kill_all(everything, 2.0)
         cgroups.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)
         with contextlib.suppress(OSError):
-            short_path.remove(self.folder.root, self._name)
-        self.mounts.clear()
+            short_path.remove_link(self.folder.root, self._name)
+        self.mounts.unmount_all()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
-            rmtree.clear_away(path)
+            rmtree.remove_if_possible(path)
         # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
         for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
-            rmtree.clear_away(path)
+            rmtree.remove_if_possible(path)
 
 
-def leave(code: int) -> None:
+def exit_now(code: int) -> None:
     """End this process without ceremony."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(code)
 
 
-def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> Place:
+def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> HostInfo:
     """Give what script mode has to know of this host."""
     # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
     shared = config.addresses.get(config.host, hostconfig.LOOPBACK).startswith("127.")
     there = config.interface or (INTERFACE if os.path.exists(f"/sys/class/net/{INTERFACE}") else "")
     interface = "lo" if shared or not there else there
-    return Place(
+    return HostInfo(
         host=config.host,
         hosts=config.hosts,
         groups=config.groups,
@@ -350,7 +352,7 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
         instance_type=config.instance_type,
         cpus=config.threads,
         gpus=config.gpus,
-        base=ML if isolation.is_own_world() else folder.ml,
+        base=ML if isolation.has_own_namespaces() else folder.ml,
         interface=interface,
         region=platform_variables.region_of(os.environ),
         port=config.port,
@@ -368,7 +370,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "start_method": host.config.start_method,
         "limits": cgroups.view(host.limits),
         "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
-        "preload": host.nursery.preload.view(),
-        "deadline": host.deadline.left(),
+        "preload": host.fork_server.preload.view(),
+        "deadline": host.deadline.remaining(),
         "jobs": {job.id: job.view() for job in host.jobs.values()},
     }

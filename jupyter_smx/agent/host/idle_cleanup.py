@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.2
 """Seconds without a job; a fork in each gap of a series would take longer than the jobs do."""
-_LONGEST = 5.0
+_MAX_DELAY = 5.0
 """Seconds after which what is left is not kept for a pause any more."""
 
 
@@ -18,7 +18,7 @@ class _Loop(Protocol):
     def later(self, seconds: float, call: Callback, /) -> Timer: ...
 
 
-class Pause:
+class IdleCleanup:
     """Calls ``tidy`` once nothing was left for a while, and at once where that was long ago or ``is_urgent``.
 
     ``tidy`` may find that this is no moment for it, as a job runs; it says by `used` that it was one.
@@ -32,34 +32,34 @@ class Pause:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
-        self._tidy = tidy
+        self._cleanup = tidy
         self._is_urgent = is_urgent
         self._clock = clock
         self._timer: Optional[Timer] = None
-        self._left_since: Optional[float] = None
+        self._dirty_since: Optional[float] = None
 
-    def soon(self) -> None:
+    def request(self) -> None:
         """Say that something is left to be tidied up."""
         now = self._clock()
-        if self._left_since is None:
-            self._left_since = now
+        if self._dirty_since is None:
+            self._dirty_since = now
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if now - self._left_since > _LONGEST or self._is_urgent():
-            self._tidy()
+        if now - self._dirty_since > _MAX_DELAY or self._is_urgent():
+            self._cleanup()
         else:
-            self._timer = self._loop.later(_PAUSE, self._over)
+            self._timer = self._loop.later(_PAUSE, self._on_idle)
 
-    def again(self) -> None:
+    def continue_if_dirty(self) -> None:
         """Say that what was tidied up is; something may have been left since that began."""
-        if self._left_since is not None:
-            self.soon()
+        if self._dirty_since is not None:
+            self.request()
 
-    def _over(self) -> None:
+    def _on_idle(self) -> None:
         self._timer = None
-        self._tidy()
+        self._cleanup()
 
-    def used(self) -> None:
+    def mark_clean(self) -> None:
         """Say that this pause is used: nothing else is left."""
-        self._left_since = None
+        self._dirty_since = None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Protocol, Union
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.host.termination import Stop
+    from jupyter_smx.agent.host.termination import Termination
 
 
-class Work(Protocol):
+class HostedJob(Protocol):
     """What a host knows of a job, so that it need not know how one is done."""
 
     id: str
     lease: int
     spec: Dict[str, Any]
     phase: str
-    wished: Stop
+    termination: Termination
     errors: List[str]
     at: Dict[str, Optional[float]]
 
@@ -32,12 +32,12 @@ class Work(Protocol):
         """Give what a greeting says of it."""
 
 
-class Ended:
+class EndedJob:
     """A job that is over, until it is forgotten; what it took to run it may go, and a warm host has thousands."""
 
     phase = "ended"
 
-    def __init__(self, job: Work) -> None:
+    def __init__(self, job: HostedJob) -> None:
         self.id = job.id
         self.lease = job.lease
         self._view = dict(job.view(), phase=self.phase)
@@ -50,4 +50,4 @@ class Ended:
         return self._view
 
 
-Remembered = Union[Work, Ended]
+JobEntry = Union[HostedJob, EndedJob]

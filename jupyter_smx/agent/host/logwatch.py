@@ -29,7 +29,7 @@ class LogWatch:
         self._number = 0
         self._fd = process.libc().inotify_init1(_IN_NONBLOCK_CLOEXEC) if process.LINUX else -1
         if self._fd >= 0:
-            self._look_again()
+            self._rescan()
 
     def add(self, path: str, call: Callable[[], None]) -> int:
         """Watch a file that exists; gives a number for :meth:`remove`."""
@@ -59,7 +59,7 @@ class LogWatch:
         if timer is not None:
             timer.cancel()
 
-    def _look_again(self) -> None:
+    def _rescan(self) -> None:
         self._loop.watch(self._fd, READ, self._events)
 
     def _events(self) -> None:
@@ -69,7 +69,7 @@ class LogWatch:
             return
         # A flood of writes wakes us once per window: what happens meanwhile waits in the kernel as one event.
         self._loop.unwatch(self._fd)
-        self._loop.later(_COALESCE, self._look_again)
+        self._loop.later(_COALESCE, self._rescan)
         changed = set()
         offset = 0
         while offset < len(data):

@@ -42,7 +42,7 @@ class Spool:
         """Give the path of a job's folder or of a file in it."""
         return os.path.join(self.root, check_job(job), *names)
 
-    def knows(self, job: str) -> bool:
+    def has_job(self, job: str) -> bool:
         """Say whether this host ever took the job."""
         return os.path.isdir(self.path(job))
 
@@ -63,7 +63,7 @@ class Spool:
         :raises OSError: there is not even the room that was reserved for it.
         """
         os.makedirs(self.path(job), mode=0o700, exist_ok=True)
-        text, told = end_record.fitting(record)
+        text, told = end_record.fit_event(record)
         disk.write_whole(self.path(job, RECORD), text, self.root)
         return told
 
@@ -88,7 +88,7 @@ class Spool:
         if not path.startswith(folder + os.sep):
             raise SpoolError(f"name: {name!r} is not in the job's folder.")
         try:
-            with safe_open.opened(path) as file:
+            with safe_open.open_to_read(path) as file:
                 file.seek(max(0, offset))
                 return file.read(max(0, min(limit, MAX_BODY))), os.fstat(file.fileno()).st_size
         except OSError as error:
@@ -100,7 +100,7 @@ class Spool:
 def read_json(path: str) -> Optional[Dict[str, Any]]:
     """Read a JSON object from a file, None when there is none that can be read."""
     try:
-        with safe_open.opened(path) as file:
+        with safe_open.open_to_read(path) as file:
             content = json.loads(file.read().decode())
     except (OSError, ValueError, RecursionError):
         return None

@@ -7,15 +7,15 @@ import signal
 import time
 from typing import TYPE_CHECKING, Callable, List, Optional
 
-from jupyter_smx.agent.host.kill_patience import Patience, pause_after
+from jupyter_smx.agent.host.kill_patience import KillPatience, pause_after
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.forkserver.handles import Child
+    from jupyter_smx.agent.forkserver.handles import ChildHandle
     from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
 
 
-class Stop:
+class Termination:
     """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
 
     ``child`` is the job's own process, once there is one, and ``strangers`` gives what it started that left its group.
@@ -24,15 +24,15 @@ class Stop:
 
     def __init__(self, loop: Loop, strangers: Callable[[], List[int]], give_up: Callable[[], None]) -> None:
         self.cause = ""
-        self.child: Optional[Child] = None
+        self.child: Optional[ChildHandle] = None
         self._loop = loop
-        self._strangers = strangers
-        self._give_up = give_up
-        self._patience = Patience()
+        self._orphan_pids = strangers
+        self._on_unkillable = give_up
+        self._patience = KillPatience()
         self._due = math.inf
         self._timer: Optional[Timer] = None
 
-    def ask(self, grace: float, cause: str) -> None:
+    def request(self, grace: float, cause: str) -> None:
         """Tell the job to end, within ``grace`` seconds.
 
         Who asks once more, as a controller does that cannot know whether it was heard, may shorten the grace and does
@@ -40,18 +40,18 @@ class Stop:
         """
         if not self.cause:
             self.cause = cause
-            self.tell()
+            self.send_sigterm()
         due = time.monotonic() + grace
         if due < self._due:
             self._due = due
-            self.over()
+            self.cancel()
             self._timer = self._loop.later(grace, self.kill)
 
-    def tell(self) -> None:
+    def send_sigterm(self) -> None:
         """Send the polite signal, where an end was asked for, to all that is there; harmless before the job is born."""
         child = self.child
-        if self.cause and child is not None and child.pid and not child.gone:
-            process.signal_all(child.pid, self._strangers(), signal.SIGTERM)
+        if self.cause and child is not None and child.pid and not child.has_exited:
+            process.signal_all(child.pid, self._orphan_pids(), signal.SIGTERM)
 
     def kill(self) -> None:
         """Send the other one, also to what comes meanwhile, until the job is gone or patience is over.
@@ -59,17 +59,17 @@ class Stop:
         A job that is not born yet gets it as soon as it is.
         """
         child, began = self.child, time.monotonic()
-        if child is None or child.gone:
+        if child is None or child.has_exited:
             return
         left = [0]
         if child.pid:
-            left = process.signal_all(child.pid, self._strangers(), signal.SIGKILL)
-        if self._patience.lasts(len(left), began, sum(map(process.cpu_seconds, left))):
+            left = process.signal_all(child.pid, self._orphan_pids(), signal.SIGKILL)
+        if self._patience.can_wait(len(left), began, sum(map(process.cpu_seconds, left))):
             self._timer = self._loop.later(pause_after(time.monotonic() - began), self.kill)
         else:
-            self._give_up()
+            self._on_unkillable()
 
-    def over(self) -> None:
+    def cancel(self) -> None:
         """Wait for nothing any more."""
         if self._timer is not None:
             self._timer.cancel()

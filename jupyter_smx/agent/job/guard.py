@@ -8,7 +8,7 @@ from typing import Any, Callable
 from jupyter_smx.agent.system.processes import process
 
 
-def surely(step: Callable[..., None]) -> Callable[..., None]:
+def ends_job_on_error(step: Callable[..., None]) -> Callable[..., None]:
     """Bring a job to its end although one of its steps fails in a way that nobody foresaw: it would never end."""
 
     @functools.wraps(step)
@@ -16,7 +16,7 @@ def surely(step: Callable[..., None]) -> Callable[..., None]:
         try:
             step(job, *arguments)
         except Exception as error:  # noqa: BLE001 - border: the callbacks of a job
-            process.show(error)
-            job.break_off(error)
+            process.print_error(error)
+            job.abort(error)
 
     return sure

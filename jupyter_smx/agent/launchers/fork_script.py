@@ -12,7 +12,7 @@ _PATIENCE = 10.0
 """Seconds that a script has to end by itself; then it is killed."""
 
 
-def end(script: int) -> None:
+def terminate_script(script: int) -> None:
     """End a script, and what it started, without which it could do nothing."""
     everything = process.tree([script])
     process.kill(everything, signal.SIGTERM)
@@ -20,14 +20,14 @@ def end(script: int) -> None:
     os.waitpid(script, 0)
 
 
-def end_like(status: int) -> NoReturn:
+def exit_like(status: int) -> NoReturn:
     """End as the script with this wait status did."""
     if os.WIFSIGNALED(status):
-        die_of(os.WTERMSIG(status))
+        exit_by_signal(os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
 
 
-def die_of(number: int) -> NoReturn:
+def exit_by_signal(number: int) -> NoReturn:
     """End by a signal."""
     signal.set_wakeup_fd(-1)
     if number not in (signal.SIGKILL, signal.SIGSTOP):

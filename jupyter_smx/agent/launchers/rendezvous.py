@@ -9,12 +9,12 @@ from typing import Iterator
 
 PATIENCE = 3600.0
 """Seconds for which sagemaker-training waits for the other hosts."""
-LOOK_AGAIN = 0.02
+RETRY_DELAY = 0.02
 """Seconds after which who found no open door tries again."""
 
 
 @contextmanager
-def called(folder: str, name: str) -> Iterator[str]:
+def socket_path(folder: str, name: str) -> Iterator[str]:
     """Name the door in a folder; the name of a socket is short, that of a folder need not be."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -24,10 +24,10 @@ def called(folder: str, name: str) -> Iterator[str]:
 
 
 @contextmanager
-def opened(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
+def listen(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
     """Open a door, at which so many may wait; nobody finds it any more when this is over."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        with called(folder, name) as door:
+        with socket_path(folder, name) as door:
             listener.bind(door)
         try:
             listener.listen(most)
@@ -36,17 +36,17 @@ def opened(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
             os.unlink(os.path.join(folder, name))
 
 
-def folder_of(job: str, host: str) -> str:
+def peer_folder(job: str, host: str) -> str:
     """Give the folder in which the job on another host of this machine has its door; ``job`` is its folder here."""
     spool, name = os.path.split(job)
     hosts = os.path.dirname(os.path.dirname(spool))
     return os.path.join(hosts, host, os.path.basename(spool), name)
 
 
-def enters(connection: socket.socket, folder: str, name: str) -> bool:
+def can_connect(connection: socket.socket, folder: str, name: str) -> bool:
     """Go in at the door of a folder; False while nobody has opened it."""
     try:
-        with called(folder, name) as door:
+        with socket_path(folder, name) as door:
             connection.connect(door)
     except OSError:
         return False

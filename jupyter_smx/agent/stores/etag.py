@@ -27,7 +27,7 @@ _INSIDE = ("CRC",)
 _MILLISECONDS = 1e11
 
 
-def of(info: Dict[str, Any], now: float, *, inside: bool) -> str:
+def change_tag(info: Dict[str, Any], now: float, *, inside: bool) -> str:
     """Give what changes with an object's content, '' where that is not sure: it has nothing, or was written just now.
 
     A time that nobody here can read may be one of minutes, as some FTP servers give it, and is no sign either.
@@ -39,7 +39,7 @@ def of(info: Dict[str, Any], now: float, *, inside: bool) -> str:
     return f"{name}={info[name]}"
 
 
-def changed(info: Dict[str, Any]) -> Optional[float]:
+def modified_time(info: Dict[str, Any]) -> Optional[float]:
     """Give when an object was written, in seconds; None where that is not said in a way that is known here."""
     told = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
     return None if told is None else _seconds(told)

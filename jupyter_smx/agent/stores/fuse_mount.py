@@ -20,8 +20,8 @@ from jupyter_smx.agent.system.processes import process
 
 DEVICE = "/dev/fuse"
 _VARIABLE = "JUPYTER_SMX_FUSE"
-_ASKER = "_FUSE_COMMFD"
-_HIGH = 100
+_COMM_FD_VARIABLE = "_FUSE_COMMFD"
+_MIN_FD = 100
 """Below it rclone gives numbers of its own to what ``fusermount3`` gets."""
 _NOSUID, _NODEV = 2, 4
 _REMOTE = "smx"
@@ -33,7 +33,7 @@ _ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
 _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cache-mode", "off", "--poll-interval", "0")
 
 
-def why_not(source: str, rclone: str) -> str:
+def mount_obstacle(source: str, rclone: str) -> str:
     """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
     if objects.protocol(source) not in (*_AMAZON, *_GOOGLE):
         return f"only s3:// and gs:// can be mounted, and not {objects.protocol(source)}://"
@@ -45,10 +45,10 @@ def why_not(source: str, rclone: str) -> str:
 
 
 def _mountpoint(source: str) -> str:
-    return mount_s3.find() if objects.protocol(source) in _AMAZON else ""
+    return mount_s3.find_mount_s3() if objects.protocol(source) in _AMAZON else ""
 
 
-def why_not_as_seen(seen: Dict[str, Any]) -> str:
+def listing_obstacle(seen: Dict[str, Any]) -> str:
     """Say why what a courier saw of a source cannot be mounted, '' where it can."""
     if not seen["found"]:
         return "that is no whole folder"
@@ -65,14 +65,14 @@ def find_rclone(pythons: Sequence[str]) -> str:
     return next((path for path in beside if os.access(path, os.X_OK)), shutil.which("rclone") or "")
 
 
-def settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
+def rclone_settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
     """Tell rclone by variables what the tools of AWS and Google read from theirs."""
     prefix = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
-    found = _of_google(given, access) if objects.protocol(source) in _GOOGLE else _of_aws(given)
+    found = _google_settings(given, access) if objects.protocol(source) in _GOOGLE else _aws_settings(given)
     return {prefix + name: value for name, value in found.items() if value}
 
 
-def _of_google(given: Dict[str, str], access: str) -> Dict[str, str]:
+def _google_settings(given: Dict[str, str], access: str) -> Dict[str, str]:
     found = {"TYPE": "google cloud storage", "ANONYMOUS" if access == _ANONYMOUS else "ENV_AUTH": "true"}
     emulator = given.get("STORAGE_EMULATOR_HOST") or ""
     if emulator:
@@ -81,7 +81,7 @@ def _of_google(given: Dict[str, str], access: str) -> Dict[str, str]:
     return found
 
 
-def _of_aws(given: Dict[str, str]) -> Dict[str, str]:
+def _aws_settings(given: Dict[str, str]) -> Dict[str, str]:
     endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
     found = {"TYPE": "s3", "ENV_AUTH": "true", "PROVIDER": "Other" if endpoint else "AWS"}
     found["REGION"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or ""
@@ -90,20 +90,20 @@ def _of_aws(given: Dict[str, str]) -> Dict[str, str]:
     return found
 
 
-def command(rclone: str, source: str, target: str) -> List[str]:
+def rclone_command(rclone: str, source: str, target: str) -> List[str]:
     """Give the words that start rclone for a source, which is a whole folder."""
     folder = source.split("://", 1)[1].rstrip("/")
     return [rclone, "mount", f"{_REMOTE}:{folder}", target, *_WORDS, "--config", os.devnull, "--log-level", "ERROR"]
 
 
-def wish(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
-    """Say what is to be mounted where, for a job with these variables; :func:`serve` does it."""
-    told = settings(source, {**os.environ, **environment}, access)
+def mount_request(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
+    """Say what is to be mounted where, for a job with these variables; :func:`start_mount` does it."""
+    told = rclone_settings(source, {**os.environ, **environment}, access)
     program = _mountpoint(source)
     if program:
-        words = mount_s3.command(program, source, {**os.environ, **environment})
+        words = mount_s3.mount_s3_command(program, source, {**os.environ, **environment})
     else:
-        words = command(rclone, source, target)
+        words = rclone_command(rclone, source, target)
     return {"how": "objects", "target": target, "words": words, "environment": {**environment, **told}}
 
 
@@ -120,22 +120,22 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def hand_over(words: List[str]) -> int:
+def run_mount_helper(words: List[str]) -> int:
     """Be ``fusermount3``: give rclone the device that is mounted already; what it wants unmounted its host unmounts."""
     if "-u" not in words:
-        asker = socket.socket(fileno=int(os.environ[_ASKER]))
+        asker = socket.socket(fileno=int(os.environ[_COMM_FD_VARIABLE]))
         device = array.array("i", [int(os.environ[_VARIABLE])])
         asker.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, device)])
     return 0
 
 
-def serve(wish: Dict[str, Any]) -> int:
+def start_mount(wish: Dict[str, Any]) -> int:
     """Mount an object store as ``wish`` says (``words``, ``environment``, ``target``); gives the pid of its server.
 
     :raises OSError: the system refuses.
     """
     low = os.open(DEVICE, os.O_RDWR)
-    device = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    device = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _MIN_FD)
     os.close(low)
     try:
         told = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
@@ -155,7 +155,7 @@ def serve(wish: Dict[str, Any]) -> int:
 
 def _become(wish: Dict[str, Any], device: int) -> None:
     try:
-        mounts.give_up_the_right()
+        mounts.drop_mount_capability()
         process.die_with_parent()
         os.set_inheritable(device, True)
         environment = {**with_identity(os.environ, wish["environment"]), _VARIABLE: str(device)}

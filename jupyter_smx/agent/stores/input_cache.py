@@ -22,13 +22,13 @@ import shutil
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.system.files.rmtree import clear_away, remove
+from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
 from jupyter_smx.agent.system.isolation import host_cleanup
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.stores.listing import Item, Listing
 
-    Bring = Callable[[List[Tuple[Item, str]]], List[Tuple[str, bool]]]
+    FetchCallback = Callable[[List[Tuple[Item, str]]], List[Tuple[str, bool]]]
     """Brings objects into files; gives of each the SHA-256, and whether that is what its tag stands for."""
 
 _FICLONE = 0x40049409
@@ -37,11 +37,11 @@ _OF_SOURCE = "s"
 _FOLDERS = ("contents", "trees", "layers", "trash", "shown", "parts")
 
 
-class Taken(NamedTuple):
+class CacheEntry(NamedTuple):
     """What was taken in: the key of its tree, its rows, and whether these tell its content or only its sources."""
 
     key: str
-    rows: List[digest.Row]
+    rows: List[digest.DigestRow]
     method: str
 
 
@@ -55,7 +55,7 @@ def clone(source: str, target: str) -> bool:
     return True
 
 
-def copy(source: str, target: str) -> None:
+def copy_file(source: str, target: str) -> None:
     """Copy a file with its mode and times.
 
     :raises OSError: it cannot be read, or there is no room.
@@ -65,7 +65,7 @@ def copy(source: str, target: str) -> None:
     shutil.copystat(source, target)
 
 
-def _is_linked(source: str, target: str) -> bool:
+def _try_link(source: str, target: str) -> bool:
     """Give a file a second name; False where it has as many as the file system allows."""
     try:
         os.link(source, target)
@@ -85,16 +85,16 @@ def _copy_and_hash(source: str, target: str) -> str:
     return content.hexdigest()
 
 
-class Store:
+class InputCache:
     """The store of one host, as one errand or an idle moment uses it."""
 
-    def __init__(self, root: str, known: digest.Known, limit: int, most: int = digest.KEPT) -> None:
+    def __init__(self, root: str, known: digest.DigestCache, limit: int, most: int = digest.MAX_REMEMBERED) -> None:
         """Have the store in ``root``; more than ``most`` files are known by what tells their sources only."""
         self.root = root
-        self.known = known
+        self.digest_cache = known
         self.limit = limit
-        self.most = most
-        self.fresh: digest.Known = {}
+        self.max_hashed_files = most
+        self.fresh: digest.DigestCache = {}
         self.copied: List[str] = []
         self._contents: Set[str] = set()
 
@@ -108,7 +108,7 @@ class Store:
             os.makedirs(self.path(name), mode=0o700, exist_ok=True)
 
     @contextlib.contextmanager
-    def held(self, *, wait: bool = True) -> Iterator[bool]:
+    def lock(self, *, wait: bool = True) -> Iterator[bool]:
         """Have the store for oneself; False when somebody else has it and one does not wait."""
         self.make()
         with open(self.path("lock"), "wb") as lock:
@@ -123,62 +123,64 @@ class Store:
 
     def is_hashed(self, listing: Listing) -> bool:
         """Say whether the contents of a channel are read, so that equal ones are kept once wherever they come from."""
-        return listing.size <= self.limit and len(listing.items) <= self.most
+        return listing.size <= self.limit and len(listing.items) <= self.max_hashed_files
 
-    def _look(self) -> None:
+    def _load_contents(self) -> None:
         with os.scandir(self.path("contents")) as entries:
             self._contents = {entry.name for entry in entries}
 
-    def take(self, listing: Listing) -> Taken:
+    def add_files(self, listing: Listing) -> CacheEntry:
         """Take in what is not here yet.
 
         :raises OSError: a source cannot be read, or the disk is full.
         """
-        self._look()
+        self._load_contents()
         hashed = self.is_hashed(listing)
-        marks = {item.name: mark for item in listing.items for mark in [self._kept(item, hashed=hashed)] if mark}
+        marks = {item.name: mark for item in listing.items for mark in [self._cached_mark(item, hashed=hashed)] if mark}
         rows = [(item.name, item.file.size, marks[item.name]) for item in listing.items if item.name in marks]
         lacking = [item for item in listing.items if item.name not in marks]
-        brought = digest.together(self._by_content if hashed else self._by_source, lacking, listing.size)
+        brought = digest.map_parallel(self._by_content if hashed else self._by_source, lacking, listing.size)
         marks.update((name, mark) for name, _size, mark in brought)
         key = self._tree(listing, marks)
         if hashed:
-            return Taken(key, rows + brought, "content")
-        return Taken(key, [(item.name, item.file.size, str(item.file.mtime_ns)) for item in listing.items], "listing")
+            return CacheEntry(key, rows + brought, "content")
+        return CacheEntry(
+            key, [(item.name, item.file.size, str(item.file.mtime_ns)) for item in listing.items], "listing"
+        )
 
-    def _kept(self, item: Item, *, hashed: bool) -> str:
+    def _cached_mark(self, item: Item, *, hashed: bool) -> str:
         """Give the mark of a file that did not change and is here, '' otherwise; nothing is read for it."""
         if not hashed:
             mark = _mark_of_source(item) if item.file.settled else ""
         else:
-            before = self.known.get(item.file.path)
-            mark = str(before[3]) if before is not None and before[:3] == item.same else ""
+            before = self.digest_cache.get(item.file.path)
+            mark = str(before[3]) if before is not None and before[:3] == item.fingerprint else ""
         return mark if mark and f"{mark}-{item.mode:o}" in self._contents else ""
 
-    def _by_content(self, item: Item) -> digest.Row:
-        mark = self._mark_of(item)
+    def _by_content(self, item: Item) -> digest.DigestRow:
+        mark = self._rehash_mark(item)
         if not mark:
             part = self._part()
             mark = _copy_and_hash(item.file.path, part)
             self.copied.append(item.name)
-            self._settle(part, item, mark)
+            self._commit(part, item, mark)
             if item.file.settled and self._is_same(item):
-                self.fresh[item.file.path] = [*item.same, mark]
+                self.fresh[item.file.path] = [*item.fingerprint, mark]
         return item.name, os.stat(self.path("contents", f"{mark}-{item.mode:o}")).st_size, mark
 
-    def _mark_of(self, item: Item) -> str:
+    def _rehash_mark(self, item: Item) -> str:
         """Give the content of a file that was only touched, so that it is here all the same; '' if it is not."""
-        before = self.known.get(item.file.path)
+        before = self.digest_cache.get(item.file.path)
         if before is None or f"{before[3]}-{item.mode:o}" not in self._contents:
             return ""
         mark = str(before[3])
-        if before[0] != item.file.size or digest.of_path(item.file.path) != mark:
+        if before[0] != item.file.size or digest.hash_path(item.file.path) != mark:
             return ""
         if item.file.settled and self._is_same(item):
-            self.fresh[item.file.path] = [*item.same, mark]
+            self.fresh[item.file.path] = [*item.fingerprint, mark]
         return mark
 
-    def _by_source(self, item: Item) -> digest.Row:
+    def _by_source(self, item: Item) -> digest.DigestRow:
         part = self._part()
         if not clone(item.file.path, part):
             shutil.copyfile(item.file.path, part)
@@ -186,27 +188,27 @@ class Store:
         # What may have changed meanwhile is never taken for what it was.
         known = item.file.settled and self._is_same(item)
         mark = _mark_of_source(item) if known else _OF_SOURCE + os.urandom(32).hex()
-        self._settle(part, item, mark)
+        self._commit(part, item, mark)
         return item.name, item.file.size, mark
 
-    def take_objects(self, listing: Listing, bring: Bring) -> Taken:
+    def add_objects(self, listing: Listing, bring: FetchCallback) -> CacheEntry:
         """Take in objects; ``bring`` brings those that are not here.
 
         :raises OSError: the disk is full.
         """
-        self._look()
-        hashed = len(listing.items) <= self.most
-        marks = {item.name: self._kept(item, hashed=hashed) for item in listing.items}
+        self._load_contents()
+        hashed = len(listing.items) <= self.max_hashed_files
+        marks = {item.name: self._cached_mark(item, hashed=hashed) for item in listing.items}
         lacking = [(item, self._part()) for item in listing.items if not marks[item.name]]
         brought = bring(lacking) if lacking else []
         for (item, part), (content, sure) in zip(lacking, brought):  # noqa: B905 - strict is of Python 3.10
             marks[item.name] = content
             if sure and item.file.settled:
                 if hashed:
-                    self.fresh[item.file.path] = [*item.same, content]
+                    self.fresh[item.file.path] = [*item.fingerprint, content]
                 else:
                     marks[item.name] = _mark_of_source(item)
-            self._settle(part, item, marks[item.name])
+            self._commit(part, item, marks[item.name])
             self.copied.append(item.name)
         sizes = {item.name: os.stat(self._content(item, marks)).st_size for item in listing.items}
         told = [item._replace(file=item.file._replace(size=sizes[item.name])) for item in listing.items]
@@ -214,10 +216,10 @@ class Store:
         # What is known by its source has a mark with an s before it, and its tag tells it in any store of any host.
         rows = [(one.name, one.file.size, marks[one.name]) for one in told]
         if hashed:
-            return Taken(key, rows, "content")
+            return CacheEntry(key, rows, "content")
         tags = {item.name: str(item.file.identity[0]) for item in listing.items}
         rows = [(name, size, tags[name] if mark.startswith(_OF_SOURCE) else mark) for name, size, mark in rows]
-        return Taken(key, rows, "listing")
+        return CacheEntry(key, rows, "listing")
 
     def _content(self, item: Item, marks: Dict[str, str]) -> str:
         return self.path("contents", f"{marks[item.name]}-{item.mode:o}")
@@ -227,9 +229,9 @@ class Store:
 
     def _is_same(self, item: Item) -> bool:
         found = os.stat(item.file.path)
-        return item.same == [found.st_size, found.st_mtime_ns, [found.st_dev, found.st_ino, found.st_ctime_ns]]
+        return item.fingerprint == [found.st_size, found.st_mtime_ns, [found.st_dev, found.st_ino, found.st_ctime_ns]]
 
-    def _settle(self, part: str, item: Item, mark: str) -> None:
+    def _commit(self, part: str, item: Item, mark: str) -> None:
         name = f"{mark}-{item.mode:o}"
         if name in self._contents:
             os.unlink(part)
@@ -257,8 +259,8 @@ class Store:
                 _make(os.path.join(part, "data", os.path.dirname(name)), made)
                 # Equal files are files of their own: a job that changes one, or copies links as links, changes one.
                 source, target = self.path("contents", content), os.path.join(part, "data", name)
-                if content in linked or not _is_linked(source, target):
-                    copy(source, target)
+                if content in linked or not _try_link(source, target):
+                    copy_file(source, target)
                 linked.add(content)
             with open(os.path.join(part, "bytes"), "w", encoding="ascii") as file:
                 file.write(str(listing.size))
@@ -289,9 +291,9 @@ class Store:
     def prune(self, room: Optional[Callable[[], int]] = None) -> None:
         """Forget the trees that were not used for longest, until what is kept is half of the room that there would be.
 
-        What is in the trash afterwards, and the contents that no tree has, is deleted by :meth:`empty`.
+        What is in the trash afterwards, and the contents that no tree has, is deleted by :meth:`empty_trash`.
         """
-        trees = sorted(_aged(self.path("trees")), reverse=True)
+        trees = sorted(_trees_by_age(self.path("trees")), reverse=True)
         kept = sum(size or 0 for _used, _name, size in trees)
         bound = ((room or self._free)() + kept) // 2
         total = 0
@@ -300,12 +302,12 @@ class Store:
             if total > bound or size is None:
                 self._retire(name)
 
-    def forget_all_but(self, keys: Set[str]) -> None:
+    def evict_all_except(self, keys: Set[str]) -> None:
         """Make all the room that there is; ``keys`` are trees that this job has already."""
         for folder in ("trash", "parts"):  # what is thrown away has names of contents as well
-            host_cleanup.clear(self.path(folder))
+            host_cleanup.clear_folder(self.path(folder))
         for name in set(_names(self.path("trees"))) - keys:
-            clear_away(self._retire(name))
+            remove_if_possible(self._retire(name))
         for name in _names(self.path("contents")):
             os.unlink(self.path("contents", name))
 
@@ -329,17 +331,17 @@ class Store:
         room = os.statvfs(self.root)
         return room.f_bavail * room.f_frsize
 
-    def needs_emptying(self) -> bool:
+    def has_trash(self) -> bool:
         """Say whether there is anything to delete."""
         return any(_names(self.path(folder)) for folder in ("trash", "parts"))
 
-    def empty(self) -> None:
+    def empty_trash(self) -> None:
         """Delete what is in the trash or never became whole, and the contents that are in no tree any more."""
-        host_cleanup.clear(self.path("trash"))
-        with self.held(wait=False) as mine:
+        host_cleanup.clear_folder(self.path("trash"))
+        with self.lock(wait=False) as mine:
             if not mine:
                 return  # a job takes inputs in now; there will be another idle moment
-            host_cleanup.clear(self.path("parts"))
+            host_cleanup.clear_folder(self.path("parts"))
             with os.scandir(self.path("contents")) as entries:
                 for entry in entries:
                     if entry.stat(follow_symlinks=False).st_nlink == 1:
@@ -347,7 +349,7 @@ class Store:
 
 
 def _mark_of_source(item: Item) -> str:
-    said = f"{item.file.path}\0{item.same}"
+    said = f"{item.file.path}\0{item.fingerprint}"
     return _OF_SOURCE + hashlib.sha256(said.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -373,7 +375,7 @@ def _size(tree: str) -> Optional[int]:
         return None
 
 
-def _aged(folder: str) -> Iterator[Tuple[int, str, Optional[int]]]:
+def _trees_by_age(folder: str) -> Iterator[Tuple[int, str, Optional[int]]]:
     for name in _names(folder):
         with contextlib.suppress(FileNotFoundError):  # who was killed for a stop may be at its last step still
             yield os.stat(os.path.join(folder, name)).st_mtime_ns, name, _size(os.path.join(folder, name))

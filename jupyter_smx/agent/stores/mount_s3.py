@@ -8,14 +8,14 @@ import subprocess
 from typing import Dict, List
 
 _NAME = "mount-s3"
-_FIRST = (1, 14)
+_MIN_VERSION = (1, 14)
 """The version that takes a device instead of a folder."""
 _PATIENCE = 10.0
 DEVICE = "/dev/fd/"
 """Stands among its words for the device, whose number is known when it is open."""
 
 
-def find() -> str:
+def find_mount_s3() -> str:
     """Find it in ``PATH``; '' where it is not, or too old."""
     program = shutil.which(_NAME)
     if program is None:
@@ -27,10 +27,10 @@ def find() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     found = re.search(r"(\d+)\.(\d+)\.\d+", told)
-    return program if found is not None and (int(found[1]), int(found[2])) >= _FIRST else ""
+    return program if found is not None and (int(found[1]), int(found[2])) >= _MIN_VERSION else ""
 
 
-def command(program: str, source: str, given: Dict[str, str]) -> List[str]:
+def mount_s3_command(program: str, source: str, given: Dict[str, str]) -> List[str]:
     """Give the words that start it for a source, which is a whole folder; ``given`` are AWS' variables."""
     bucket, _, folder = source.split("://", 1)[1].strip("/").partition("/")
     words = [program, bucket, DEVICE, "--read-only", "--foreground"]

@@ -9,14 +9,14 @@ from typing import Callable, Iterator, Optional, Sequence
 
 from jupyter_smx.agent import file_result
 from jupyter_smx.agent.stores import objects
-from jupyter_smx.agent.stores.filesystems import LackError
+from jupyter_smx.agent.stores.filesystems import PackageMissingError
 
 _NO_ROOM_ON_FTP = ("452", "552")
 """Its answers where the disk is full, or what the user may store is used up."""
 _NAMES = (FileExistsError, IsADirectoryError, NotADirectoryError)
 """What is said where a name is another thing's already."""
 _LASTING = (
-    LackError,
+    PackageMissingError,
     FileNotFoundError,
     PermissionError,
     *_NAMES,
@@ -47,7 +47,7 @@ _PASSING = (408, 409, 425, 429)
 """Refusals by HTTP that are about the moment."""
 _PASSING_CODES = ("RequestTimeout", "IncompleteBody", "BadDigest", "SHA256Mismatch", "Throttl", "LimitExceeded")
 """What S3 and its like also say with the status 400: about the way there, or about too much at once."""
-_WHENCE = (
+_CREDENTIAL_SOURCES = (
     "They are those of --env, else variables of the terminal that JupyterLab was started in, as they were when the "
     "controller, or a warm host, began, else those in files, as ~/.aws/credentials, which are read each time "
     "and which containers do not see."
@@ -55,7 +55,7 @@ _WHENCE = (
 _RENEW = "Keep them in ~/.aws/credentials and name their profile by --env AWS_PROFILE=NAME."
 
 
-def surely(work: Callable[[], None]) -> None:
+def retry(work: Callable[[], None]) -> None:
     """Do some work; what may pass is tried again."""
     for pause in _PAUSES:
         if _goes_well(work):
@@ -68,13 +68,13 @@ def _goes_well(work: Callable[[], None]) -> bool:
     try:
         work()
     except Exception as error:
-        if not may_pass(error):
+        if not is_transient(error):
             raise
         return False
     return True
 
 
-def may_pass(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Say whether the same may go well a moment later: who is refused stays refused."""
     if is_full(error):
         return False
@@ -85,7 +85,7 @@ def may_pass(error: Exception) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Say whether there is no room where something was written."""
-    return file_result.number(error) in file_result.NO_ROOM or (
+    return file_result.find_errno(error) in file_result.NO_ROOM or (
         isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP
     )
 
@@ -131,9 +131,9 @@ def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
     return any(name in text for name in names for text in said)
 
 
-def explained(error: BaseException, source: str) -> str:
+def format_error(error: BaseException, source: str) -> str:
     """Say what went wrong with a source, and what helps."""
-    denied = f"there is no room left ({error})." if is_full(error) else _denied(error)
+    denied = f"there is no room left ({error})." if is_full(error) else _format_denied(error)
     if denied:
         return f"{source}: {denied}"
     if isinstance(error, FileNotFoundError):
@@ -147,7 +147,7 @@ def explained(error: BaseException, source: str) -> str:
     return f"{source} cannot be reached ({type(error).__name__}: {error})."
 
 
-def _denied(error: BaseException) -> str:
+def _format_denied(error: BaseException) -> str:
     """Say why somebody is refused, and where credentials come from; '' where it is not about them."""
     if _is_one_of(error, _CREDENTIALS):
         return (
@@ -155,9 +155,9 @@ def _denied(error: BaseException) -> str:
             "controller's user has them, as ~/.aws/credentials; containers do not see these."
         )
     if _is_one_of(error, _EXPIRED):
-        return f"access is denied, since the credentials have expired ({error}). {_WHENCE} {_RENEW}"
+        return f"access is denied, since the credentials have expired ({error}). {_CREDENTIAL_SOURCES} {_RENEW}"
     if _is_one_of(error, _UNKNOWN):
-        return f"access is denied, since the store does not know these credentials ({error}). {_WHENCE}"
+        return f"access is denied, since the store does not know these credentials ({error}). {_CREDENTIAL_SOURCES}"
     if (
         isinstance(error, PermissionError)
         or _status(error) in _NO_RIGHTS

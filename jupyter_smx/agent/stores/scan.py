@@ -11,13 +11,13 @@ from jupyter_smx.agent.system.files.walk import descend
 
 PART = ".smx-part-"
 """How the name begins under which a file is written aside in the place where it is kept."""
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 Stamp = Tuple[int, int, int]
 """What tells two contents of a file apart: size, time of its last change as anybody may set it, and as nobody may."""
 
 
-class Look(NamedTuple):
+class FolderScan(NamedTuple):
     """What was seen of a folder: its files by their names in it, and the paths of what cannot be looked at."""
 
     files: Dict[str, Stamp]
@@ -27,7 +27,7 @@ class Look(NamedTuple):
     another name, under which it was not seen."""
 
 
-def stamp(path: str) -> Stamp:
+def read_stamp(path: str) -> Stamp:
     """Look at a file.
 
     :raises OSError: it is not there.
@@ -36,7 +36,7 @@ def stamp(path: str) -> Stamp:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def look(folder: str, *, follow: bool = True) -> Look:
+def scan_folder(folder: str, *, follow: bool = True) -> FolderScan:
     """Find the files in a folder.
 
     A link to a file counts as the file where links are followed, one to a folder is none; nor are sockets, pipes and
@@ -47,7 +47,7 @@ def look(folder: str, *, follow: bool = True) -> Look:
     gone: List[str] = []
 
     def miss(error: OSError) -> None:
-        if error.errno not in _GONE:
+        if error.errno not in _MISSING_ERRNOS:
             closed.append(str(error.filename))
         elif error.errno == errno.ENOENT:
             gone.append(str(error.filename))
@@ -58,10 +58,10 @@ def look(folder: str, *, follow: bool = True) -> Look:
             name = level.inner(entry)
             try:
                 if entry.is_file(follow_symlinks=follow):
-                    found[name] = stamp(entry.path)
+                    found[name] = read_stamp(entry.path)
             except OSError as error:
                 miss(error)
-    return Look(found, closed, is_whole=not gone and before is not None and before == _identity(folder))
+    return FolderScan(found, closed, is_whole=not gone and before is not None and before == _identity(folder))
 
 
 def _identity(folder: str) -> Optional[Tuple[int, int]]:

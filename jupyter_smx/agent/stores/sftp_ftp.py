@@ -24,55 +24,55 @@ _ANSWERS = 120.0
 """Seconds in which S3 takes a part and answers."""
 _BEFORE = "-before-"
 """What stands between such a name and the file's own in the name of what is replaced, where that takes two renames."""
-_ASIDE = re.compile(rf"{re.escape(scan.PART)}(.+?)-[0-9a-f]{{16}}(?:{_BEFORE}(.+))?", re.DOTALL)
+_TEMPORARY_NAME = re.compile(rf"{re.escape(scan.PART)}(.+?)-[0-9a-f]{{16}}(?:{_BEFORE}(.+))?", re.DOTALL)
 """Such a name: its writer, whose own name may have anything in it, and the file that is replaced, if it is that."""
 
 
-def protocols(system: Any) -> Sequence[str]:
+def filesystem_protocols(system: Any) -> Sequence[str]:
     """Name the protocols that a file system speaks."""
     return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
 
 
 def is_server(system: Any) -> bool:
     """Say whether a file system is that of a server with folders."""
-    return bool(set(protocols(system)) & set(objects.SERVERS))
+    return bool(set(filesystem_protocols(system)) & set(objects.SERVERS))
 
 
-def renames(system: Any) -> bool:
+def is_renaming(system: Any) -> bool:
     """Say whether files are written aside on it."""
-    return bool(set(protocols(system)) & set(objects.RENAMING))
+    return bool(set(filesystem_protocols(system)) & set(objects.RENAMING))
 
 
-def find(url: str, **words: bool) -> Tuple[Any, str]:
+def find_filesystem(url: str, **words: bool) -> Tuple[Any, str]:
     """Find the file system of a URL, and what the URL is called there."""
-    system, path = filesystems.find(url, **words)
-    if "s3" in protocols(system):
+    system, path = filesystems.find_filesystem(url, **words)
+    if "s3" in filesystem_protocols(system):
         # It counts while a part is on its way there, for which s3fs' own 15 seconds are short.
         system.read_timeout = _ANSWERS
     return system, path
 
 
-class Folders:
+class RemoteFolders:
     """The folders of a server that are there, of which each is asked for once: on FTP that lists the one above it."""
 
     def __init__(self) -> None:
-        self._known: Set[str] = set()
+        self._existing: Set[str] = set()
         self._making = threading.Lock()
         """Held while one is made: of two who find it missing, one would be refused."""
 
     def make(self, system: Any, folder: str) -> None:
         """Make a folder unless it is there."""
-        if not folder or folder in self._known:
+        if not folder or folder in self._existing:
             return
         with self._making:
-            if folder not in self._known:
+            if folder not in self._existing:
                 _make(system, folder)
-                self._known.add(folder)
+                self._existing.add(folder)
 
-    def forget(self, folder: str) -> None:
+    def invalidate(self, folder: str) -> None:
         """Take a folder for one that may be gone: who leaves one empty takes it away."""
         with self._making:
-            self._known.discard(folder)
+            self._existing.discard(folder)
 
 
 def _make(system: Any, folder: str) -> None:
@@ -83,12 +83,12 @@ def _make(system: Any, folder: str) -> None:
             raise
 
 
-class Lines:
+class ConnectionPool:
     """Connections to a server, of which each serves one at a time; a store that serves many at once is one of them."""
 
     def __init__(self, top: str) -> None:
         self._top = top
-        first, path = find(top, fresh=True)
+        first, path = find_filesystem(top, fresh=True)
         self.path = path.rstrip("/")
         self._all = first if first.async_impl else None
         self._free: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
@@ -96,40 +96,40 @@ class Lines:
         self._has_more = True
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[Any]:
+    def borrow(self) -> Iterator[Any]:
         """Lend one; where the server takes no more of them, one that somebody gives back."""
         if self._all is not None:
             yield self._all
             return
-        system, after = self._take(), None
+        system, after = self._borrow_free(), None
         try:
             yield system
             after = system
         except Exception as error:
-            after = None if retry.may_pass(error) else system
+            after = None if retry.is_transient(error) else system
             raise
         finally:
             self._free.put(after)
 
-    def _take(self) -> Any:
+    def _borrow_free(self) -> Any:
         try:
             system = self._free.get_nowait()
         except queue.Empty:
-            system = self._another() or self._free.get()
-        return self._instead() if system is None else system
+            system = self._connect() or self._free.get()
+        return self._reconnect() if system is None else system
 
-    def _another(self) -> Any:
+    def _connect(self) -> Any:
         if self._has_more:
             try:
-                return find(self._top, fresh=True)[0]
+                return find_filesystem(self._top, fresh=True)[0]
             except Exception:  # noqa: BLE001 - border: as any other try, and there is one already
                 self._has_more = False
         return None
 
-    def _instead(self) -> Any:
+    def _reconnect(self) -> Any:
         """Connect in the place of one that was lost, of which None is left."""
         try:
-            return find(self._top, fresh=True)[0]
+            return find_filesystem(self._top, fresh=True)[0]
         except BaseException as error:
             self._free.put(None)
             if isinstance(error, FileNotFoundError):  # this is about no file that is kept
@@ -137,13 +137,13 @@ class Lines:
             raise
 
 
-def aside_of(name: str, writer: str) -> str:
+def temporary_name(name: str, writer: str) -> str:
     """Give the name under which a writer writes a file aside, in the file's own folder."""
     mark = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:16]
     return f"{scan.PART}{writer}-{mark}"
 
 
-def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str, Any]:
+def filter_temporary(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str, Any]:
     """Leave out what is written aside of the files of a place, after a writer's own of them were deleted.
 
     What was about to be replaced when somebody was killed is a file again.
@@ -152,7 +152,7 @@ def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str
     whole = {name: info for name, info in found.items() if name not in aside}
     for name, info in aside.items():
         folder, slash, last = name.rpartition("/")
-        parts = _ASIDE.fullmatch(last)
+        parts = _TEMPORARY_NAME.fullmatch(last)
         if parts is None:
             continue
         theirs, replaced = parts.groups()
@@ -166,24 +166,24 @@ def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str
     return whole
 
 
-def block(system: Any) -> Dict[str, int]:
+def block_options(system: Any) -> Dict[str, int]:
     """Give the words by which files are written in large blocks where each takes a connection of its own."""
-    return {"block_size": _LARGE} if "ftp" in protocols(system) else {}
+    return {"block_size": _LARGE} if "ftp" in filesystem_protocols(system) else {}
 
 
-def write(system: Any, path: str, target: str, writer: str, *, is_same: Callable[[], None]) -> None:
+def write_atomically(system: Any, path: str, target: str, writer: str, *, is_same: Callable[[], None]) -> None:
     """Write a file of a folder that is there, and let it take its place when it is whole.
 
     ``is_same`` raises where the file changed meanwhile.
     """
     folder, _, last = target.rpartition("/")
-    aside = f"{folder}/{aside_of(last, writer)}"
+    aside = f"{folder}/{temporary_name(last, writer)}"
     try:
-        with open(path, "rb") as file, system.open(aside, "wb", **block(system)) as there:
+        with open(path, "rb") as file, system.open(aside, "wb", **block_options(system)) as there:
             shutil.copyfileobj(file, there, _LARGE)
             size = file.tell()
-        if "sftp" in protocols(system):
-            _be_whole(system, aside, size)
+        if "sftp" in filesystem_protocols(system):
+            _check_complete(system, aside, size)
         is_same()
         _replace(system, aside, target)
     except BaseException:
@@ -192,7 +192,7 @@ def write(system: Any, path: str, target: str, writer: str, *, is_same: Callable
         raise
 
 
-def _be_whole(system: Any, path: str, size: int) -> None:
+def _check_complete(system: Any, path: str, size: int) -> None:
     """See that a server has all of a file whose library ignores a refusal to close it."""
     there = system.info(path)["size"]
     if there != size:
@@ -201,7 +201,7 @@ def _be_whole(system: Any, path: str, size: int) -> None:
 
 def _is_folder(system: Any, path: str) -> bool:
     """Say whether a name is a folder's; a list of FTP may have it wrong while other names beside it come and go."""
-    if "ftp" not in protocols(system):
+    if "ftp" not in filesystem_protocols(system):
         return bool(system.isdir(path))
     before = system.ftp.pwd()
     try:

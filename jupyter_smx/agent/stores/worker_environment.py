@@ -31,7 +31,7 @@ def with_identity(inherited: Mapping[str, str], given: Mapping[str, str]) -> Dic
     return {**{name: value for name, value in inherited.items() if name not in taken}, **given}
 
 
-def courier_environment(
+def worker_environment(
     inherited: Mapping[str, str], given: Mapping[str, str], *, is_ours: bool, is_the_jobs: bool
 ) -> Dict[str, str]:
     """Make the environment of a courier of what this process inherited and of what the job was given.
@@ -39,9 +39,11 @@ def courier_environment(
     ``is_ours`` and ``is_the_jobs`` say whether the courier's Python is that of this process, and that of the job.
     """
     mine = {name: value for name, value in inherited.items() if is_ours or name not in _OF_ONE_PYTHON}
-    return with_identity(mine, {name: value for name, value in given.items() if is_the_jobs or not _is_of_code(name)})
+    return with_identity(
+        mine, {name: value for name, value in given.items() if is_the_jobs or not _is_code_variable(name)}
+    )
 
 
-def _is_of_code(name: str) -> bool:
+def _is_code_variable(name: str) -> bool:
     """Say whether a variable changes which code an interpreter runs, and how."""
     return name.startswith("PYTHON") or name in _OF_ONE_PYTHON or name in _LOADED

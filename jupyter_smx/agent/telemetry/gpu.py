@@ -17,11 +17,11 @@ from jupyter_smx.agent.system.processes import process
 
 _DRIVER = "libnvidia-ml.so.1"
 _ALL = 100.0
-_WHOLE = (
+_CONTAINER_NOTE = (
     "gpu: in a container the driver does not tell whose processes are whose, so the figures are those of whole GPUs."
 )
 
-Figures = Tuple[Optional[float], Optional[int]]
+GpuUsage = Tuple[Optional[float], Optional[int]]
 """Percent of a GPU, and bytes of its memory."""
 
 
@@ -47,8 +47,8 @@ class Gpus:
         self._nvml = nvml
         self._whole = whole
         self._refusals = (nvml.NVMLError, nvml.NVMLLibraryMismatchError)
-        self._seen_at: Dict[str, int] = {}
-        self._lost: Dict[str, None] = {}
+        self._last_timestamps: Dict[str, int] = {}
+        self._lost_ids: Dict[str, None] = {}
         self.notes: Dict[str, None] = {}
         """Sentences about what cannot be measured, each once."""
         nvml.nvmlInit()
@@ -57,18 +57,18 @@ class Gpus:
             with contextlib.suppress(*self._refusals):  # a GPU that is lost is not there
                 self._find(nvml.nvmlDeviceGetHandleByIndex(index))
         if whole and self.devices:
-            self._note(_WHOLE)
+            self._note(_CONTAINER_NOTE)
 
     def _find(self, handle: Any) -> None:
         parts = []
-        if (self._ask(self._nvml.nvmlDeviceGetMigMode, handle) or [0])[0]:
-            for index in range(self._ask(self._nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+        if (self._query(self._nvml.nvmlDeviceGetMigMode, handle) or [0])[0]:
+            for index in range(self._query(self._nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
                 with contextlib.suppress(*self._refusals):  # not every place holds a part
                     parts.append(self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
             self._note("gpu: of a part of a GPU (MIG) the driver tells the memory of a process, and no utilisation.")
         for one in parts or [handle]:
-            room = self._room(one)
-            name = _text(self._ask(self._nvml.nvmlDeviceGetName, one) or "")
+            room = self._query_memory(one)
+            name = _text(self._query(self._nvml.nvmlDeviceGetName, one) or "")
             memory = None if room is None else int(room.total)
             self.devices.append(Device(_text(self._nvml.nvmlDeviceGetUUID(one)), name, memory, one, bool(parts)))
 
@@ -76,14 +76,14 @@ class Gpus:
         """Give what the file of samples says of each."""
         return [{"id": one.id, "name": one.name, "memory": one.memory} for one in self.devices]
 
-    def measure(self, pids: Collection[int]) -> List[Figures]:
+    def measure(self, pids: Collection[int]) -> List[GpuUsage]:
         """Give for each GPU what these processes use of it; of whole ones, what all do."""
-        return [(None, None) if one.id in self._lost else self._of(one, pids) for one in self.devices]
+        return [(None, None) if one.id in self._lost_ids else self._measure_one(one, pids) for one in self.devices]
 
-    def _of(self, device: Device, pids: Collection[int]) -> Figures:
+    def _measure_one(self, device: Device, pids: Collection[int]) -> GpuUsage:
         if self._whole:
-            rates = None if device.is_part else self._told(device, self._nvml.nvmlDeviceGetUtilizationRates)
-            room = None if device.id in self._lost else self._room(device.handle)
+            rates = None if device.is_part else self._query_versions(device, self._nvml.nvmlDeviceGetUtilizationRates)
+            room = None if device.id in self._lost_ids else self._query_memory(device.handle)
             return (None if rates is None else float(rates.gpu)), (None if room is None else int(room.used))
         running = self._running(device)
         if running is None:
@@ -97,57 +97,57 @@ class Gpus:
         for kind in ("Graphics", "Compute"):
             ask = getattr(self._nvml, f"nvmlDeviceGet{kind}RunningProcesses")
             older = getattr(self._nvml, f"nvmlDeviceGet{kind}RunningProcesses_v2")
-            answer = self._told(device, ask, older)
+            answer = self._query_versions(device, ask, older)
             if answer is None and kind == "Compute":
                 return None
             found.update((one.pid, one) for one in answer or [])
         return list(found.values())
 
     def _percent(self, device: Device, pids: Collection[int]) -> Optional[float]:
-        since = self._seen_at.get(device.id, 0)
+        since = self._last_timestamps.get(device.id, 0)
         try:
             samples = self._nvml.nvmlDeviceGetProcessUtilization(device.handle, since)
         except self._nvml.NVMLError_NotFound:
             return 0.0  # nobody computed since
         except self._refusals as error:
-            self._refused(device, error)
+            self._on_error(device, error)
             return None
-        self._seen_at[device.id] = max([since, *(one.timeStamp for one in samples)])
+        self._last_timestamps[device.id] = max([since, *(one.timeStamp for one in samples)])
         # Some drivers answer nonsense for processes that have ended.
         ours = [one for one in samples if one.pid in pids and one.smUtil <= _ALL]
         newest = {one.pid: one.smUtil for one in sorted(ours, key=lambda one: int(one.timeStamp))}
         return min(_ALL, float(sum(newest.values())))
 
-    def _told(self, device: Device, *ways: Callable[[Any], Any]) -> Any:
+    def _query_versions(self, device: Device, *ways: Callable[[Any], Any]) -> Any:
         """Ask one way after the other: a driver may be older than the module."""
         ask, *others = ways
         try:
             return ask(device.handle)
         except self._nvml.NVMLLibraryMismatchError as error:
             if others:
-                return self._told(device, *others)
-            self._refused(device, error)
+                return self._query_versions(device, *others)
+            self._on_error(device, error)
         except self._refusals as error:
-            self._refused(device, error)
+            self._on_error(device, error)
         return None
 
-    def _refused(self, device: Device, error: Exception) -> None:
+    def _on_error(self, device: Device, error: Exception) -> None:
         gone = ("GpuIsLost", "Uninitialized", "DriverNotLoaded", "Unknown")
         if isinstance(error, tuple(getattr(self._nvml, f"NVMLError_{name}") for name in gone)):
-            self._lost[device.id] = None
+            self._lost_ids[device.id] = None
         self._note(f"gpu: {device.name or device.id} does not tell what processes use ({error}).")
 
-    def _ask(self, ask: Callable[..., Any], *words: Any) -> Any:
+    def _query(self, ask: Callable[..., Any], *words: Any) -> Any:
         """Ask what not every GPU can tell."""
         try:
             return ask(*words)
         except self._refusals:
             return None
 
-    def _room(self, handle: Any) -> Any:
+    def _query_memory(self, handle: Any) -> Any:
         """Ask for its memory; what the driver keeps for itself is in use by the first version's answer only."""
         ask = self._nvml.nvmlDeviceGetMemoryInfo
-        return self._ask(ask, handle, self._nvml.nvmlMemory_v2) or self._ask(ask, handle)
+        return self._query(ask, handle, self._nvml.nvmlMemory_v2) or self._query(ask, handle)
 
     def _note(self, sentence: str) -> None:
         self.notes.setdefault(sentence)
@@ -179,12 +179,12 @@ def find() -> Optional[Gpus]:
     except (OSError, ImportError):
         return None
     try:
-        found = Gpus(nvml, whole=not process.is_numbered_as_the_machine_is())
+        found = Gpus(nvml, whole=not process.has_machine_pids())
     except (nvml.NVMLError, nvml.NVMLLibraryMismatchError):
         return None
     return found if found.devices else None
 
 
-def known() -> Optional[Gpus]:
+def found_gpus() -> Optional[Gpus]:
     """Give the GPUs that were found before, and look for none: a driver may take seconds to answer first."""
     return find() if find.cache_info().currsize else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exit_codes
-from jupyter_smx.cli.commands.jobs import find, one_or_newest
-from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.kernel.failures.exceptions import goes_on
+from jupyter_smx.cli.commands.jobs import add_job_argument, find_job
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
+from jupyter_smx.kernel.failures.exceptions import still_running_message
 from jupyter_smx.kernel.options import events
 
 if TYPE_CHECKING:
@@ -16,35 +16,37 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.options.parser import Parser
 
 
-def _describe(found: Namespace, desk: Desk) -> int:
-    from jupyter_smx.kernel.sagemaker.describe import as_text, description, here  # noqa: PLC0415 - which few need
+def _describe(found: Namespace, desk: CliContext) -> int:
+    from jupyter_smx.kernel.sagemaker.describe import description, format_description, local_context  # noqa: PLC0415 - which few need
 
-    job = find(found.job, desk.client)
-    said = description(job, here(), desk.client.priced(job.id).bill)
-    desk.output.show(said, as_text(said))
-    return exit_codes.DONE
+    job = find_job(found.job, desk.client)
+    said = description(job, local_context(), desk.client.job_bill(job.id).bill)
+    desk.output.show(said, format_description(said))
+    return exit_codes.SUCCESS
 
 
 def _event_arguments(parser: Parser) -> None:
-    one_or_newest(parser)
+    add_job_argument(parser)
     events.add_options(parser)
 
 
-def _events(found: Namespace, desk: Desk) -> int:
-    from jupyter_smx.kernel.sagemaker.describe import here  # noqa: PLC0415 - as above
-    from jupyter_smx.kernel.sagemaker.events import events_of, follow  # noqa: PLC0415 - as above
+def _events(found: Namespace, desk: CliContext) -> int:
+    from jupyter_smx.kernel.sagemaker.describe import local_context  # noqa: PLC0415 - as above
+    from jupyter_smx.kernel.sagemaker.events import events_of, follow_events  # noqa: PLC0415 - as above
 
-    job = find(found.job, desk.client)
+    job = find_job(found.job, desk.client)
     try:
-        for event in follow(desk.client, job, here()) if found.follow else events_of(job, here()):
-            desk.output.line(event)
+        for event in (
+            follow_events(desk.client, job, local_context()) if found.follow else events_of(job, local_context())
+        ):
+            desk.output.write_line(event)
     except KeyboardInterrupt:
-        desk.output.say(goes_on(job.name))
+        desk.output.info(still_running_message(job.name))
         return exit_codes.INTERRUPTED
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
 DESCRIBE = Subcommand(
-    "describe", "[JOB]", "the job as DescribeTrainingJob or DescribeProcessingJob would", one_or_newest, _describe
+    "describe", "[JOB]", "the job as DescribeTrainingJob or DescribeProcessingJob would", add_job_argument, _describe
 )
 EVENTS = Subcommand("events", events.USAGE, events.HELP, _event_arguments, _events)

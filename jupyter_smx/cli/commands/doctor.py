@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exit_codes
-from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
 from jupyter_smx.kernel.text.pages import facts_page
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-def _run(arguments: Namespace, desk: Desk) -> int:
-    from jupyter_smx.kernel.display.doctor import examine  # noqa: PLC0415 - reads package metadata, which nobody else needs
+def _run(arguments: Namespace, desk: CliContext) -> int:
+    from jupyter_smx.kernel.display.doctor import collect_facts  # noqa: PLC0415 - reads package metadata, which nobody else needs
 
-    facts = examine(desk.client)
+    facts = collect_facts(desk.client)
     if arguments.fix and isinstance(facts["controller"], dict):
         facts["ended"] = desk.client.fix() or "nothing was left of any cluster"
     desk.output.show(facts, facts_page(facts)[0])
-    return exit_codes.DONE if isinstance(facts["controller"], dict) else exit_codes.NO_CONTROLLER
+    return exit_codes.SUCCESS if isinstance(facts["controller"], dict) else exit_codes.NO_CONTROLLER
 
 
 DOCTOR = Subcommand("doctor", "[--fix]", "what is found and what works here", _arguments, _run)

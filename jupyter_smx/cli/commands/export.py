@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exit_codes
-from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,12 +20,12 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-def _run(found: Namespace, desk: Desk) -> int:
-    from jupyter_smx.kernel.sagemaker.export_array import export_named  # noqa: PLC0415 - archives, which nobody else needs
+def _run(found: Namespace, desk: CliContext) -> int:
+    from jupyter_smx.kernel.sagemaker.export_array import export_by_ref  # noqa: PLC0415 - archives, which nobody else needs
 
-    name, made = export_named(desk.client, found.job, found.folder)
+    name, made = export_by_ref(desk.client, found.job, found.folder)
     desk.output.show(made, f"{name} is in {made.folder}: {', '.join(made.files)}")
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
 EXPORT = Subcommand(

@@ -6,17 +6,17 @@ import time
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exit_codes
-from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
 from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import Listing
 from jupyter_smx.kernel.display.advice import advice_page
 from jupyter_smx.kernel.handles.cost import cost_page
-from jupyter_smx.kernel.options.parser import one_of
-from jupyter_smx.kernel.options.values import number
+from jupyter_smx.kernel.options.parser import match_choice
+from jupyter_smx.kernel.options.values import parse_number
 from jupyter_smx.kernel.text.pages import jobs_page
-from jupyter_smx.kernel.text.start_reason import why_text
+from jupyter_smx.kernel.text.start_reason import format_start_reason
 from jupyter_smx.model.errors import ResourceNotFoundError
-from jupyter_smx.model.spec.array import ArraySummary, counts_words
+from jupyter_smx.model.spec.array import ArraySummary, format_counts
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--limit", metavar="N", default="20", help="how many at most, the newest first; default 20")
 
 
-def _list(found: Namespace, desk: Desk) -> int:
-    status = one_of(found.status, STATUSES, "--status") if found.status is not None else ""
-    limit = number(found.limit, "--limit", "of jobs", 1, _MOST)
+def _list(found: Namespace, desk: CliContext) -> int:
+    status = match_choice(found.status, STATUSES, "--status") if found.status is not None else ""
+    limit = parse_number(found.limit, "--limit", "of jobs", 1, _MOST)
     # Tasks stand in the row of their array, unless somebody looks for those that are somewhere.
     jobs = desk.client.jobs(limit, status, tasks=bool(status))
     many = () if status else desk.client.arrays(limit)
@@ -47,43 +47,43 @@ def _list(found: Namespace, desk: Desk) -> int:
     many = tuple(one for one in many if one.id in newest)
     text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
     desk.output.show(Listing(jobs=jobs, arrays=many), text)
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
 def _stop_arguments(parser: Parser) -> None:
     parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
 
 
-def _stop(found: Namespace, desk: Desk) -> int:
-    stopped = job_refs.stop(desk.client, found.job)
+def _stop(found: Namespace, desk: CliContext) -> int:
+    stopped = job_refs.stop_job_or_array(desk.client, found.job)
     if isinstance(stopped, ArraySummary):
-        desk.output.show(stopped, f"{stopped.name}: {counts_words(stopped)}.")
+        desk.output.show(stopped, f"{stopped.name}: {format_counts(stopped)}.")
     else:
         desk.output.show(document(stopped), f"{stopped.name}: {stopped.status().value}.")
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
-def _interrupt(found: Namespace, desk: Desk) -> int:
-    job = desk.client.interrupt(find(found.job, desk.client).id)
+def _interrupt(found: Namespace, desk: CliContext) -> int:
+    job = desk.client.interrupt(find_job(found.job, desk.client).id)
     desk.output.show(document(job), f"{job.name}: {job.state.value}.")
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
-def one_or_newest(parser: Parser) -> None:
+def add_job_argument(parser: Parser) -> None:
     """Take the word for a job, or none for the newest."""
     parser.add_argument("job", metavar="JOB", nargs="?", default="", help="id, name, or the beginning of one")
 
 
-def find(ref: str, client: Client) -> Job:
+def find_job(ref: str, client: Client) -> Job:
     """Read the job that a word means; none means the newest.
 
     :raises ResourceNotFoundError: there is none.
     :raises ValidationError: it means a whole array.
     """
-    return job_refs.job(client, ref or newest(client))
+    return job_refs.resolve_job(client, ref or newest_job_id(client))
 
 
-def newest(client: Client) -> str:
+def newest_job_id(client: Client) -> str:
     """Give the id of the newest job.
 
     :raises ResourceNotFoundError: there is none yet.
@@ -99,27 +99,29 @@ def newest(client: Client) -> str:
     return found[0].id
 
 
-def _why(found: Namespace, desk: Desk) -> int:
-    job = find(found.job, desk.client)
-    desk.output.show(job.why, why_text(job))
-    return exit_codes.DONE
+def _why(found: Namespace, desk: CliContext) -> int:
+    job = find_job(found.job, desk.client)
+    desk.output.show(job.why, format_start_reason(job))
+    return exit_codes.SUCCESS
 
 
-def _cost(found: Namespace, desk: Desk) -> int:
-    priced = desk.client.priced(find(found.job, desk.client).id)
+def _cost(found: Namespace, desk: CliContext) -> int:
+    priced = desk.client.job_bill(find_job(found.job, desk.client).id)
     desk.output.show(priced, cost_page(priced.name, priced.bill)[0])
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
-def _advice(found: Namespace, desk: Desk) -> int:
-    advice = desk.client.advice(find(found.job, desk.client).id)
+def _advice(found: Namespace, desk: CliContext) -> int:
+    advice = desk.client.advice(find_job(found.job, desk.client).id)
     desk.output.show(advice, advice_page(advice)[0])
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
 JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)
 STOP = Subcommand("stop", "JOB", "stop a job", _stop_arguments, _stop)
 INTERRUPT = Subcommand("interrupt", "JOB", "take the hosts of a spot job away", _stop_arguments, _interrupt)
-WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", one_or_newest, _why)
-COST = Subcommand("cost", "[JOB]", "what it costs, and what one of its steps costs", one_or_newest, _cost)
-ADVICE = Subcommand("advice", "[JOB]", "how it could run better, as far as what it used tells", one_or_newest, _advice)
+WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", add_job_argument, _why)
+COST = Subcommand("cost", "[JOB]", "what it costs, and what one of its steps costs", add_job_argument, _cost)
+ADVICE = Subcommand(
+    "advice", "[JOB]", "how it could run better, as far as what it used tells", add_job_argument, _advice
+)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from jupyter_smx.cli import exit_codes
-from jupyter_smx.cli.commands.jobs import find, one_or_newest
-from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.cli.wait_reason import teller
-from jupyter_smx.kernel.failures.exceptions import goes_on
+from jupyter_smx.cli.commands.jobs import add_job_argument, find_job
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
+from jupyter_smx.cli.wait_reason import wait_reporter
+from jupyter_smx.kernel.failures.exceptions import still_running_message
 from jupyter_smx.kernel.logs import options, reader
 
 if TYPE_CHECKING:
@@ -24,49 +24,49 @@ if TYPE_CHECKING:
 
 
 def _arguments(parser: Parser) -> None:
-    one_or_newest(parser)
+    add_job_argument(parser)
     options.add_options(parser)
 
 
-def _run(found: Namespace, desk: Desk) -> int:
-    wish = options.wish_of(found)
-    job = find(wish.job, desk.client)
+def _run(found: Namespace, desk: CliContext) -> int:
+    wish = options.log_request(found)
+    job = find_job(wish.job, desk.client)
     host = wish.host_of(job)
     if wish.names:
-        _names(wish.streams_of(job), desk.output)
-        return exit_codes.DONE
+        _write_names(wish.streams_of(job), desk.output)
+        return exit_codes.SUCCESS
     if not wish.follows:
-        _whole(job, host, wish.last, desk)
-        return exit_codes.DONE
+        _write_log(job, host, wish.last, desk)
+        return exit_codes.SUCCESS
     try:
         _follow(job, host, wish.last, desk)
     except KeyboardInterrupt:
-        desk.output.say(goes_on(job.name))
+        desk.output.info(still_running_message(job.name))
         return exit_codes.INTERRUPTED
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
-def _names(streams: Iterable[LogStream], output: Output) -> None:
+def _write_names(streams: Iterable[LogStream], output: Output) -> None:
     for stream in streams:
         if output.json:
-            output.line(to_builtins(stream))
+            output.write_line(to_builtins(stream))
         else:
             output.log(f"{stream.name}\n")
 
 
-def _whole(job: Job, host: str, last: int | None, desk: Desk) -> None:
+def _write_log(job: Job, host: str, last: int | None, desk: CliContext) -> None:
     if desk.output.json:
-        _lines(reader.so_far(reader.tails_of(desk.client, job, host, last)), desk.output)
+        _lines(reader.read_available(reader.open_cursors(desk.client, job, host, last)), desk.output)
         return
-    for piece in reader.everything(desk.client, job, host, last):
+    for piece in reader.read_all(desk.client, job, host, last):
         desk.output.log(piece)
 
 
-def _follow(job: Job, host: str, last: int | None, desk: Desk) -> None:
+def _follow(job: Job, host: str, last: int | None, desk: CliContext) -> None:
     if desk.output.json:
-        _lines(reader.pieces(desk.client, job, reader.tails_of(desk.client, job, host, last)), desk.output)
+        _lines(reader.follow_chunks(desk.client, job, reader.open_cursors(desk.client, job, host, last)), desk.output)
     else:
-        reader.follow(desk.client, job, desk.output.log, host, last, quiet=teller(desk, job.id))
+        reader.follow(desk.client, job, desk.output.log, host, last, quiet=wait_reporter(desk, job.id))
 
 
 def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
@@ -77,11 +77,11 @@ def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
         parts = begun.setdefault(host, [])
         parts.append(first)
         for other in others:
-            output.line({"host": host, "line": "".join(parts)})
+            output.write_line({"host": host, "line": "".join(parts)})
             parts[:] = [other]
     for host, parts in begun.items():
         if line := "".join(parts):
-            output.line({"host": host, "line": line})
+            output.write_line({"host": host, "line": line})
 
 
 LOGS = Subcommand("logs", options.USAGE, options.HELP, _arguments, _run)

@@ -13,23 +13,23 @@ from msgspec.structs import replace
 
 from jupyter_smx.cli import exit_codes
 from jupyter_smx.cli.commands import arrays
-from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
 from jupyter_smx.cli.usage_text import PROG
-from jupyter_smx.cli.wait_reason import teller
+from jupyter_smx.cli.wait_reason import wait_reporter
 from jupyter_smx.kernel.api.session import with_source_dir
-from jupyter_smx.kernel.client.dependencies import ids_of
-from jupyter_smx.kernel.client.retry import through_outage
-from jupyter_smx.kernel.failures.exceptions import failure_of, goes_on
-from jupyter_smx.kernel.handles.spot_savings import savings_of
+from jupyter_smx.kernel.client.dependencies import dependency_ids
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.failures.exceptions import failure_of, still_running_message
+from jupyter_smx.kernel.handles.spot_savings import format_job_savings
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.options import table
-from jupyter_smx.kernel.options.parser import one_of
+from jupyter_smx.kernel.options.parser import match_choice
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.cell import CellSyntaxError
 from jupyter_smx.kernel.request.git_revision import revision_of
-from jupyter_smx.kernel.request.grid import spread
-from jupyter_smx.kernel.request.request import Surroundings, current_folder, from_options
-from jupyter_smx.kernel.request.script import read
+from jupyter_smx.kernel.request.grid import expand_sweep
+from jupyter_smx.kernel.request.request import SubmissionContext, current_folder, request_from_options
+from jupyter_smx.kernel.request.script import read_script
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import base_name
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.options.parser import Parser
     from jupyter_smx.kernel.options.table import Options
     from jupyter_smx.kernel.request.grid import Grid
-    from jupyter_smx.kernel.request.request import Wish
+    from jupyter_smx.kernel.request.request import JobRequest
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 KINDS = ("train", "process")
 _ENTRY_POINT = "--entry-point"
-_TURN = 20.0
+_WAIT_SECONDS = 20.0
 """Seconds that one request waits for the verdict."""
 
 
@@ -69,49 +69,49 @@ def _add_detach(parser: Parser) -> None:
     parser.add_argument("--detach", action="store_true", help="print the job's name and come back at once")
 
 
-def _run(found: Namespace, desk: Desk) -> int:
-    wish, named = table.gather(vars(found)), found.script
+def _run(found: Namespace, desk: CliContext) -> int:
+    wish, named = table.build_options(vars(found)), found.script
     if _is_entry_point(found.script, wish):
         wish, found.script = replace(wish, entry_point=found.script), ""
     _check(wish, detach=found.detach)
     _check_script(found.script, wish.entry_point)
     try:
-        return _asked(found, wish, desk)
+        return _submit_request(found, wish, desk)
     except ValidationError as error:
-        raise _as_typed(error, named) if named else error from None
+        raise _reword_error(error, named) if named else error from None
 
 
-def _asked(found: Namespace, wish: Options, desk: Desk) -> int:
-    asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
+def _submit_request(found: Namespace, wish: Options, desk: CliContext) -> int:
+    asked, spec, grid = _spec(found.script, match_choice(found.kind, KINDS, "--kind"), wish, desk)
     if wish.plan:
         return _show_plan(spec, desk)
     packed = with_source_dir(spec, asked.source_dir)
     if grid is not None:
-        return arrays.hand_in(packed, grid, desk, detach=found.detach)
-    return _hand_in(lambda job_id: desk.client.submit(job_id, packed), desk, detach=found.detach)
+        return arrays.submit_array(packed, grid, desk, detach=found.detach)
+    return _submit(lambda job_id: desk.client.submit(job_id, packed), desk, detach=found.detach)
 
 
-def _hand_in(send: Callable[[str], Job], desk: Desk, *, detach: bool) -> int:
+def _submit(send: Callable[[str], Job], desk: CliContext, *, detach: bool) -> int:
     try:
         job = send(os.urandom(16).hex())
     except KeyboardInterrupt:
-        desk.output.say(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
+        desk.output.info(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
         return exit_codes.INTERRUPTED
     if detach:
         desk.output.show(document(job), job.name)
-        return exit_codes.DONE
-    return _to_the_end(job, desk)
+        return exit_codes.SUCCESS
+    return _follow_job(job, desk)
 
 
-def _plan(found: Namespace, desk: Desk) -> int:
+def _plan(found: Namespace, desk: CliContext) -> int:
     found.plan = True
     return _run(found, desk)
 
 
-def _show_plan(spec: JobSpec, desk: Desk) -> int:
+def _show_plan(spec: JobSpec, desk: CliContext) -> int:
     plan = desk.client.plan(spec)
     desk.output.show(plan, plan_page(plan)[0])
-    return exit_codes.DONE
+    return exit_codes.SUCCESS
 
 
 def _check(wish: Options, *, detach: bool) -> None:
@@ -145,7 +145,7 @@ def _is_entry_point(script: str, wish: Options) -> bool:
     )
 
 
-def _as_typed(error: ValidationError, script: str) -> ValidationError:
+def _reword_error(error: ValidationError, script: str) -> ValidationError:
     """Say of a script, which is an entry point here, what was said of an entry point; other errors stay."""
     if error.field not in ("entry_point", "source_dir"):
         return error
@@ -168,64 +168,64 @@ def _check_script(script: str, entry_point: str) -> None:
         )
 
 
-def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpec, Grid | None]:
+def _spec(path: str, kind: str, wish: Options, desk: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
     submitted_at = time.time()
-    code = read(path, "SCRIPT") if path else ""
+    code = read_script(path, "SCRIPT") if path else ""
     path = path or wish.entry_point
     folder = current_folder()
-    here = Surroundings(
+    here = SubmissionContext(
         python=sys.executable,
         python_version=payload.python_version(),
         folder=folder,
         revision=revision_of(folder),
     )
     named = replace(wish, name=wish.name or base_name(Path(path).stem, kind))
-    found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
-    fixed, grid = spread(found.hyperparameters, wish.max_concurrent, sweep=wish.sweep)
-    found = replace(found, hyperparameters=fixed, after=ids_of(found.after, {}, desk.client))
+    found = request_from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
+    fixed, grid = expand_sweep(found.hyperparameters, wish.max_concurrent, sweep=wish.sweep)
+    found = replace(found, hyperparameters=fixed, after=dependency_ids(found.after, {}, desk.client))
     try:
-        return found, found.spec(code, 0, here, submitted_at), grid
+        return found, found.build_spec(code, 0, here, submitted_at), grid
     except CellSyntaxError as error:
         message = error.message.replace("The cell is", f"{path} is", 1)
         raise CellSyntaxError(message, field=error.field, cure=error.cure) from None
 
 
-def _to_the_end(job: Job, desk: Desk) -> int:
+def _follow_job(job: Job, desk: CliContext) -> int:
     """Show the log and wait for the verdict; whatever ends this, the job goes on."""
     output = desk.output
-    output.say(job.name)
+    output.info(job.name)
     try:
-        reader.follow(desk.client, job, output.log, quiet=teller(desk, job.id))
+        reader.follow(desk.client, job, output.log, quiet=wait_reporter(desk, job.id))
         while not is_final(job.state):
-            job = through_outage(partial(desk.client.wait, job.id, _TURN))
+            job = retry_while_unavailable(partial(desk.client.wait, job.id, _WAIT_SECONDS))
     except KeyboardInterrupt:
-        output.say(goes_on(job.name))
+        output.info(still_running_message(job.name))
         if output.json:
             output.show(document(job), "")
         return exit_codes.INTERRUPTED
     except (BrokenPipeError, SmxError):
-        output.say(goes_on(job.name))
+        output.info(still_running_message(job.name))
         raise
     if output.json:
         output.show(document(job), "")
     else:
-        if saved := savings_of(desk.client, job):
-            output.say(saved.rstrip())
-        output.say(str(failure_of(job) or f"{job.name}: {job.status().value}."))
-    return exit_codes.of_job(job)
+        if saved := format_job_savings(desk.client, job):
+            output.info(saved.rstrip())
+        output.info(str(failure_of(job) or f"{job.name}: {job.status().value}."))
+    return exit_codes.job_exit_code(job)
 
 
-def _again_arguments(parser: Parser) -> None:
+def _rerun_arguments(parser: Parser) -> None:
     parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
     _add_detach(parser)
 
 
-def _again(found: Namespace, desk: Desk) -> int:
+def _rerun(found: Namespace, desk: CliContext) -> int:
     submitted_at = time.time()
-    return _hand_in(lambda job_id: desk.client.rerun(found.job, job_id, submitted_at), desk, detach=found.detach)
+    return _submit(lambda job_id: desk.client.rerun(found.job, job_id, submitted_at), desk, detach=found.detach)
 
 
 _OPTIONS = (table.parser("train"),)
 RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
 PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)
-RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _again_arguments, _again)
+RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _rerun_arguments, _rerun)

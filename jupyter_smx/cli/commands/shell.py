@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exit_codes
-from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--host", metavar="HOST", default="", help="which one, as algo-2; default the first")
 
 
-def _run(found: Namespace, desk: Desk) -> int:
+def _run(found: Namespace, desk: CliContext) -> int:
     if bool(found.job) is bool(found.pool):
         given = f"{found.job} and --pool {found.pool}" if found.job else ""
         raise ValidationError(
@@ -44,7 +44,7 @@ def _run(found: Namespace, desk: Desk) -> int:
     command = ask(found.pool or found.job, found.host)
     if desk.output.json:
         desk.output.show({"command": command}, shlex.join(command))
-        return exit_codes.DONE
+        return exit_codes.SUCCESS
     desk.client.close()
     try:
         os.execvp(command[0], command)  # noqa: S606 - what the controller says, for a person

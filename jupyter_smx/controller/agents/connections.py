@@ -56,7 +56,7 @@ class Agents:
         :raises FencedError: an agent belongs to a newer controller.
         """
         greetings = await asyncio.gather(
-            *(self._greet(engine, handle, host.host, epoch) for host in handle.hosts), return_exceptions=True
+            *(self._send_hello(engine, handle, host.host, epoch) for host in handle.hosts), return_exceptions=True
         )
         failed = [greeting for greeting in greetings if isinstance(greeting, BaseException)]
         if failed:
@@ -84,15 +84,15 @@ class Agents:
             raise UnavailableError(f"The agent on {host} of cluster {cluster} cannot be reached now.", transient=True)
         return stream
 
-    def dropped(self) -> int:
+    def dropped_frames(self) -> int:
         """Count the frames of open streams that fitted nothing that was asked."""
-        return sum(stream.dropped for streams in self._streams.values() for stream in streams.values())
+        return sum(stream.dropped_frames for streams in self._streams.values() for stream in streams.values())
 
     def close(self, cluster: str) -> None:
         """Close the streams of a cluster; ``on_close`` is not called. Idempotent."""
         self._hosts.pop(cluster, None)
         for stream in self._streams.pop(cluster, {}).values():
-            self._bury(stream)
+            self._close_stream(stream)
 
     async def close_all(self) -> None:
         """Close every stream and wait until the sockets are closed; the agents go on."""
@@ -100,26 +100,26 @@ class Agents:
             self.close(cluster)
         await asyncio.gather(*self._closing)
 
-    async def _greet(self, engine: Engine, handle: Handle, host: str, epoch: int) -> dict[str, Any]:
+    async def _send_hello(self, engine: Engine, handle: Handle, host: str, epoch: int) -> dict[str, Any]:
         stream = self._streams.get(handle.cluster, {}).get(host) or await self._connect(engine, handle, host)
         try:
             reply, _ = await stream.request("hello", timeout=self._timeout, protocol=PROTOCOL, epoch=epoch)
             _check_protocol(host, reply)
-            greeting = agent_messages.greeting(reply)
-        except agent_messages.GarbledError as error:
-            self._forsake(handle.cluster, host, stream)
+            greeting = agent_messages.parse_hello(reply)
+        except agent_messages.MalformedMessageError as error:
+            self._discard(handle.cluster, host, stream)
             raise UnavailableError(
                 f"What answers on {host} is no agent of ours: its greeting cannot be read ({error}).", transient=True
             ) from error
         except BaseException:
-            self._forsake(handle.cluster, host, stream)
+            self._discard(handle.cluster, host, stream)
             raise
         self._streams.setdefault(handle.cluster, {})[host] = stream
         return greeting
 
-    def _forsake(self, cluster: str, host: str, stream: AgentStream) -> None:
+    def _discard(self, cluster: str, host: str, stream: AgentStream) -> None:
         self._streams.get(cluster, {}).pop(host, None)
-        self._bury(stream)
+        self._close_stream(stream)
 
     async def _connect(self, engine: Engine, handle: Handle, host: str) -> AgentStream:
         try:
@@ -137,19 +137,19 @@ class Agents:
             reader,
             writer,
             on_event=lambda host, header: self._on_event(handle.cluster, host, header),
-            on_close=lambda host, reason: self._closed(handle.cluster, host, reason),
+            on_close=lambda host, reason: self._on_stream_closed(handle.cluster, host, reason),
             ping_every=self._ping_every,
             misses=self._misses,
         )
 
-    def _closed(self, cluster: str, host: str, reason: str) -> None:
+    def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:
         stream = self._streams.get(cluster, {}).pop(host, None)
         _log.info("The stream to %s of cluster %s ended. %s", host, cluster, reason)
         if stream is not None:
-            self._bury(stream)
+            self._close_stream(stream)
             self._on_close(cluster, host, reason)
 
-    def _bury(self, stream: AgentStream) -> None:
+    def _close_stream(self, stream: AgentStream) -> None:
         stream.close()
         task = asyncio.get_running_loop().create_task(stream.wait_closed(), name=f"close {stream.host}")
         self._closing.add(task)

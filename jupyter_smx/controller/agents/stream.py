@@ -37,7 +37,7 @@ _REFUSALS: dict[str, type[SmxError]] = {
 
 
 @dataclass(frozen=True)
-class _Question:
+class _PendingRequest:
     """A request that waits for its answer."""
 
     op: str
@@ -64,23 +64,23 @@ class AgentStream:
         misses: int = 3,
     ) -> None:
         self.host = host
-        self.dropped = 0
+        self.dropped_frames = 0
         self._reader = reader
         self._writer = writer
         self._on_event = on_event
         self._on_close = on_close
         self._ping_every = ping_every
-        self._silence = ping_every * misses
+        self._receive_timeout = ping_every * misses
         self._loop = asyncio.get_running_loop()
         self._decoder = Decoder()
-        self._questions: dict[int, _Question] = {}
+        self._pending_requests: dict[int, _PendingRequest] = {}
         self._leases: dict[str, int] = {}
         self._last_id = 0
         self._reason = ""
-        self._heard = self._loop.time()
-        self._beat_at = self._heard + ping_every
-        self._beat = self._loop.call_at(self._beat_at, self._beats)
-        self._listener = self._loop.create_task(self._listen(), name=f"listen {host}")
+        self._last_received_at = self._loop.time()
+        self._next_ping_at = self._last_received_at + ping_every
+        self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)
+        self._read_task = self._loop.create_task(self._read_loop(), name=f"listen {host}")
 
     def is_open(self) -> bool:
         """Say whether requests can still be sent."""
@@ -93,7 +93,7 @@ class AgentStream:
         answered; nobody has to look at it.
         """
         answer: asyncio.Future[Frame] = self._loop.create_future()
-        answer.add_done_callback(_seen)
+        answer.add_done_callback(_retrieve_exception)
         if self._reason:
             answer.set_exception(self._unavailable(self._reason))
             return answer
@@ -104,9 +104,9 @@ class AgentStream:
             answer.set_exception(ValidationError(f"The request {op} cannot be sent: {error}", field=op))
             return answer
         self._note_lease(op, fields)
-        self._questions[number] = _Question(op, fields, answer)
-        late = self._loop.call_later(timeout, self._late, number, timeout)
-        answer.add_done_callback(lambda _done: self._answered(number, late))
+        self._pending_requests[number] = _PendingRequest(op, fields, answer)
+        late = self._loop.call_later(timeout, self._on_timeout, number, timeout)
+        answer.add_done_callback(lambda _done: self._on_reply(number, late))
         self._writer.write(frame)
         return answer
 
@@ -123,35 +123,35 @@ class AgentStream:
         if self._reason:
             return
         self._reason = reason
-        self._beat.cancel()
-        self._listener.cancel()
-        for question in list(self._questions.values()):
+        self._ping_timer.cancel()
+        self._read_task.cancel()
+        for question in list(self._pending_requests.values()):
             if not question.answer.done():
                 question.answer.set_exception(self._unavailable(reason))
         self._writer.close()
 
     async def wait_closed(self) -> None:
         """Wait until the socket is closed and nothing runs any more."""
-        await asyncio.gather(self._listener, return_exceptions=True)
+        await asyncio.gather(self._read_task, return_exceptions=True)
         # The other end may have died in the middle of a frame; that is no news after the close.
         await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
 
     # Inside
 
-    async def _listen(self) -> None:
+    async def _read_loop(self) -> None:
         reason = "It closed the stream."
         try:
             while data := await self._reader.read(READ_SIZE):
-                self._heard = self._loop.time()
+                self._last_received_at = self._loop.time()
                 for frame in self._decoder.feed(data):
                     self._take(frame)
         except WireError as error:
             reason = f"It sent what is no frame: {error}"
         except OSError as error:
             reason = f"The stream broke: {error.strerror or error}."
-        self._break(reason)
+        self._fail(reason)
 
-    def _break(self, reason: str) -> None:
+    def _fail(self, reason: str) -> None:
         if self._reason:
             return
         self.close(reason)
@@ -170,7 +170,7 @@ class AgentStream:
 
     def _take_answer(self, frame: Frame) -> None:
         header = frame.header
-        question = self._questions.get(header["re"]) if isinstance(header["re"], int) else None
+        question = self._pending_requests.get(header["re"]) if isinstance(header["re"], int) else None
         if question is None or not _fits(header, question.fields):
             self._drop(header)
         elif question.answer.done():
@@ -194,7 +194,7 @@ class AgentStream:
             _log.exception("The event %s of %s could not be taken", header.get("event"), self.host)
 
     def _drop(self, header: Mapping[str, Any]) -> None:
-        self.dropped += 1
+        self.dropped_frames += 1
         said = {name: header[name] for name in ("re", "event", "op", "job", "lease") if name in header}
         # Mostly an answer to a request that was given up meanwhile, which is no news.
         _log.debug("A frame of %s fits nothing that was asked and is dropped: %s", self.host, said)
@@ -202,7 +202,7 @@ class AgentStream:
     def _adopt(self, jobs: object) -> None:
         for job, facts in (jobs if isinstance(jobs, dict) else {}).items():
             if isinstance(facts, dict):  # all else of it is looked at by whoever greeted
-                self._leases.setdefault(job, agent_messages.count(facts.get("lease")))
+                self._leases.setdefault(job, agent_messages.parse_count(facts.get("lease")))
 
     def _note_lease(self, op: str, fields: Mapping[str, Any]) -> None:
         if op == "run":
@@ -210,34 +210,37 @@ class AgentStream:
         elif op == "forget":
             self._leases.pop(fields["job"], None)
 
-    def _answered(self, number: int, late: asyncio.TimerHandle) -> None:
+    def _on_reply(self, number: int, late: asyncio.TimerHandle) -> None:
         late.cancel()
-        self._questions.pop(number, None)
+        self._pending_requests.pop(number, None)
 
-    def _late(self, number: int, seconds: float) -> None:
-        question = self._questions[number]
+    def _on_timeout(self, number: int, seconds: float) -> None:
+        question = self._pending_requests[number]
         if not question.answer.done():
             question.answer.set_exception(
                 self._unavailable(f"It gave no answer to {question.op!r} within {seconds:g} s.")
             )
 
-    def _beats(self) -> None:
+    def _on_ping_timer(self) -> None:
         now = self._loop.time()
-        if now - self._beat_at > self._ping_every:
+        if now - self._next_ping_at > self._ping_every:
             # It was this process that slept, so what was sent meanwhile is still unread.
-            self._heard = now
-        if now - self._heard >= self._silence:
-            self._break(f"It said nothing for {now - self._heard:.0f} s.")
+            self._last_received_at = now
+        if now - self._last_received_at >= self._receive_timeout:
+            self._fail(f"It said nothing for {now - self._last_received_at:.0f} s.")
             return
-        self.send_now("ping", timeout=2 * self._silence)
-        self._beat_at = now + self._ping_every
-        self._beat = self._loop.call_at(self._beat_at, self._beats)
+        self.send_now("ping", timeout=2 * self._receive_timeout)
+        self._next_ping_at = now + self._ping_every
+        self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)
 
     def _unavailable(self, reason: str) -> UnavailableError:
         return UnavailableError(f"The agent on {self.host} cannot be reached. {reason}", transient=True)
 
     def _refusal(self, op: str, header: Mapping[str, Any]) -> SmxError:
-        code, message = agent_messages.text(header.get("code", "")), agent_messages.text(header.get("message", ""))
+        code, message = (
+            agent_messages.printable_text(header.get("code", "")),
+            agent_messages.printable_text(header.get("message", "")),
+        )
         text = f"The agent on {self.host} refused {op!r}: {message or code}"
         kind = _REFUSALS.get(code)
         return kind(text) if kind else from_body(ErrorBody(code=code, message=text))
@@ -247,7 +250,7 @@ def _fits(header: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
     return all(header.get(name, fields.get(name)) == fields.get(name) for name in ("job", "lease"))
 
 
-def _seen(answer: asyncio.Future[Frame]) -> None:
+def _retrieve_exception(answer: asyncio.Future[Frame]) -> None:
     # Without this a refusal that nobody waits for is reported as a bug of ours when it is collected.
     if not answer.cancelled():
         answer.exception()

@@ -12,41 +12,41 @@ from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.name import check_id, job_name, task_name
 from jupyter_smx.model.results.start_reason import Why
-from jupyter_smx.model.spec.array import MAX_TASKS, Array, ArrayTask, TaskWish, array_summary, task_id
+from jupyter_smx.model.spec.array import MAX_TASKS, Array, ArrayTask, TaskOverrides, array_summary, task_id
 from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.status import ENDING, Goal
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.lifecycle import transitions
 
 if TYPE_CHECKING:
-    from jupyter_smx.controller.api.submission import Intake
-    from jupyter_smx.controller.scheduling.job_reconciler import Reconciler
-    from jupyter_smx.controller.state.live_state import Books
+    from jupyter_smx.controller.api.submission import SubmissionValidator
+    from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
+    from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.model.records.job import Job, JobSummary
     from jupyter_smx.model.spec.array import ArraySummary
 
 NAME_DIGITS = 6
 
 
-class ArrayWish(msgspec.Struct, frozen=True, kw_only=True):
+class ArrayRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What makes an array: the wish that all tasks share, and in what each differs."""
 
     spec: JobSpec
-    tasks: tuple[TaskWish, ...]
+    tasks: tuple[TaskOverrides, ...]
     title: str = ""
     max_concurrent: int = 0
 
 
-class ArrayDesk:
+class ArrayFacade:
     """Answers requests about arrays."""
 
-    def __init__(self, books: Books, reconciler: Reconciler, intake: Intake) -> None:
-        self._books = books
+    def __init__(self, books: LiveState, reconciler: JobReconciler, intake: SubmissionValidator) -> None:
+        self._live_state = books
         self._records = books.store.arrays
         self._reconciler = reconciler
-        self._intake = intake
+        self._validator = intake
 
-    def submit(self, array_id: str, wish: ArrayWish) -> tuple[ArraySummary, bool]:
+    def submit(self, array_id: str, wish: ArrayRequest) -> tuple[ArraySummary, bool]:
         """Admit all tasks, or refuse them all; the same wish again gives the same array.
 
         :raises ValidationError, ResourceLimitError: one of the tasks cannot be a job; nothing was written.
@@ -70,7 +70,7 @@ class ArrayDesk:
         # Among many arrays of one base name two ids begin alike; all their digits never are.
         return self._admit(array_id, wish, digest, len(array_id)), True
 
-    def _check(self, wish: ArrayWish) -> None:
+    def _check(self, wish: ArrayRequest) -> None:
         if not 1 <= len(wish.tasks) <= MAX_TASKS:
             raise ValidationError(
                 f"The array has {len(wish.tasks)} tasks.",
@@ -86,12 +86,12 @@ class ArrayDesk:
                 value=wish.max_concurrent,
                 rule="It is a whole number from 1; 0 sets no limit.",
             )
-        if len(self._books.jobs) + len(wish.tasks) > self._books.limits.max_jobs_queued:
-            raise checks.queue_full(self._books.limits)
+        if len(self._live_state.jobs) + len(wish.tasks) > self._live_state.limits.max_jobs_queued:
+            raise checks.queue_full_error(self._live_state.limits)
         # Once: to say it of an array that they come after, its tasks are counted.
-        self._intake.check_after(wish.spec)
+        self._validator.check_dependencies(wish.spec)
 
-    def _admit(self, array_id: str, wish: ArrayWish, digest: str, digits: int) -> ArraySummary:
+    def _admit(self, array_id: str, wish: ArrayRequest, digest: str, digits: int) -> ArraySummary:
         base_name = wish.spec.base_name or wish.spec.kind
         name = job_name(base_name, array_id, digits)
         size = len(wish.tasks)
@@ -103,11 +103,11 @@ class ArrayDesk:
                 index=index,
                 size=size,
                 label=each.label,
-                values=redaction.shown_values(each.hyperparameters),
+                values=redaction.redact_values(each.hyperparameters),
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )
-            job = self._intake.new_checked_job(task_id(array_id, index), _spec_of(wish.spec, each, task))
+            job = self._validator.new_checked_job(task_id(array_id, index), _spec_of(wish.spec, each, task))
             why = Why(start="queued", sentence=f"Queued, task {index + 1} of {size} of {name}.")
             jobs.append(replace(job, name=task_name(base_name, array_id, index, digits), why=why))
         array = Array(
@@ -123,8 +123,8 @@ class ArrayDesk:
             instances=wish.spec.instances(),
             created_at=jobs[0].created_at,
         )
-        self._books.save(jobs=jobs, array=array)
-        self._reconciler.room_made()
+        self._live_state.save(jobs=jobs, array=array)
+        self._reconciler.schedule_waiting_jobs()
         return self.summary(array)
 
     def find(self, ref: str) -> Array:
@@ -144,41 +144,43 @@ class ArrayDesk:
 
     def tasks(self, array: Array) -> list[JobSummary]:
         """Give the tasks of an array in their order; what is live is told as of now."""
-        return self._books.as_of_now(self._records.tasks(array.id))
+        return self._live_state.refresh_summaries(self._records.tasks(array.id))
 
-    def jobs_that_are_no_tasks(self, limit: int) -> list[JobSummary]:
+    def single_jobs(self, limit: int) -> list[JobSummary]:
         """Give the newest jobs that stand for themselves; what is live is told as of now."""
-        return self._books.as_of_now(self._records.singles(limit))
+        return self._live_state.refresh_summaries(self._records.single_jobs(limit))
 
     async def wait(self, array: Array, ended: int, timeout: float) -> None:
         """Come back when more than ``ended`` tasks have a verdict, or all, or when the seconds are over."""
-        deadline = self._books.steady() + timeout
-        while (live := self._books.line.tasks_of(array.id)) and array.size - live <= ended:
-            left = deadline - self._books.steady()
+        deadline = self._live_state.monotonic() + timeout
+        while (live := self._live_state.job_queue.task_count(array.id)) and array.size - live <= ended:
+            left = deadline - self._live_state.monotonic()
             if left <= 0:
                 return
-            await self._books.bell.wait(left)
+            await self._live_state.change_signal.wait(left)
 
     def stop(self, array: Array) -> ArraySummary:
         """Set the goal of every task to stop: those that have no hosts are over at once, the others are asked."""
-        now = self._books.clock()
-        live = [job for job in self._books.jobs.values() if job.spec.array and job.spec.array.id == array.id]
-        wanted = [_stopped(job, now) for job in live if job.goal not in ENDING]
+        now = self._live_state.clock()
+        live = [job for job in self._live_state.jobs.values() if job.spec.array and job.spec.array.id == array.id]
+        wanted = [_stop_task(job, now) for job in live if job.goal not in TERMINAL_GOALS]
         if wanted:
-            self._books.save(jobs=wanted)
+            self._live_state.save(jobs=wanted)
         for job in wanted:
-            self._reconciler.step(job.id)
-        self._reconciler.room_made()
+            self._reconciler.reconcile(job.id)
+        self._reconciler.schedule_waiting_jobs()
         return self.summary(array)
 
 
-def _stopped(job: Job, now: float) -> Job:
+def _stop_task(job: Job, now: float) -> Job:
     if not job.cluster:
-        return transitions.never_ran(replace(job, goal=Goal.STOP), "Stopped before the code began.", now)
-    return transitions.end_by(job, Goal.STOP, now)
+        return transitions.stop_without_hosts(
+            replace(job, goal=DesiredState.STOP), "Stopped before the code began.", now
+        )
+    return transitions.set_terminal_goal(job, DesiredState.STOP, now)
 
 
-def _spec_of(template: JobSpec, wish: TaskWish, task: ArrayTask) -> JobSpec:
+def _spec_of(template: JobSpec, wish: TaskOverrides, task: ArrayTask) -> JobSpec:
     return replace(
         template,
         hyperparameters=template.hyperparameters | wish.hyperparameters,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.api.base import Handler
-from jupyter_smx.model.errors import ResourceNotFoundError, nearest
+from jupyter_smx.controller.api.base import ApiHandler
+from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.transfer.job_folder import JobFolder
 
 
-class Artifacts(Handler):
+class ArtifactHandler(ApiHandler):
     """A file that a job brought home."""
 
     async def get(self, ref: str, name: str) -> None:
         """Stream a file that a job brought home."""
-        job = self.desk.job(ref)
-        folder = self.around.staging.folder(job.id)
-        path = _inside(folder, name)
+        job = self.facade.job(ref)
+        folder = self.services.output_stager.folder(job.id)
+        path = _artifact_path(folder, name)
         if path is None:
             raise ResourceNotFoundError(
                 f"{job.name} has no artefact {name!r}.",
                 field="artifact",
                 value=name,
-                cure=nearest(name, [artifact.name for artifact in job.artifacts]),
+                cure=suggest_names(name, [artifact.name for artifact in job.artifacts]),
             )
         await self.send_file(path)
 
 
-def _inside(folder: JobFolder, name: str) -> Path | None:
+def _artifact_path(folder: JobFolder, name: str) -> Path | None:
     path = folder.result if name == folder.result.name else folder.artifacts / name
     try:
         inside = os.path.realpath(path).startswith(os.path.realpath(folder.path) + os.sep)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from jupyter_smx.controller.api.facade import Desk
-    from jupyter_smx.controller.state.change_signal import Bells
-    from jupyter_smx.controller.transfer.stage_out import Staging
+    from jupyter_smx.controller.api.facade import ControllerFacade
+    from jupyter_smx.controller.state.change_signal import KeyedSignals
+    from jupyter_smx.controller.transfer.stage_out import OutputStager
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.progress import JobMetrics
     from jupyter_smx.model.results.usage import JobUsage
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-HOSTS = ("localhost", "localhost:80")
+ALLOWED_HOSTS = ("localhost", "localhost:80")
 PIECE = 262_144
 """Bytes of a file that are in memory at once for each answer."""
 _CODES = {403: "AccessDenied", 404: "ResourceNotFound", 405: "MethodNotAllowed"}
@@ -41,34 +41,34 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class HandlerServices:
     """What handlers need: whom to ask, where files lie, the bells of logs, and what to do when fenced."""
 
-    desk: Desk
-    staging: Staging
-    log_bells: Bells
+    facade: ControllerFacade
+    output_stager: OutputStager
+    log_signals: KeyedSignals
     about: Callable[[], dict[str, Any]]
-    fenced: Callable[[], None]
+    on_fenced: Callable[[], None]
     uid: int
     metrics: Callable[[Job, int, float], Coroutine[Any, Any, JobMetrics]]
     usage: Callable[[Job, str, int, float], Coroutine[Any, Any, JobUsage]]
 
 
-class Handler(RequestHandler):
+class ApiHandler(RequestHandler):
     """What every handler does: knows the user at the other end, answers JSON, and turns errors into bodies."""
 
-    _waiting: asyncio.Future[Any] | None = None
+    _wait_future: asyncio.Future[Any] | None = None
 
     @property
-    def around(self) -> Surroundings:
+    def services(self) -> HandlerServices:
         """Give what was given to the server."""
-        found: Surroundings = self.settings["around"]
+        found: HandlerServices = self.settings["services"]
         return found
 
     @property
-    def desk(self) -> Desk:
+    def facade(self) -> ControllerFacade:
         """Give whom to ask."""
-        return self.around.desk
+        return self.services.facade
 
     def set_default_headers(self) -> None:
         """Say only what is needed."""
@@ -79,9 +79,9 @@ class Handler(RequestHandler):
         """Refuse another user, and a browser that was led here under another name."""
         connection: Any = self.request.connection
         uid = _uid(connection.stream.socket)
-        if uid != self.around.uid:
-            raise HTTPError(403, f"This controller serves user {self.around.uid}, not user {uid}.")
-        if self.request.host not in HOSTS:
+        if uid != self.services.uid:
+            raise HTTPError(403, f"This controller serves user {self.services.uid}, not user {uid}.")
+        if self.request.host not in ALLOWED_HOSTS:
             raise HTTPError(403, f"Host {self.request.host!r} is not this controller; it is localhost.")
 
     def body(self, kind: type[_T]) -> _T:
@@ -135,9 +135,9 @@ class Handler(RequestHandler):
 
     def answer_job(self, job: Job, status: int = 200) -> None:
         """Write a job: its record and what is derived from it now."""
-        summary = self.desk.summary(job)
+        summary = self.facade.summary(job)
         derived = {name: getattr(summary, name) for name in ("status", "secondary_status", "queue_position", "cost")}
-        derived |= {"summary": summary, "bill": self.desk.bill(job)}
+        derived |= {"summary": summary, "bill": self.facade.bill(job)}
         # One object of two halves: a record with its source is large, and is written once.
         self.set_status(status)
         self.finish(_encode(job)[:-1] + b"," + _encode(derived)[1:])
@@ -156,9 +156,9 @@ class Handler(RequestHandler):
                 except StreamClosedError:
                     raise Finish from None  # whoever read it left
 
-    async def patiently(self, waiting: Coroutine[Any, Any, _T]) -> _T:
+    async def wait_while_connected(self, waiting: Coroutine[Any, Any, _T]) -> _T:
         """Wait, but no longer than somebody is there to hear the answer."""
-        self._waiting = task = asyncio.ensure_future(waiting)
+        self._wait_future = task = asyncio.ensure_future(waiting)
         try:
             return await task
         except asyncio.CancelledError:
@@ -166,8 +166,8 @@ class Handler(RequestHandler):
 
     def on_connection_close(self) -> None:
         """Stop waiting for somebody who left."""
-        if self._waiting is not None:
-            self._waiting.cancel()
+        if self._wait_future is not None:
+            self._wait_future.cancel()
 
     def write_error(self, status_code: int, **context: Any) -> None:
         """Answer an error in the one form that all errors have."""
@@ -190,7 +190,7 @@ class Handler(RequestHandler):
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
         """Log only what is a mistake of ours; when fenced, say so to whoever ends the process."""
         if isinstance(value, FencedError):
-            self.around.fenced()
+            self.services.on_fenced()
         elif not isinstance(value, (SmxError, HTTPError)):
             _log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.api.base import PIECE, Handler
+from jupyter_smx.controller.api.base import PIECE, ApiHandler
 from jupyter_smx.controller.telemetry import log_search
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.policy.hosts.names import named_hosts
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 MAX_WAIT = 3_600.0
 MAX_PIECE = 4 * 2**20
-FAR = 2.0**62
+MAX_OFFSET = 2.0**62
 """Larger than any file."""
 
 
-class LogHandler(Handler):
+class BaseLogHandler(ApiHandler):
     """What the routes of a log share: which one is meant."""
 
-    def which(self, job: Job) -> tuple[str, int, Path]:
+    def requested_log(self, job: Job) -> tuple[str, int, Path]:
         """Give host, attempt (the newest unless another one is asked for) and file.
 
         :raises ResourceNotFoundError: the job has no such host.
         """
         host = check_host(job, self.get_query_argument("host", "") or "algo-1")
         attempt = self.attempt(job)
-        return host, attempt, self.around.staging.folder(job.id).log(host, attempt)
+        return host, attempt, self.services.output_stager.folder(job.id).log(host, attempt)
 
 
-class Logs(LogHandler):
+class LogsHandler(BaseLogHandler):
     """What a job printed."""
 
     async def get(self, ref: str) -> None:
@@ -46,23 +46,23 @@ class Logs(LogHandler):
         ``last`` asks for so many bytes of its end instead. ``attempt`` is the newest unless another one is asked for;
         an earlier one is final.
         """
-        job = self.desk.job(ref)
-        host, attempt, path = self.which(job)
-        offset, last = int(self.number("offset", 0, FAR)), int(self.number("last", 0, FAR))
+        job = self.facade.job(ref)
+        host, attempt, path = self.requested_log(job)
+        offset, last = int(self.number("offset", 0, MAX_OFFSET)), int(self.number("last", 0, MAX_OFFSET))
         limit = int(self.number("limit", PIECE, MAX_PIECE))
         until = time.monotonic() + self.number("wait", 0.0, MAX_WAIT)
         while True:
             # The verdict is looked at before the file: what came with it is in the file by then.
-            now = self.desk.job(job.id)
+            now = self.facade.job(job.id)
             final = is_over(now, attempt)
             data, begin, total = _read(path, offset, last, limit)
             left = until - time.monotonic()
             if data or final or left <= 0:
                 break
             # The bells are taken before anybody else can run, so that no ring is missed.
-            with self.around.log_bells.listen(job.id) as more:
-                news = {more, self.desk.next_change()}
-                await self.patiently(asyncio.wait(news, timeout=left, return_when=asyncio.FIRST_COMPLETED))
+            with self.services.log_signals.subscribe(job.id) as more:
+                news = {more, self.facade.next_change()}
+                await self.wait_while_connected(asyncio.wait(news, timeout=left, return_when=asyncio.FIRST_COMPLETED))
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Smx-Offset", str(begin + len(data)))
         self.set_header("X-Smx-Total", str(total))
@@ -74,7 +74,7 @@ class Logs(LogHandler):
         self.finish(data)
 
 
-class LogSearch(LogHandler):
+class LogSearchHandler(BaseLogHandler):
     """Where in a log some words are."""
 
     async def get(self, ref: str) -> None:
@@ -82,10 +82,12 @@ class LogSearch(LogHandler):
 
         One answer looks through a part only: ``reached`` is the ``before`` of the next question, until it is ``after``.
         """
-        *_, path = self.which(self.desk.job(ref))
-        words = log_search.pattern(self.get_query_argument("text", "", strip=False), match_case=self._flag("case"))
-        after = int(self.number("after", 0, FAR))
-        before = int(self.number("before", 0, FAR)) if self.get_query_argument("before", "") else None
+        *_, path = self.requested_log(self.facade.job(ref))
+        words = log_search.compile_pattern(
+            self.get_query_argument("text", "", strip=False), match_case=self._flag("case")
+        )
+        after = int(self.number("after", 0, MAX_OFFSET))
+        before = int(self.number("before", 0, MAX_OFFSET)) if self.get_query_argument("before", "") else None
         found = await asyncio.to_thread(log_search.search, path, words, after, before)
         self.answer(dict(zip(("places", "reached", "total"), found, strict=True)))
 
@@ -93,12 +95,12 @@ class LogSearch(LogHandler):
         return bool(self.number(name, 0, 1))
 
 
-class WholeLog(LogHandler):
+class WholeLogHandler(BaseLogHandler):
     """A log as it is now, from its first byte to its last."""
 
     async def get(self, ref: str) -> None:
         """Stream a log; of one that still grows what was there at the beginning."""
-        *_, path = self.which(self.desk.job(ref))
+        *_, path = self.requested_log(self.facade.job(ref))
         if path.is_file():
             await self.send_file(path)
         else:

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceNotFoundError, ValidationError, nearest
+from jupyter_smx.model.errors import (
+    RefusedError,
+    ResourceInUseError,
+    ResourceNotFoundError,
+    ValidationError,
+    suggest_names,
+)
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.shell import ShellCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jupyter_smx.controller.state.live_state import Books
+    from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Cluster, Handle
     from jupyter_smx.model.records.job import Job
 
-_THERE = (ClusterState.IN_USE, ClusterState.AVAILABLE)
+_STATES_WITH_HOSTS = (ClusterState.IN_USE, ClusterState.AVAILABLE)
 
 
-class Shells:
+class ShellCommands:
     """Answers for live jobs, for those whose hosts are still warm and have no other job, and for pools."""
 
-    def __init__(self, books: Books, engine_of: Callable[[str], Engine]) -> None:
-        self._books = books
+    def __init__(self, books: LiveState, engine_of: Callable[[str], Engine]) -> None:
+        self._live_state = books
         self._engine_of = engine_of
 
-    async def of_job(self, ref: str, host: str) -> ShellCommand:
+    async def command_for_job(self, ref: str, host: str) -> ShellCommand:
         """Give a command for the hosts of a job; "" is the first host.
 
         :raises ResourceNotFoundError: there is no such job, or its hosts are gone or not there yet.
@@ -34,17 +40,17 @@ class Shells:
         :raises ValidationError: it has no such host.
         :raises RefusedError: nobody gets a shell there.
         """
-        job = self._books.job(ref)
+        job = self._live_state.job(ref)
         return await self._command(job.name, self._handle_of_job(job), host)
 
-    async def of_pool(self, ref: str, host: str) -> ShellCommand:
+    async def command_for_pool(self, ref: str, host: str) -> ShellCommand:
         """Give a command for the hosts of a pool, whoever they work for now; "" is the first host.
 
         :raises ResourceNotFoundError: there is no such pool, or its hosts are not there yet, or going.
         :raises ValidationError: it has no such host.
         :raises RefusedError: nobody gets a shell there.
         """
-        cluster = self._books.pool(ref)
+        cluster = self._live_state.pool(ref)
         handle = _handle(cluster)
         if handle is None:
             raise ResourceNotFoundError(
@@ -63,7 +69,7 @@ class Shells:
                 field="host",
                 value=host,
                 rule=f"Its hosts are {', '.join(names)}.",
-                cure=nearest(host, names),
+                cure=suggest_names(host, names),
             )
         engine = self._engine_of(handle.engine)
         found = await engine.shell(handle, host or names[0])
@@ -78,7 +84,7 @@ class Shells:
         return ShellCommand(command=tuple(found), hosts=tuple(names))
 
     def _handle_of_job(self, job: Job) -> Handle:
-        cluster = self._books.clusters.get(job.cluster)
+        cluster = self._live_state.clusters.get(job.cluster)
         handle = None if cluster is None else _handle(cluster)
         if cluster is None or handle is None:
             raise ResourceNotFoundError(
@@ -88,7 +94,7 @@ class Shells:
                 rule="They are there while it runs, and as long as they stay warm after it.",
                 cure="Keep them by --keep-alive, and run it again.",
             )
-        other = self._books.jobs.get(cluster.job)
+        other = self._live_state.jobs.get(cluster.job)
         if other is not None and other.id != job.id:
             raise ResourceInUseError(
                 f"The hosts of {job.name} work for {other.name} now.",
@@ -102,4 +108,4 @@ class Shells:
 def _handle(cluster: Cluster) -> Handle | None:
     """Give what finds the hosts; None while they are not all there."""
     handle = cluster.handle
-    return handle if handle is not None and handle.hosts and cluster.state in _THERE else None
+    return handle if handle is not None and handle.hosts and cluster.state in _STATES_WITH_HOSTS else None

@@ -10,10 +10,10 @@ import msgspec
 from sqlalchemy import Column, Float, Index, LargeBinary, String, Table, bindparam, exists, func, insert, or_, select
 
 from jupyter_smx.controller.db import tables
-from jupyter_smx.controller.db.connection import readable, unreadable
-from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
+from jupyter_smx.controller.db.connection import decode_readable, unreadable_error
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, suggest_names
 from jupyter_smx.model.records.job import JobSummary
-from jupyter_smx.model.spec.array import Array, ArrayCounts, kind_of
+from jupyter_smx.model.spec.array import Array, ArrayCounts, task_status
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def _statements() -> dict[str, Statement]:
     }
 
 
-_SAY = _statements()
+_STATEMENTS = _statements()
 
 
-class ArrayRecords:
+class ArrayStore:
     """Reads and writes arrays on the store's connection; what writes is called inside the store's transaction."""
 
     def __init__(self, path: Path, raw: sqlite3.Connection) -> None:
@@ -105,13 +105,13 @@ class ArrayRecords:
         """
         row = {"id": array.id, "name": array.name, "base_name": array.base_name, "created_at": array.created_at}
         try:
-            _SAY["add_array"].run(self._raw, **row, record=_encode(array))
+            _STATEMENTS["add_array"].run(self._raw, **row, record=_encode(array))
         except sqlite3.IntegrityError as error:
             raise ResourceInUseError(
                 f"name: {array.name!r} is the name of another array.", field="name", value=array.name
             ) from error
         for job in jobs:
-            _SAY["add_task"].run(self._raw, job=job, array=array.id)
+            _STATEMENTS["add_task"].run(self._raw, job=job, array=array.id)
 
     def array(self, array_id: str) -> Array | None:
         """Give the array with exactly this id."""
@@ -133,7 +133,7 @@ class ArrayRecords:
             f"{ref!r} could be {', '.join(names)}." if near else f"There is no array {ref!r}.",
             field="array",
             value=ref,
-            cure="Write more of the name, or the id." if near else nearest(ref, names),
+            cure="Write more of the name, or the id." if near else suggest_names(ref, names),
         )
 
     def newest(self, limit: int) -> list[Array]:
@@ -144,28 +144,28 @@ class ArrayRecords:
         """Count where the tasks of an array are."""
         found: Counter[str] = Counter()
         for state, count in self._rows("counts", ref=array_id):
-            found[kind_of(SecondaryStatus(state))] += count
+            found[task_status(SecondaryStatus(state))] += count
         return ArrayCounts(**found)
 
     def tasks(self, array_id: str) -> list[JobSummary]:
         """Give the tasks of an array in their order, as of the last write of each, without those that were deleted."""
-        return readable(_decode_summary, self._rows("tasks", ref=array_id))
+        return decode_readable(_decode_summary, self._rows("tasks", ref=array_id))
 
-    def singles(self, limit: int) -> list[JobSummary]:
+    def single_jobs(self, limit: int) -> list[JobSummary]:
         """Give the newest jobs that are no tasks."""
-        return readable(_decode_summary, self._rows("singles", count=limit))
+        return decode_readable(_decode_summary, self._rows("singles", count=limit))
 
-    def first(self, array_id: str, status: Status) -> JobSummary | None:
+    def first_with_status(self, array_id: str, status: Status) -> JobSummary | None:
         """Give the first task of an array that has a status."""
         rows = self._rows("of_status", ref=array_id, status=status.value)
-        return next(iter(readable(_decode_summary, rows)), None)
+        return next(iter(decode_readable(_decode_summary, rows)), None)
 
     def _read(self, statement: str, **values: object) -> list[Array]:
-        return readable(_decode_array, self._rows(statement, **values))
+        return decode_readable(_decode_array, self._rows(statement, **values))
 
     def _rows(self, statement: str, **values: object) -> list[Any]:
         try:
-            rows: list[Any] = _SAY[statement].run(self._raw, **values).fetchall()
+            rows: list[Any] = _STATEMENTS[statement].run(self._raw, **values).fetchall()
         except sqlite3.Error as error:
-            raise unreadable(self._path, error) from error
+            raise unreadable_error(self._path, error) from error
         return rows

@@ -30,7 +30,7 @@ MOUNTS = Path("/proc/self/mounts")
 CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
 NEW_FILE_ONLY_OWNER = 0o600
 BUSY_SECONDS = 5.0
-_LOG_KEPT = 1 << 20
+_WAL_SIZE_LIMIT = 1 << 20
 """Bytes of the write-ahead log that stay on the disk for the next writes when it begins anew."""
 _CORRUPT, _NO_DATABASE = 11, 26
 """SQLite's codes; Python tells them from 3.11 on."""
@@ -47,37 +47,37 @@ def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
     :raises VersionMismatchError: a newer version of this package wrote them.
     :raises RecordsError: the folder cannot be written, the disk is full, or the file is no database.
     """
-    _refuse_network(path, mounts)
+    _check_not_network(path, mounts)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, NEW_FILE_ONLY_OWNER))
         path.chmod(NEW_FILE_ONLY_OWNER)
         raw = _open(path)
     except (OSError, sqlite3.Error) as error:
-        raise unwritable(path, error) from error
+        raise unwritable_error(path, error) from error
     try:
         return _prepare(path, raw)
     except (sqlite3.Error, DBAPIError) as error:
         raw.close()
-        raise unwritable(path, getattr(error, "orig", None) or error) from error
+        raise unwritable_error(path, getattr(error, "orig", None) or error) from error
     except BaseException:
         raw.close()
         raise
 
 
-def beside(path: Path) -> sqlite3.Connection:
+def connect_for_checkpoint(path: Path) -> sqlite3.Connection:
     """Open records that are there once more, for a thread that moves their write-ahead log.
 
     :raises sqlite3.Error: they are away.
     """
     raw = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    return _set(raw, f"journal_size_limit={_LOG_KEPT}")
+    return _set(raw, f"journal_size_limit={_WAL_SIZE_LIMIT}")
 
 
-def unwritable(path: Path, error: BaseException) -> RecordsError:
+def unwritable_error(path: Path, error: BaseException) -> RecordsError:
     """Say that the records at ``path`` cannot be written, and why."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if _is_damaged(error):
-        return unreadable(path, error)
+        return unreadable_error(path, error)
     return RecordsError(
         f"The records at {path} cannot be written: {reason}.",
         field="data_dir",
@@ -87,7 +87,7 @@ def unwritable(path: Path, error: BaseException) -> RecordsError:
     )
 
 
-def unreadable(path: Path, error: BaseException) -> RecordsError:
+def unreadable_error(path: Path, error: BaseException) -> RecordsError:
     """Say that the records at ``path`` are there and are not what was written, and why."""
     return RecordsError(
         f"The records at {path} cannot be read: {error}.",
@@ -99,12 +99,12 @@ def unreadable(path: Path, error: BaseException) -> RecordsError:
     )
 
 
-def readable(decode: Callable[[bytes], _Record], rows: Iterable[Sequence[Any]]) -> list[_Record]:
+def decode_readable(decode: Callable[[bytes], _Record], rows: Iterable[Sequence[Any]]) -> list[_Record]:
     """Give the records in the first column of ``rows``; one that is none is logged and hides no other."""
-    return [record for row in rows for record in _if_readable(decode, row[0])]
+    return [record for row in rows for record in _decode_or_skip(decode, row[0])]
 
 
-def _if_readable(decode: Callable[[bytes], _Record], record: bytes) -> tuple[_Record, ...]:
+def _decode_or_skip(decode: Callable[[bytes], _Record], record: bytes) -> tuple[_Record, ...]:
     try:
         return (decode(record),)
     except msgspec.DecodeError as error:
@@ -132,7 +132,7 @@ def network_file_system(path: Path, mounts: str) -> str:
     return kind if kind in _NETWORK_FILE_SYSTEMS else ""
 
 
-def _refuse_network(path: Path, mounts: Path) -> None:
+def _check_not_network(path: Path, mounts: Path) -> None:
     try:
         text = mounts.read_text(encoding="utf-8", errors="replace")
     except OSError:

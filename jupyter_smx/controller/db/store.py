@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from jupyter_smx.controller.clock import Apart
+from jupyter_smx.controller.clock import ClockOffset
 from jupyter_smx.controller.db import tables
-from jupyter_smx.controller.db.array_store import ArrayRecords
-from jupyter_smx.controller.db.connection import beside, connect, readable, unreadable, unwritable
+from jupyter_smx.controller.db.array_store import ArrayStore
+from jupyter_smx.controller.db.connection import (
+    connect,
+    connect_for_checkpoint,
+    decode_readable,
+    unreadable_error,
+    unwritable_error,
+)
 from jupyter_smx.controller.errors import FencedError, StaleError
-from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, suggest_names
 from jupyter_smx.model.records.cluster import Cluster
 from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.records.job import Job, JobSummary
@@ -36,10 +42,10 @@ if TYPE_CHECKING:
     from jupyter_smx.model.status import Status
 
 _Params = ParamSpec("_Params")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _NUMBERS = 1 << 31
 """As many has SQLite for a version of the user's."""
-_FOUND_BY = "A job is found by its name or its id, or by how one of them begins."
+_LOOKUP_RULE = "A job is found by its name or its id, or by how one of them begins."
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
@@ -48,15 +54,17 @@ _decode_summary = msgspec.json.Decoder(JobSummary).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 
 
-def _reads(method: Callable[Concatenate[Store, _Params], _Found]) -> Callable[Concatenate[Store, _Params], _Found]:
+def _wrap_read_errors(
+    method: Callable[Concatenate[Store, _Params], _Result],
+) -> Callable[Concatenate[Store, _Params], _Result]:
     """Let a method raise RecordsError for what it cannot read: a damaged page, a record of another version."""
 
     @wraps(method)
-    def inner(self: Store, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Found:
+    def inner(self: Store, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
         try:
             return method(self, *args, **kwargs)
         except (sqlite3.Error, msgspec.DecodeError) as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable_error(self.path, error) from error
 
     return inner
 
@@ -76,7 +84,7 @@ class Store:
             raise TypeError("The store speaks SQLite.")
         # SQLAlchemy writes the statements, the driver says them: half of a write's time went by between the two.
         self._raw = raw
-        self.arrays = ArrayRecords(path, raw)
+        self.arrays = ArrayStore(path, raw)
         self.epoch = 0
         self.writes = 0
         with self._transaction(durable=False):
@@ -108,7 +116,7 @@ class Store:
         events: Sequence[Event] = (),
         *,
         array: Array | None = None,
-        clock: Apart | None = None,
+        clock: ClockOffset | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
         """Write all of it or nothing, and give the events back with their numbers.
@@ -147,7 +155,7 @@ class Store:
         with self._transaction(durable=False):
             tables.PRUNE_EVENTS.run(self._raw, upto=self._seq - keep)
 
-    @_reads
+    @_wrap_read_errors
     def check_owner(self) -> None:
         """See that this controller still owns the records, for whoever is about to act on the world outside.
 
@@ -163,14 +171,14 @@ class Store:
         :raises RecordsError: the disk refuses.
         """
         try:
-            with closing(beside(self.path)) as raw:
+            with closing(connect_for_checkpoint(self.path)) as raw:
                 _busy, pages, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 # The first write into a log that is begun anew waits for the disk: it shall be none of a job's. SQLite
                 # writes only what is not there already, and nobody reads this number.
                 (number,) = raw.execute("PRAGMA user_version").fetchone()
                 raw.execute(f"PRAGMA user_version = {(number + 1) % _NUMBERS}")
         except sqlite3.Error as error:
-            raise unwritable(self.path, error) from error
+            raise unwritable_error(self.path, error) from error
         return bool(pages == moved)
 
     # Reading
@@ -179,35 +187,35 @@ class Store:
         """Give the number of the newest event, 0 when there was none ever."""
         return self._seq
 
-    @_reads
-    def clock(self) -> Apart | None:
+    @_wrap_read_errors
+    def clock_offset(self) -> ClockOffset | None:
         """Give the clock that the records are written by; None where nobody wrote it down."""
         boot, seconds = tables.READ_CLOCK.run(self._raw).fetchone()
-        return Apart(boot, seconds) if boot else None
+        return ClockOffset(boot, seconds) if boot else None
 
-    @_reads
+    @_wrap_read_errors
     def live_jobs(self) -> list[Job]:
         """Give the jobs without a verdict, oldest first."""
-        return readable(_decode_job, tables.LIVE_JOBS.run(self._raw))
+        return decode_readable(_decode_job, tables.LIVE_JOBS.run(self._raw))
 
-    @_reads
+    @_wrap_read_errors
     def live_clusters(self) -> list[Cluster]:
         """Give the clusters that may still occupy hosts."""
-        return readable(_decode_cluster, tables.LIVE_CLUSTERS.run(self._raw))
+        return decode_readable(_decode_cluster, tables.LIVE_CLUSTERS.run(self._raw))
 
-    @_reads
+    @_wrap_read_errors
     def job(self, job_id: str) -> Job | None:
         """Give the job with exactly this id."""
         record = self._one(tables.JOB, job_id)
         return None if record is None else _decode_job(record)
 
-    @_reads
+    @_wrap_read_errors
     def cluster(self, cluster_id: str) -> Cluster | None:
         """Give the cluster with exactly this id, also long after its end."""
         record = self._one(tables.CLUSTER, cluster_id)
         return None if record is None else _decode_cluster(record)
 
-    @_reads
+    @_wrap_read_errors
     def find_job(self, ref: str) -> Job:
         """Find a job by id, name, base name (the newest), or the beginning of an id or name.
 
@@ -222,30 +230,30 @@ class Store:
             return _decode_job(found[0][1])
         raise self._not_found(ref, [row[0] for row in found])
 
-    @_reads
+    @_wrap_read_errors
     def summaries(self, limit: int = 100, before: str = "", status: Status | None = None) -> list[JobSummary]:
         """Give one page of jobs, newest first, as of the last write of each; ``before`` is the last id of another page.
 
         Reads no source.
         """
         question = tables.page(status, after_start=bool(before))
-        return readable(_decode_summary, question.run(self._raw, count=limit, before=before))
+        return decode_readable(_decode_summary, question.run(self._raw, count=limit, before=before))
 
-    @_reads
-    def run_before(self, job: Job) -> str | None:
+    @_wrap_read_errors
+    def previous_run(self, job: Job) -> str | None:
         """Give the id of the newest job with the base name of ``job`` that was there before it."""
-        row = tables.RUN_BEFORE.run(
+        row = tables.PREVIOUS_RUN.run(
             self._raw, base_name=base_name_of(job), created_at=job.created_at, ref=job.id
         ).fetchone()
         return None if row is None else str(row[0])
 
-    @_reads
+    @_wrap_read_errors
     def runs(self, code: str, instances: str) -> list[Run]:
         """Give the newest completed runs of some code on some instances."""
         rows = tables.NEWEST_RUNS.run(self._raw, code=code, instances=instances, count=RUNS)
         return [Run(code=code, wish=wish, instances=instances, seconds=seconds) for wish, seconds in rows]
 
-    @_reads
+    @_wrap_read_errors
     def events_since(self, seq: int, limit: int = 1000) -> tuple[list[Event], int, bool]:
         """Give the events after ``seq``, the newest number, and whether some after ``seq`` are gone.
 
@@ -254,7 +262,7 @@ class Store:
         if seq > self._seq:
             return [], self._seq, True
         rows = tables.EVENTS_SINCE.run(self._raw, since=seq, count=limit)
-        numbered = [(number, *readable(_decode_event, [(body,)])) for number, body in rows]
+        numbered = [(number, *decode_readable(_decode_event, [(body,)])) for number, body in rows]
         events = [msgspec.structs.replace(found[0], seq=number) for number, *found in numbered if found]
         oldest = tables.OLDEST_EVENT.run(self._raw).fetchone()[0]
         return events, self._seq, seq + 1 < (self._seq + 1 if oldest is None else oldest)
@@ -277,7 +285,7 @@ class Store:
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                raise unwritable(self.path, error) from error
+                raise unwritable_error(self.path, error) from error
             raise
         finally:
             if durable:
@@ -350,7 +358,7 @@ class Store:
                 f"{ref!r} could be {names}.",
                 field="job",
                 value=ref,
-                rule=_FOUND_BY,
+                rule=_LOOKUP_RULE,
                 cure="Write more of the name, or the id.",
             )
         known = {name for row in tables.NEWEST_NAMES.run(self._raw) for name in row}
@@ -358,6 +366,6 @@ class Store:
             f"There is no job {ref!r}.",
             field="job",
             value=ref,
-            rule=_FOUND_BY,
-            cure=nearest(ref, sorted(known)) or "`%smx jobs` lists them.",
+            rule=_LOOKUP_RULE,
+            cure=suggest_names(ref, sorted(known)) or "`%smx jobs` lists them.",
         )

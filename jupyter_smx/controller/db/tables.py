@@ -44,7 +44,7 @@ meta = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("epoch", Integer, nullable=False),
-    # By what clock the records are written; see clock.Apart.
+    # By what clock the records are written; see clock.ClockOffset.
     Column("boot", String),
     Column("apart", Float),
 )
@@ -177,7 +177,7 @@ NEWEST_OF_BASE_NAME = Statement(
     .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
     .limit(1)
 )
-RUN_BEFORE = Statement(
+PREVIOUS_RUN = Statement(
     select(jobs.c.id)
     .where(
         jobs.c.base_name == bindparam("base_name"),

@@ -30,7 +30,7 @@ LOG = "build.log"
 VENV = "venv"
 LOCK = "lock"
 OVERLAY = "_jupyter_smx_base.pth"
-_SHADOW = "jupyter-smx: this stands for a package of the base"
+_STUB_MARKER = "jupyter-smx: this stands for a package of the base"
 _SITES = (
     "import json, sys; "
     "print(json.dumps([p for p in sys.path if p.rstrip('/').endswith(('site-packages', 'dist-packages'))]))"
@@ -42,13 +42,13 @@ _VERSION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CONSTRAINT = "-c "
-_LITTLE = 1 << 16
+_MIN_FREE_BYTES = 1 << 16
 """Bytes; less than that is no room on a disk."""
 _NICE = 5
 """As jobs: whoever uses a notebook meanwhile comes first."""
 
 
-class Build:
+class EnvironmentBuild:
     """One build; ``order`` has ``python`` (the base), ``requirements``, ``only`` and ``uv`` (its command, or none)."""
 
     def __init__(self, folder: Path, order: dict[str, Any], log: BinaryIO, lock: int) -> None:
@@ -76,10 +76,10 @@ class Build:
             self._call([self._base, "-I", "-m", "venv", str(self._venv)])
         sites = [] if self._only else self._overlay()
         if self._uv:
-            shadows = self._cast_shadows(sites)
+            shadows = self._write_stub_metadata(sites)
             self._call([*self._uv, "pip", "install", "--python", str(self._python), *files])
             for shadow in shadows:
-                _lift(shadow)
+                _remove_stub(shadow)
         else:
             pip = [str(self._python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
             self._call([*pip, "--progress-bar", "off", *files])
@@ -118,14 +118,14 @@ class Build:
         )
         if child.stdout is not None:
             for line in child.stdout:
-                self.say(line.rstrip("\r\n"))
+                self.report(line.rstrip("\r\n"))
         code = child.wait()
         if code:
-            if shutil.disk_usage(self._folder).free < _LITTLE:  # not every program says it
-                self.say(f"error: {os.strerror(errno.ENOSPC)}")
+            if shutil.disk_usage(self._folder).free < _MIN_FREE_BYTES:  # not every program says it
+                self.report(f"error: {os.strerror(errno.ENOSPC)}")
             raise SystemExit(code if code > 0 else 128 - code)
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Write a line to the log and to the controller; what a full disk does not take is lost there."""
         with contextlib.suppress(OSError):
             self._log.write(f"{line}\n".encode())
@@ -150,21 +150,21 @@ class Build:
     def _own_site(self) -> Path:
         return next(self._venv.glob("lib/python*/site-packages"))
 
-    def _cast_shadows(self, sites: Sequence[Path]) -> list[Path]:
+    def _write_stub_metadata(self, sites: Sequence[Path]) -> list[Path]:
         """Show uv the packages of the base, which it does not look for: what satisfies is then not installed again.
 
         A shadow is the metadata of a package without its files; where uv replaces one it removes nothing but that.
         """
         own, shadows, seen = self._own_site(), list[Path](), set[str]()
         for metadata in _metadata(sites):
-            name, version = _named(metadata)
+            name, version = _name_and_version(metadata)
             info = own / f"{name}-{version}.dist-info"
             if not name or name in seen or info.exists():
                 continue
             seen.add(name)
             info.mkdir()
             shutil.copyfile(metadata, info / "METADATA")
-            (info / "INSTALLER").write_text(_SHADOW, encoding="utf-8")
+            (info / "INSTALLER").write_text(_STUB_MARKER, encoding="utf-8")
             rows = [f"{info.name}/{file},,\n" for file in ("METADATA", "INSTALLER", "RECORD")]
             (info / "RECORD").write_text("".join(rows), encoding="utf-8")
             shadows.append(info)
@@ -184,7 +184,7 @@ def _metadata(sites: Sequence[Path]) -> Iterator[Path]:
         yield from sorted(site.glob("[A-Za-z0-9]*.egg-info/PKG-INFO"))
 
 
-def _named(metadata: Path) -> tuple[str, str]:
+def _name_and_version(metadata: Path) -> tuple[str, str]:
     """Give the name and the version of a package as a wheel has them, "" where uv would read neither and give up.
 
     The folder of an older package is called otherwise: ``name.egg-info``, or ``name-1.0-py3.11.egg-info``.
@@ -197,16 +197,16 @@ def _named(metadata: Path) -> tuple[str, str]:
     return _PUNCTUATION.sub("_", name).lower(), version
 
 
-def _lift(shadow: Path) -> None:
+def _remove_stub(shadow: Path) -> None:
     try:
-        is_ours = (shadow / "INSTALLER").read_text(encoding="utf-8") == _SHADOW
+        is_ours = (shadow / "INSTALLER").read_text(encoding="utf-8") == _STUB_MARKER
     except OSError:  # replaced by the package itself, or by another version of it
         return
     if is_ours:
         shutil.rmtree(shadow)
 
 
-def _end_with(controller: TextIO) -> NoReturn:
+def _exit_with_controller(controller: TextIO) -> NoReturn:
     """Wait for the end of the controller's pipe and end with it, and everything that was started here."""
     while controller.read(1):
         pass
@@ -217,7 +217,7 @@ def _end_with(controller: TextIO) -> NoReturn:
 def main(folder: Path) -> int:
     """Build what the order on the standard input asks for; 0 when the environment is ready."""
     order = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+    threading.Thread(target=_exit_with_controller, args=(sys.stdin,), daemon=True).start()
     os.nice(_NICE)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -225,7 +225,7 @@ def main(folder: Path) -> int:
     fcntl.flock(lock, fcntl.LOCK_EX)
     (folder / READY).unlink(missing_ok=True)
     with (folder / LOG).open("wb", buffering=0) as log:
-        build = Build(folder, order, log, lock)
+        build = EnvironmentBuild(folder, order, log, lock)
         try:
             build.run()
         except SystemExit:
@@ -233,7 +233,7 @@ def main(folder: Path) -> int:
             raise
         except (OSError, subprocess.SubprocessError, StopIteration, ValueError) as error:
             build.clear()
-            build.say(f"error: {type(error).__name__}: {error}")
+            build.report(f"error: {type(error).__name__}: {error}")
             return 1
     return 0
 

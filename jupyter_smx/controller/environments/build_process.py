@@ -17,7 +17,7 @@ from jupyter_smx.controller.environments import build as environment_build
 from jupyter_smx.controller_launch import controller_environment
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.policy.lifecycle import pip_output
-from jupyter_smx.policy.lifecycle.environment import for_pip, needs_pip
+from jupyter_smx.policy.lifecycle.environment import format_for_pip, needs_pip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.spec.environment import PythonEnvironment
 
-_REMEMBERED = 80
+_TAIL_LINES = 80
 """Lines of the end, in which the reason of a failure stands."""
 _PIECE = 65_536
-_MISLEADING = (
+_UNSAFE_VARIABLES = (
     "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT",
     "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIREMENT", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT",
 )  # fmt: skip
@@ -58,23 +58,23 @@ class Installer:
         :raises BuildError: pip or uv failed; the text has its last words, the package where it is known, and a cure.
         """
         uv = [] if self._choice == "pip" or needs_pip(environment.requirements) else _uv()
-        lines = environment.requirements if uv else for_pip(environment.requirements)
+        lines = environment.requirements if uv else format_for_pip(environment.requirements)
         order = {"python": python, "requirements": lines, "only": environment.only, "uv": uv}
         child = await _start(folder)
-        last, narrator = deque[str](maxlen=_REMEMBERED), pip_output.Narrator()
+        last, narrator = deque[str](maxlen=_TAIL_LINES), pip_output.InstallProgress()
         try:
             if child.stdin is not None:
                 child.stdin.write(json.dumps(order).encode() + b"\n")
             if child.stdout is not None:
                 async for line in _lines(child.stdout):
                     last.append(line)
-                    if step := narrator.hear(line):
+                    if step := narrator.read_line(line):
                         say(step)
             code = await child.wait()
         finally:
-            await _end(child)
+            await _kill(child)
         if code:
-            raise _failed(list(last), "uv" if uv else "pip", code, folder.name)
+            raise _build_error(list(last), "uv" if uv else "pip", code, folder.name)
 
 
 async def _start(folder: Path) -> asyncio.subprocess.Process:
@@ -99,7 +99,7 @@ async def _start(folder: Path) -> asyncio.subprocess.Process:
         ) from error
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
+async def _kill(child: asyncio.subprocess.Process) -> None:
     """Leave nothing of a child: its group has everything that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -128,13 +128,13 @@ def _uv() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in controller_environment(os.environ).items() if name not in _MISLEADING}
+    kept = {name: value for name, value in controller_environment(os.environ).items() if name not in _UNSAFE_VARIABLES}
     # A base that is gone must be an error, not the reason to download another Python.
     return {**kept, "UV_PYTHON_DOWNLOADS": "never", "PYTHONUNBUFFERED": "1"}
 
 
-def _failed(lines: list[str], installer: str, code: int, name: str) -> BuildError:
-    reason, cure = pip_output.failure(lines, f"{installer} ended with exit code {code}")
+def _build_error(lines: list[str], installer: str, code: int, name: str) -> BuildError:
+    reason, cure = pip_output.failure_reason(lines, f"{installer} ended with exit code {code}")
     return BuildError(
         f"--requirements: {reason}",
         field="requirements",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from jupyter_smx.controller.environments.build import LOCK, READY, VENV
 from jupyter_smx.controller.environments.build_process import BuildError
 from jupyter_smx.model import duration
-from jupyter_smx.policy.lifecycle.environment import identity
+from jupyter_smx.policy.lifecycle.environment import environment_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 MAX_BUILDS = 2
 """Builds at the same time; compilers and downloads are better one after the other."""
-_LEAVING = ".leaving-"
+_DELETION_PREFIX = ".leaving-"
 
 
 class Builder(Protocol):
@@ -37,7 +37,7 @@ class Builder(Protocol):
         """Make an environment whose interpreter is ``folder``/venv/bin/python, and mark it as ready last."""
 
 
-class _Order:
+class _RunningBuild:
     """One build under way, and those who want to hear of it."""
 
     def __init__(self, build: asyncio.Task[None]) -> None:
@@ -45,14 +45,14 @@ class _Order:
         self.listeners: list[Callable[[str], None]] = []
         self.step = ""
 
-    def say(self, step: str) -> None:
+    def report_step(self, step: str) -> None:
         """Pass a step on."""
         self.step = step
         for listener in self.listeners:
             listener(step)
 
 
-class Environments:
+class EnvironmentCache:
     """The folder ``environments`` of the data folder; each environment has one in it, named by its identity.
 
     ``limit`` is the number of seconds that a build may take, ``kept`` how many environments stay that nothing uses.
@@ -62,21 +62,21 @@ class Environments:
         self._folder = folder
         self._builder = builder
         self._limit = limit
-        self._kept = kept
-        self._orders: dict[str, _Order] = {}
+        self._max_unused = kept
+        self._builds: dict[str, _RunningBuild] = {}
         self._slots = asyncio.Semaphore(MAX_BUILDS)
 
     def python_of(self, key: ReuseKey) -> str:
         """Give the interpreter that hosts of a cluster run: the one that was asked for, or its environment's."""
         if key.environment is None:
             return key.python
-        return os.fspath(self._place(key.python, key.environment) / VENV / "bin" / "python")
+        return os.fspath(self._environment_folder(key.python, key.environment) / VENV / "bin" / "python")
 
     def is_ready(self, key: ReuseKey) -> bool:
         """Say whether the interpreter of a cluster is there."""
         if key.environment is None:
             return True
-        place = self._place(key.python, key.environment)
+        place = self._environment_folder(key.python, key.environment)
         # The interpreter is a link to the base's, which may be gone.
         return (place / READY).exists() and (place / VENV / "bin" / "python").exists()
 
@@ -89,7 +89,7 @@ class Environments:
         """
         if key.environment is None or self.is_ready(key):
             return
-        order = self._order(key.python, key.environment)
+        order = self._join_build(key.python, key.environment)
         order.listeners.append(say)
         if order.step:
             say(order.step)
@@ -99,38 +99,38 @@ class Environments:
             order.listeners.remove(say)
             if not order.listeners:
                 order.build.cancel()
-                self._forget(order)
+                self._drop_build(order)
 
-    def _order(self, python: str, environment: PythonEnvironment) -> _Order:
-        name = identity(python, environment)
-        order = self._orders.get(name)
+    def _join_build(self, python: str, environment: PythonEnvironment) -> _RunningBuild:
+        name = environment_id(python, environment)
+        order = self._builds.get(name)
         if order is None or order.build.done():
             build = self._make(name, python, environment)
-            order = self._orders[name] = _Order(asyncio.create_task(build, name=f"environment {name}"))
-            order.build.add_done_callback(_hear_of)
+            order = self._builds[name] = _RunningBuild(asyncio.create_task(build, name=f"environment {name}"))
+            order.build.add_done_callback(_retrieve_exception)
         return order
 
-    def _forget(self, order: _Order) -> None:
-        for name, known in [*self._orders.items()]:
+    def _drop_build(self, order: _RunningBuild) -> None:
+        for name, known in [*self._builds.items()]:
             if known is order:
-                del self._orders[name]
+                del self._builds[name]
 
     async def _make(self, name: str, python: str, environment: PythonEnvironment) -> None:
-        order = self._orders[name]
+        order = self._builds[name]
         if self._slots.locked():
-            order.say("Waiting for other builds")
+            order.report_step("Waiting for other builds")
         async with self._slots:
             await self._make_now(order, self._folder / name, python, environment)
 
-    async def _make_now(self, order: _Order, folder: Path, python: str, environment: PythonEnvironment) -> None:
-        build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.say))
-        build.add_done_callback(_hear_of)
+    async def _make_now(self, order: _RunningBuild, folder: Path, python: str, environment: PythonEnvironment) -> None:
+        build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.report_step))
+        build.add_done_callback(_retrieve_exception)
         try:
             await asyncio.wait_for(build, self._limit)
         except asyncio.TimeoutError:
             at = f" while it was {order.step[0].lower()}{order.step[1:]}" if order.step else ""
             raise BuildError(
-                f"--requirements: the environment was not ready within {duration.words(self._limit)}{at}.",
+                f"--requirements: the environment was not ready within {duration.format_duration(self._limit)}{at}.",
                 field="requirements",
                 rule="The administrator sets the limit by ControllerApp.environment_limit.",
                 cure="Run the job again: what was downloaded is not downloaded twice.",
@@ -138,26 +138,26 @@ class Environments:
 
     # The cache
 
-    def used(self, key: ReuseKey) -> None:
+    def mark_used(self, key: ReuseKey) -> None:
         """Note that an environment is needed now, so that older ones go before it."""
         if key.environment is not None:
             with contextlib.suppress(OSError):
-                os.utime(self._place(key.python, key.environment) / READY)
+                os.utime(self._environment_folder(key.python, key.environment) / READY)
 
     def prune(self, in_use: Iterable[ReuseKey]) -> None:
         """Take away the environments that were not used for longest, where there are more than are kept.
 
         Those ``in_use`` and those being built stay. Renaming is at once, deleting is done by a thread.
         """
-        needed = {identity(key.python, key.environment) for key in in_use if key.environment is not None}
-        idle = sorted(self._idle(needed | self._orders.keys()))
-        leaving = [self._retire(place) for _, place in idle[: max(0, len(idle) - self._kept)]]
-        left_over = [place for place in self._places() if place.name.startswith(_LEAVING)]
+        needed = {environment_id(key.python, key.environment) for key in in_use if key.environment is not None}
+        idle = sorted(self._idle(needed | self._builds.keys()))
+        leaving = [self._rename_for_deletion(place) for _, place in idle[: max(0, len(idle) - self._max_unused)]]
+        left_over = [place for place in self._environment_folders() if place.name.startswith(_DELETION_PREFIX)]
         if gone := {*filter(None, leaving), *left_over}:
             asyncio.get_running_loop().run_in_executor(None, _delete, gone)
 
     def _idle(self, needed: Collection[str]) -> Iterable[tuple[float, Path]]:
-        for place in self._places():
+        for place in self._environment_folders():
             if place.name in needed or place.name.startswith("."):
                 continue
             for file in (place / READY, place / LOCK, place):  # what failed has its log there, and its age
@@ -165,21 +165,21 @@ class Environments:
                     yield file.stat().st_mtime, place
                     break
 
-    def _places(self) -> list[Path]:
+    def _environment_folders(self) -> list[Path]:
         try:
             return [*self._folder.iterdir()]
         except OSError:
             return []
 
-    def _retire(self, place: Path) -> Path | None:
+    def _rename_for_deletion(self, place: Path) -> Path | None:
         try:
-            return place.rename(place.with_name(f"{_LEAVING}{place.name}"))
+            return place.rename(place.with_name(f"{_DELETION_PREFIX}{place.name}"))
         except OSError as error:
             _log.warning("The environment %s cannot be taken away: %s", place.name, error)
             return None
 
-    def _place(self, python: str, environment: PythonEnvironment) -> Path:
-        return self._folder / identity(python, environment)
+    def _environment_folder(self, python: str, environment: PythonEnvironment) -> Path:
+        return self._folder / environment_id(python, environment)
 
 
 def _delete(places: Iterable[Path]) -> None:
@@ -187,7 +187,7 @@ def _delete(places: Iterable[Path]) -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _hear_of(build: asyncio.Future[None]) -> None:
+def _retrieve_exception(build: asyncio.Future[None]) -> None:
     """Take note of a failure: at the moment in which a build is given up nobody else is left who would."""
     if not build.cancelled():
         build.exception()

@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster
 
 
-class Crew(Protocol):
+class ClusterObserver(Protocol):
     """Who is told what happened to a cluster."""
 
-    def cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+    def on_cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Learn that streams to all hosts are open; ``greetings`` say what the agents know."""
 
-    def cluster_refused(self, cluster: Cluster, error: SmxError, *, again: bool = True) -> None:
+    def on_cluster_refused(self, cluster: Cluster, error: SmxError, *, again: bool = True) -> None:
         """Learn that the engine could not bring the hosts up, and whether others may be asked for; it is ended."""
 
-    def cluster_silent(self, cluster: Cluster, error: UnavailableError) -> None:
+    def on_cluster_unreachable(self, cluster: Cluster, error: UnavailableError) -> None:
         """Learn why the hosts cannot be reached now; they may live and work."""
 
-    async def cluster_lost(self, cluster: Cluster) -> None:
+    async def on_cluster_lost(self, cluster: Cluster) -> None:
         """Learn that the engine knows the hosts no more while a job was on them."""
 
-    def room_made(self) -> None:
+    def schedule_waiting_jobs(self) -> None:
         """Learn that hosts were freed or became idle."""
 
-    def fenced(self) -> None:
+    def on_fenced(self) -> None:
         """Learn that another controller owns the records; this one ends."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster
 
 
-def of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
+def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
     """Give what an engine can do."""
     try:
         return engine_of(engine).capabilities
@@ -22,12 +22,12 @@ def of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
         return Capabilities()
 
 
-def that_isolate(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:
+def isolating_engines(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:
     """Name the engines that can close the network of their hosts."""
-    return [engine for engine in engines if of(engine_of, engine).network_isolation]
+    return [engine for engine in engines if capabilities_of(engine_of, engine).network_isolation]
 
 
-def neighbours(
+def split_by_engine(
     engine_of: Callable[[str], Engine], clusters: Iterable[Cluster], engine: str
 ) -> tuple[tuple[Cluster, ...], tuple[Cluster, ...]]:
     """Part clusters into those of an engine, and those of others whose hosts share its machine with them."""
@@ -36,6 +36,6 @@ def neighbours(
     for cluster in clusters:
         if cluster.key.engine == engine:
             mine.append(cluster)
-        elif of(engine_of, cluster.key.engine).bounded_by_machine:
+        elif capabilities_of(engine_of, cluster.key.engine).bounded_by_machine:
             others.append(cluster)
     return tuple(mine), tuple(others)

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.sharding import Shard, has_channel, shard_of
 from jupyter_smx.policy.lifecycle import retries
-from jupyter_smx.policy.lifecycle.environment import for_pip
+from jupyter_smx.policy.lifecycle.environment import format_for_pip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,14 +49,14 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "outputs": _outputs(spec),
         "role": spec.role,
         **_of_image(spec),
-        "send": None if spec.send is None else _send(spec.send),
-        "shared": None if spec.shared is None else _send(spec.shared),
+        "send": None if spec.send is None else _payload_fields(spec.send),
+        "shared": None if spec.shared is None else _payload_fields(spec.shared),
         "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
         "entry_point": spec.entry_point,
         "arguments": list(spec.arguments),
         "folder": _folder(spec),
         "receive": list(spec.receive),
-        "max_run": retries.seconds_left(job),
+        "max_run": retries.remaining_seconds(job),
         **_checkpoints(spec),
         "disable_output_compression": spec.disable_output_compression,
         "grace": grace,
@@ -73,7 +73,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
 
 def _of_image(spec: JobSpec) -> dict[str, Any]:
     """Name the image of a job's hosts, and what they install beside it; elsewhere that is an environment's matter."""
-    return {"image": spec.image, "requirements": for_pip(spec.requirements) if spec.image else []}
+    return {"image": spec.image, "requirements": format_for_pip(spec.requirements) if spec.image else []}
 
 
 def _outputs(spec: JobSpec) -> list[dict[str, str]]:
@@ -101,5 +101,5 @@ def _folder(spec: JobSpec) -> str:
     return str(PurePath(spec.filename).parent) if spec.entry_point else ""
 
 
-def _send(sent: Payload) -> dict[str, Any]:
+def _payload_fields(sent: Payload) -> dict[str, Any]:
     return {"path": sent.path, "sha256": sent.sha256, "size": sent.size, "protocol": sent.protocol}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 
-def tell_to_end(agents: Agents, job: Job, hosts: Iterable[str], grace: float, cause: str) -> None:
+def send_stop(agents: Agents, job: Job, hosts: Iterable[str], grace: float, cause: str) -> None:
     """Ask hosts to end their part of a job, politely and after ``grace`` seconds for certain."""
     for host in hosts:
         stream = agents.stream(job.cluster, host)

@@ -7,10 +7,15 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.model.status import ENDING, Status, is_final
-from jupyter_smx.policy.lifecycle.dependencies import FREE, Order, Predecessor, order_of
+from jupyter_smx.model.status import TERMINAL_GOALS, Status, is_final
+from jupyter_smx.policy.lifecycle.dependencies import (
+    NO_DEPENDENCIES,
+    DependencyState,
+    Predecessor,
+    resolve_dependencies,
+)
 from jupyter_smx.policy.lifecycle.environment import is_building
-from jupyter_smx.policy.scheduling.fair_queue import Queue, Waiter
+from jupyter_smx.policy.scheduling.fair_queue import FairQueue, QueueEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 
-class Line:
+class JobQueue:
     """Reads the live jobs, which stand oldest first, and keeps what it made of them up to date with each change.
 
     ``record`` reads a job that is not live, and ``array`` says of an array what those that come after it want to know;
@@ -35,36 +40,36 @@ class Line:
         self._record = record
         self._array = array
         self._ages = count()
-        self._places: dict[str, _Place] = {}
-        self._queues: defaultdict[str, Queue] = defaultdict(Queue)
+        self._slots: dict[str, _QueueSlot] = {}
+        self._queues: defaultdict[str, FairQueue] = defaultdict(FairQueue)
         self._tasks: Counter[str] = Counter()
-        self._hostless: Counter[str] = Counter()
-        self._followers: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._waiting_tasks: Counter[str] = Counter()
+        self._dependents: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._predecessors: dict[str, Predecessor] = {}
         """Of those alone that somebody comes after."""
-        self.changed(jobs.values())
+        self.update(jobs.values())
 
-    def changed(self, jobs: Iterable[Job]) -> None:
+    def update(self, jobs: Iterable[Job]) -> None:
         """Learn of jobs that are new or another than before."""
         changed = dict.fromkeys(job.id for job in jobs)
         for job in jobs:
             if is_final(job.state):
-                for name in _names(job):
+                for name in _dependency_refs(job):
                     self._predecessors.pop(name, None)
-                    changed.update(self._followers.get(name, {}))
+                    changed.update(self._dependents.get(name, {}))
         for job_id in changed:
             age = self._leave(job_id)
             if job_id in self._jobs:
                 self._enter(self._jobs[job_id], next(self._ages) if age is None else age)
 
     @contextmanager
-    def as_if(self, jobs: Iterable[Job]) -> Iterator[None]:
+    def preview(self, jobs: Iterable[Job]) -> Iterator[None]:
         """Let jobs that wait stand where they will when they are written down; afterwards the line is as it was."""
-        before: list[tuple[Job, _Place | None]] = []
+        before: list[tuple[Job, _QueueSlot | None]] = []
         try:
             for job in jobs:
                 if not job.cluster and not is_final(job.state):
-                    before.append((job, self._places.get(job.id)))
+                    before.append((job, self._slots.get(job.id)))
                     age = self._leave(job.id)
                     self._enter(job, next(self._ages) if age is None else age)
             yield
@@ -74,44 +79,46 @@ class Line:
                 if place is not None:
                     self._enter(place.job, place.age)
 
-    def order(self, job: Job) -> Order:
+    def dependency_status(self, job: Job) -> DependencyState:
         """Say whether the jobs that a job comes after let it begin."""
         if not job.spec.after:
-            return FREE
-        return order_of([self.order_by(each) or Predecessor(name=each, status=None) for each in job.spec.after])
+            return NO_DEPENDENCIES
+        return resolve_dependencies(
+            [self.predecessor(each) or Predecessor(name=each, status=None) for each in job.spec.after]
+        )
 
-    def order_by(self, ref: str) -> Predecessor | None:
+    def predecessor(self, ref: str) -> Predecessor | None:
         """Say of a job or an array what those that come after it want to know; None when there is none of that id."""
-        if ref not in self._followers:
-            return self._look(ref)
+        if ref not in self._dependents:
+            return self._find_predecessor(ref)
         known = self._predecessors.get(ref)
         if known is None:
-            known = self._look(ref)
+            known = self._find_predecessor(ref)
             if known is not None:
                 self._predecessors[ref] = known
         return known
 
-    def held(self) -> list[Job]:
+    def blocked_jobs(self) -> list[Job]:
         """Give the live jobs that come after others and have no hosts, oldest first; some may stand in line by now."""
-        ids = {each for followers in self._followers.values() for each in followers}
+        ids = {each for followers in self._dependents.values() for each in followers}
         return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
-    def awaited_by(self, job: Job) -> list[Job]:
+    def dependents(self, job: Job) -> list[Job]:
         """Give the live jobs that come after a job, or after the array that it is a task of.
 
         Also those that have hosts: who loses them stands in line again, and asks once more what became of the first.
         """
-        names = _names(job)
+        names = _dependency_refs(job)
         return [other for other in self._jobs.values() if not set(other.spec.after).isdisjoint(names)]
 
     def __len__(self) -> int:
         """Count the jobs that wait for hosts."""
         return sum(map(len, self._queues.values()))
 
-    def stands(self, job: Job) -> bool:
+    def is_queued(self, job: Job) -> bool:
         """Say whether a job has only to wait for its turn."""
-        place = self._places.get(job.id)
-        return place is not None and place.waiter is not None
+        place = self._slots.get(job.id)
+        return place is not None and place.entry is not None
 
     def engines(self) -> list[str]:
         """Name the engines for which somebody stands in line."""
@@ -122,69 +129,69 @@ class Line:
 
         Engines share a machine, so the turns of all their lines are one order. Empty when nobody waits.
         """
-        firsts = [(queue.first(), engine) for engine, queue in self._queues.items() if engine not in full]
+        firsts = [(queue.peek(), engine) for engine, queue in self._queues.items() if engine not in full]
         return min(((first, engine) for first, engine in firsts if first is not None), default=((), ""))[1]
 
-    def waiting(self, engine: str) -> list[Job]:
+    def queued_jobs(self, engine: str) -> list[Job]:
         """Give the jobs that wait for hosts of an engine, in their turns."""
-        return [self._jobs[each] for each in self._queues[engine].order()]
+        return [self._jobs[each] for each in self._queues[engine].ordered_ids()]
 
     def head(self, engine: str) -> str:
         """Give the id of the job whose turn it is; empty when nobody waits."""
-        first = self._queues[engine].first()
+        first = self._queues[engine].peek()
         return "" if first is None else first[1].id
 
     def ahead_of(self, job: Job) -> int:
         """Count those who come before a job, which may be a new one."""
-        place, queue = self._places.get(job.id), self._queues[job.spec.engine]
-        waiter = _waiter(job, next(self._ages)) if place is None else place.waiter
+        place, queue = self._slots.get(job.id), self._queues[job.spec.engine]
+        waiter = _queue_entry(job, next(self._ages)) if place is None else place.entry
         if waiter is None:
             return len(queue)
-        ahead = queue.ahead_of(waiter)
+        ahead = queue.count_ahead(waiter)
         # Before whom its array's limit leaves no turn stands at least one who runs.
         return max(1, len(queue)) if ahead is None else ahead
 
     def position(self, job: Job) -> int | None:
         """Count from 1 where a job stands in its engine's line; None when it stands in none."""
-        place = self._places.get(job.id)
-        if place is None or place.waiter is None:
+        place = self._slots.get(job.id)
+        if place is None or place.entry is None:
             return None
-        ahead = self._queues[job.spec.engine].ahead_of(place.waiter)
+        ahead = self._queues[job.spec.engine].count_ahead(place.entry)
         return None if ahead is None else ahead + 1
 
-    def tasks_of(self, array_id: str) -> int:
+    def task_count(self, array_id: str) -> int:
         """Count the live tasks of an array."""
         return self._tasks[array_id]
 
-    def awaits_hosts(self, array_id: str) -> bool:
+    def has_queued_tasks(self, array_id: str) -> bool:
         """Say whether a task of an array waits for hosts."""
-        return self._hostless[array_id] > 0
+        return self._waiting_tasks[array_id] > 0
 
     def _age_of(self, job_id: str) -> int:
-        return self._places[job_id].age
+        return self._slots[job_id].age
 
     def _enter(self, job: Job, age: int) -> None:
         if not job.cluster:
             for ref in job.spec.after:
-                self._followers[ref][job.id] = None
-        place = _Place(age, job, _waiter(job, age) if self._stands(job) else None)
-        self._places[job.id] = place
-        if place.waiter is not None:
-            self._queues[job.spec.engine].add(place.waiter)
+                self._dependents[ref][job.id] = None
+        place = _QueueSlot(age, job, _queue_entry(job, age) if self._should_queue(job) else None)
+        self._slots[job.id] = place
+        if place.entry is not None:
+            self._queues[job.spec.engine].add(place.entry)
         self._count(job, 1)
 
     def _leave(self, job_id: str) -> int | None:
         """Undo what ``_enter`` did for a job as it was then, and give its age."""
-        place = self._places.pop(job_id, None)
+        place = self._slots.pop(job_id, None)
         if place is None:
             return None
         for ref in place.job.spec.after:
-            self._followers[ref].pop(job_id, None)
-            if not self._followers[ref]:
-                del self._followers[ref]
+            self._dependents[ref].pop(job_id, None)
+            if not self._dependents[ref]:
+                del self._dependents[ref]
                 self._predecessors.pop(ref, None)
-        if place.waiter is not None:
-            self._queues[place.job.spec.engine].remove(place.waiter)
+        if place.entry is not None:
+            self._queues[place.job.spec.engine].remove(place.entry)
         self._count(place.job, -1)
         return place.age
 
@@ -194,18 +201,18 @@ class Line:
             return
         self._tasks[task.id] += change
         if job.cluster:
-            self._queues[job.spec.engine].run(task.id, change)
-        elif job.goal not in ENDING:
-            self._hostless[task.id] += change
-        for counter in (self._tasks, self._hostless):
+            self._queues[job.spec.engine].add_running(task.id, change)
+        elif job.goal not in TERMINAL_GOALS:
+            self._waiting_tasks[task.id] += change
+        for counter in (self._tasks, self._waiting_tasks):
             if not counter[task.id]:
                 del counter[task.id]
 
-    def _stands(self, job: Job) -> bool:
+    def _should_queue(self, job: Job) -> bool:
         # While an environment is built others pass: nobody waits for the network of somebody else.
-        return not job.cluster and not is_building(job.timings) and self.order(job).lets_begin()
+        return not job.cluster and not is_building(job.timings) and self.dependency_status(job).is_satisfied()
 
-    def _look(self, ref: str) -> Predecessor | None:
+    def _find_predecessor(self, ref: str) -> Predecessor | None:
         job = self._jobs.get(ref)
         if job is not None:
             # Until it is final nobody who comes after it cares where it is.
@@ -213,24 +220,24 @@ class Line:
         job = self._record(ref)
         if job is None:
             return self._array(ref)
-        return Predecessor(name=job.name, status=job.status(), reason=job.failure_words())
+        return Predecessor(name=job.name, status=job.status(), reason=job.failure_text())
 
 
-class _Place(NamedTuple):
+class _QueueSlot(NamedTuple):
     """Where a job was when it was last looked at; without ``waiter`` it stands in no line."""
 
     age: int
     job: Job
-    waiter: Waiter | None
+    entry: QueueEntry | None
 
 
-def _names(job: Job) -> tuple[str, ...]:
+def _dependency_refs(job: Job) -> tuple[str, ...]:
     """Give what others may name who come after a job."""
     return (job.id,) if job.spec.array is None else (job.id, job.spec.array.id)
 
 
-def _waiter(job: Job, age: int) -> Waiter:
+def _queue_entry(job: Job, age: int) -> QueueEntry:
     task = job.spec.array
     if task is None:
-        return Waiter(age, job.id)
-    return Waiter(age, job.id, task.id, task.max_concurrent)
+        return QueueEntry(age, job.id)
+    return QueueEntry(age, job.id, task.id, task.max_concurrent)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.clock import WAS_SET, Apart, steady_clock
-from jupyter_smx.controller.errors import alone
-from jupyter_smx.controller.state.job_queue import Line
+from jupyter_smx.controller.clock import CLOCK_CHANGE_THRESHOLD, ClockOffset, monotonic_clock
+from jupyter_smx.controller.errors import log_and_continue
+from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.engines.machine.processes import boot_id
-from jupyter_smx.model.errors import ResourceNotFoundError, nearest
+from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.event import Event, PoolSummary
 from jupyter_smx.model.records.summary import summary_of
@@ -20,17 +20,17 @@ from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.accounting import profiler_rules as advice
 from jupyter_smx.policy.lifecycle import transitions
-from jupyter_smx.policy.lifecycle.dependencies import Predecessor, status_of_array
+from jupyter_smx.policy.lifecycle.dependencies import Predecessor, array_dependency_status
 from jupyter_smx.policy.lifecycle.environment import is_building
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jupyter_smx.controller.db.store import Store
-    from jupyter_smx.controller.state.change_signal import Bell
+    from jupyter_smx.controller.state.change_signal import ChangeSignal
     from jupyter_smx.model.records.job import Job, JobSummary
     from jupyter_smx.model.results.bill import Bill
-    from jupyter_smx.model.results.progress import Outlook, StepPace
+    from jupyter_smx.model.results.progress import JobTelemetry, StepPace
     from jupyter_smx.model.results.usage import JobUsage
     from jupyter_smx.model.spec.array import Array
     from jupyter_smx.policy.limits import Limits
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Books:
+class LiveState:
     """Everything that is not over yet, and the one way to write it down.
 
     ``outlooks`` holds what is known of live jobs beside their records: progress, expected end. ``holders`` maps an
@@ -52,28 +52,28 @@ class Books:
         store: Store,
         limits: Limits,
         clock: Callable[[], float],
-        bell: Bell,
-        steady: Callable[[], float] = steady_clock,
+        bell: ChangeSignal,
+        steady: Callable[[], float] = monotonic_clock,
         boot: str | None = None,
     ) -> None:
         self.store = store
         self.limits = limits
         self.clock = clock
-        self.steady = steady
+        self.monotonic = steady
         self._boot = boot_id() if boot is None else boot
-        self._apart = clock() - steady()
-        before = store.clock()
-        self._is_kept = before is not None and before.boot == self._boot
-        if before is not None and self._is_kept:
+        self._clock_offset = clock() - steady()
+        before = store.clock_offset()
+        self._is_offset_saved = before is not None and before.boot == self._boot
+        if before is not None and self._is_offset_saved:
             # The records speak of the clock of the last controller, which somebody may have set since it died.
-            self._apart = before.seconds
-        self.bell = bell
+            self._clock_offset = before.seconds
+        self.change_signal = bell
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
-        self.line = Line(self.jobs, store.job, self._array)
-        self.outlooks: dict[str, Outlook] = {}
+        self.job_queue = JobQueue(self.jobs, store.job, self._array)
+        self.outlooks: dict[str, JobTelemetry] = {}
         self.holders: dict[str, Job] = {}
-        self.last_words: dict[str, str] = {}
+        self.exit_reasons: dict[str, str] = {}
         """Why a cluster ends, where one of its hosts said so; it is told when the cluster has ended."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
@@ -82,13 +82,13 @@ class Books:
         found = self.store.arrays.array(ref)
         if found is None:
             return None
-        status = status_of_array(self.store.arrays.counts(ref), found.size)
-        bad = self.store.arrays.first(ref, status) if status in {Status.FAILED, Status.STOPPED} else None
+        status = array_dependency_status(self.store.arrays.counts(ref), found.size)
+        bad = self.store.arrays.first_with_status(ref, status) if status in {Status.FAILED, Status.STOPPED} else None
         return Predecessor(name=found.name, status=status, reason=f"{bad.name}: {bad.message}" if bad else "")
 
     def _find_holder(self, cluster: Cluster) -> None:
         if cluster.state is ClusterState.AVAILABLE and cluster.last_job:
-            with alone(_log, "Whose pool {} was is not known", cluster.name()):
+            with log_and_continue(_log, "Whose pool {} was is not known", cluster.name()):
                 self.holders[cluster.id] = self.store.find_job(cluster.last_job)
 
     def save(
@@ -97,7 +97,7 @@ class Books:
         jobs: Sequence[Job] = (),
         clusters: Sequence[Cluster] = (),
         array: Array | None = None,
-        clock: Apart | None = None,
+        clock: ClockOffset | None = None,
         durable: bool = False,
     ) -> None:
         """Write records and their events in one transaction; what ended leaves the memory. ``array`` has new jobs.
@@ -105,7 +105,7 @@ class Books:
         :raises FencedError: another controller owns the store now.
         """
         now = self.clock()
-        with self.line.as_if(jobs):
+        with self.job_queue.preview(jobs):
             events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
         events += [Event(seq=0, at=now, pool=self.pool_summary(cluster, jobs)) for cluster in clusters]
         self.store.write(jobs, clusters, events, array=array, clock=clock, durable=durable)
@@ -115,49 +115,49 @@ class Books:
                 self.outlooks.pop(job.id, None)
             else:
                 self.jobs[job.id] = job
-        self.line.changed(jobs)
+        self.job_queue.update(jobs)
         for cluster in clusters:
             if cluster.is_live():
                 self.clusters[cluster.id] = cluster
             else:
                 self.clusters.pop(cluster.id, None)
-                self.last_words.pop(cluster.id, None)
+                self.exit_reasons.pop(cluster.id, None)
             if cluster.state is not ClusterState.AVAILABLE:
                 # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
                 self.holders.pop(cluster.id, None)
-        self.bell.ring()
+        self.change_signal.notify_all()
 
-    def tell(self, jobs: Sequence[Job]) -> None:
+    def announce(self, jobs: Sequence[Job]) -> None:
         """Announce live jobs whose outlook changed; their records stay as they are.
 
         :raises FencedError: another controller owns the store now.
         """
         self.store.write(events=[Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs])
-        self.bell.ring()
+        self.change_signal.notify_all()
 
-    def forget(self, job: Job) -> None:
+    def delete_job(self, job: Job) -> None:
         """Delete the record of a finished job and announce that it is gone.
 
         :raises FencedError: another controller owns the store now.
         """
         self.store.delete_job(job.id, self.clock())
-        self.bell.ring()
+        self.change_signal.notify_all()
 
-    def heed_the_clock(self) -> None:
+    def detect_clock_change(self) -> None:
         """Move the ends of idle pools along when somebody set the clock, and count no running job longer for it."""
-        apart = self.clock() - self.steady()
-        jump = apart - self._apart
-        was_set = abs(jump) >= WAS_SET
-        if self._is_kept and not was_set:
+        apart = self.clock() - self.monotonic()
+        jump = apart - self._clock_offset
+        was_set = abs(jump) >= CLOCK_CHANGE_THRESHOLD
+        if self._is_offset_saved and not was_set:
             return
         idle = [each for each in self.clusters.values() if was_set and each.state is ClusterState.AVAILABLE]
         busy = [each for each in self.jobs.values() if was_set and (each.counted_from or each.wait_until)]
         self.save(
-            jobs=[transitions.clock_was_set(job, jump) for job in busy],
-            clusters=[transitions.shifted(pool, jump) for pool in idle],
-            clock=Apart(self._boot, apart),
+            jobs=[transitions.shift_job_times(job, jump) for job in busy],
+            clusters=[transitions.shift_pool_times(pool, jump) for pool in idle],
+            clock=ClockOffset(self._boot, apart),
         )
-        self._apart, self._is_kept = apart, True
+        self._clock_offset, self._is_offset_saved = apart, True
 
     def job(self, ref: str) -> Job:
         """Find a job by id, name, prefix or base name.
@@ -170,7 +170,7 @@ class Books:
         # Who waited for a job asks for it once more at its end, and then it holds the pool that it left.
         return next((job for job in self.holders.values() if job.id == ref), None)
 
-    def as_of_now(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
+    def refresh_summaries(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
         """Give rows of the records with what is live as it is now."""
         return [self.summary(self.jobs[row.id]) if row.id in self.jobs else row for row in rows]
 
@@ -182,7 +182,7 @@ class Books:
         """Say of a job what lists show, with its place in the queue and its cost so far."""
         # The line learns of a change after it is written down: until then it knows of a place that the job has left.
         stands = not job.cluster and not is_final(job.state) and not is_building(job.timings)
-        position = self.line.position(job) if stands else None
+        position = self.job_queue.position(job) if stands else None
         cost = price.job_cost(job, self.limits.catalogue, self.clock())
         outlook = None if is_final(job.state) else self.outlooks.get(job.id)
         return summary_of(job, queue_position=position, cost=cost, outlook=outlook)
@@ -198,7 +198,7 @@ class Books:
 
     def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
         """Say what the rules find in what a job used."""
-        setting = advice.Setting(job.spec.instance_groups, self.limits.catalogue, self.pace(job))
+        setting = advice.PredictionInput(job.spec.instance_groups, self.limits.catalogue, self.pace(job))
         return JobAdvice(job=job.name, advice=advice.advise(usage.hosts, setting), is_final=usage.is_final)
 
     def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
@@ -245,31 +245,31 @@ class Books:
             field="pool",
             value=ref,
             rule=f"Live pools: {', '.join(names) or 'none'}.",
-            cure=nearest(ref, names),
+            cure=suggest_names(ref, names),
         )
 
-    def end_cluster(self, cluster: Cluster, reason: str) -> None:
+    def save_cluster_end(self, cluster: Cluster, reason: str) -> None:
         """Write down that a cluster is gone, on its own record and on the last job's."""
-        gone = transitions.end(cluster, reason, self.clock())
-        self.save(jobs=self._told_of_the_end(cluster, gone.reason), clusters=[gone])
+        gone = transitions.mark_terminated(cluster, reason, self.clock())
+        self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
 
     def release_pool(self, cluster: Cluster, reason: str) -> Cluster:
         """Write down that an idle pool is given up; from now on the last job's record says so."""
         leaving = transitions.release(cluster, reason, self.clock())
-        self.save(jobs=self._told_of_the_end(cluster, reason), clusters=[leaving])
+        self.save(jobs=self._update_holder(cluster, reason), clusters=[leaving])
         return leaving
 
-    def _told_of_the_end(self, cluster: Cluster, reason: str) -> list[Job]:
+    def _update_holder(self, cluster: Cluster, reason: str) -> list[Job]:
         holder = self.holders.get(cluster.id)
         idle = transitions.idle_seconds(cluster, self.clock())
-        return [transitions.pool_ended(holder, reason, idle)] if holder else []
+        return [transitions.set_pool_terminated(holder, reason, idle)] if holder else []
 
-    def take(self, cluster: Cluster, job: Job) -> tuple[Cluster, list[Job]]:
+    def lease_pool(self, cluster: Cluster, job: Job) -> tuple[Cluster, list[Job]]:
         """Lease an idle pool to a job: the cluster's new record, and the last job's that says ``Reused``."""
         now = self.clock()
         holder = self.holders.get(cluster.id)
-        told = [transitions.pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
-        return transitions.take(cluster, job.id, now), told
+        told = [transitions.set_pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
+        return transitions.lease_pool(cluster, job.id, now), told
 
     def amend_cluster(self, cluster_id: str, *, durable: bool = False, **changes: Any) -> Cluster | None:
         """Change fields of a live cluster and write it; None when it is not live any more."""

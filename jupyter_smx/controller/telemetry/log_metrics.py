@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.controller.transfer.job_folder import StagingError, whole_file
+from jupyter_smx.controller.transfer.job_folder import StagingError, atomic_write
 from jupyter_smx.model.results.progress import JobMetrics, MetricValue, Progress, StepPace
 from jupyter_smx.policy.hosts.names import leaders_of, named_hosts
-from jupyter_smx.policy.log_parsers.reader import Reader, State, announced
+from jupyter_smx.policy.log_parsers.reader import Reader, ReaderState, announced_totals
 from jupyter_smx.policy.log_parsers.step_rate import pace_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PIECE = 65_536
 """Bytes of one host's log in one turn."""
-BEHIND = 4 * 2**20
+MAX_BACKLOG = 4 * 2**20
 """Bytes that may wait to be read; a log that grows faster is read in samples."""
 SAMPLE = 2**20
 """Bytes at the end of a log that are read when more wait."""
@@ -36,15 +36,15 @@ SAVE_EVERY = 2.0
 """Seconds; what came after the last save is read once more by the next controller."""
 
 
-class Saved(Struct, frozen=True):
+class SavedLogMetrics(Struct, frozen=True):
     """The content of the file. Another version, or another attempt of the job, is read anew from the logs."""
 
     attempt: int
-    hosts: dict[str, State]
+    hosts: dict[str, ReaderState]
     version: int = 1
 
 
-class Told(Struct, frozen=True):
+class LogMetrics(Struct, frozen=True):
     """What is known after a turn: progress of the leader, the newest value of each metric, and whether more waits.
 
     The leader is the first host that helps no other one.
@@ -58,7 +58,7 @@ class Told(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Gauge:
+class LogMetricsReader:
     """One job. All of it runs in the thread that its owner chose, one call at a time."""
 
     def __init__(self, folder: JobFolder, job: Job, clock: Callable[[], float]) -> None:
@@ -73,34 +73,34 @@ class Gauge:
         self._dirty = False
         self._saved_at = 0.0
 
-    def is_silent(self) -> bool:
+    def is_empty(self) -> bool:
         """Say that no host has printed anything; nothing has to be read then."""
         return not any(self._size(host) for host in self._hosts)
 
-    def turn(self) -> Told:
+    def read_next(self) -> LogMetrics:
         """Read one piece of each host's log, from where the last turn ended."""
         more = False
         for host in self._hosts:
-            more |= self._read(host, BEHIND)
+            more |= self._read(host, MAX_BACKLOG)
         self._save_if_due()
-        return self._told(more=more)
+        return self._log_metrics(more=more)
 
-    def finish(self) -> Told:
+    def read_remaining(self) -> LogMetrics:
         """Read what is left, at most the last :data:`SAMPLE` bytes of each log, and save."""
         for host in self._hosts:
             while self._read(host, SAMPLE):
                 pass
             self._reader(host).close(self._clock())
         self.save()
-        return replace(self._told(more=False), notes=self.notes())
+        return replace(self._log_metrics(more=False), notes=self.notes())
 
-    def finish_late(self) -> None:
+    def read_after_run(self) -> None:
         """Read what nobody read while the run lasted: none of it came after its logs were written last."""
-        written = max(self._written(host) for host in self._hosts)
+        written = max(self._modified_at(host) for host in self._hosts)
         self._clock = lambda: written
-        self.finish()
+        self.read_remaining()
 
-    def record(self, since: float = 0.0) -> JobMetrics:
+    def job_metrics(self, since: float = 0.0) -> JobMetrics:
         """Give everything that is known, of points those that came after ``since`` (seconds since the epoch).
 
         The leader's series come first: where one value stands for the job, it is the first one's.
@@ -113,7 +113,7 @@ class Gauge:
         ]
         return JobMetrics(
             job=self._job.name,
-            progress=self._told(more=False).progress,
+            progress=self._log_metrics(more=False).progress,
             series=tuple(series),
             notes=self.notes(),
             attempt=self.attempt,
@@ -136,9 +136,11 @@ class Gauge:
         """Write the file when something is new; a disk that refuses is asked again the next time."""
         if not self._dirty or not self._folder.path.exists():
             return  # nothing new, or somebody deleted the job
-        saved = Saved(attempt=self.attempt, hosts={host: reader.state for host, reader in self._readers.items()})
+        saved = SavedLogMetrics(
+            attempt=self.attempt, hosts={host: reader.state for host, reader in self._readers.items()}
+        )
         try:
-            with whole_file(self._folder.metrics(self.attempt)) as part:
+            with atomic_write(self._folder.metrics(self.attempt)) as part:
                 part.write_bytes(msgspec.msgpack.encode(saved))
         except StagingError:
             return
@@ -158,7 +160,7 @@ class Gauge:
                 size = log.seek(0, 2)
                 if size < reader.state.cursor:
                     # Another log stands there under the same name: the old cursor and what it counted belong to none.
-                    reader = self._readers[host] = self._new_reader(State())
+                    reader = self._readers[host] = self._new_reader(ReaderState())
                 if size - reader.state.cursor > behind:
                     reader.skip(size - reader.state.cursor - min(SAMPLE, behind))
                 log.seek(reader.state.cursor)
@@ -176,7 +178,7 @@ class Gauge:
         except OSError:
             return 0
 
-    def _written(self, host: str) -> float:
+    def _modified_at(self, host: str) -> float:
         try:
             return self._folder.log(host, self.attempt).stat().st_mtime
         except OSError:
@@ -189,27 +191,27 @@ class Gauge:
             self._readers = {name: self._new_reader(states.get(name)) for name in self._hosts}
         return self._readers[host]
 
-    def _new_reader(self, state: State | None) -> Reader:
+    def _new_reader(self, state: ReaderState | None) -> Reader:
         spec = self._job.spec
-        return Reader(spec.metrics, announced(spec.hyperparameters), time.thread_time, state)
+        return Reader(spec.metrics, announced_totals(spec.hyperparameters), time.thread_time, state)
 
-    def _told(self, *, more: bool) -> Told:
+    def _log_metrics(self, *, more: bool) -> LogMetrics:
         latest: dict[str, MetricValue] = {}
         for host in self._leaders_first:
             for name, series in self._reader(host).state.series.items():
-                value = series.last(name, host)
+                value = series.last_value(name, host)
                 # The leader's value stands for the job; what only others print is theirs.
                 if value is not None and name not in latest:
                     latest[name] = value
         leader = self._reader(self._leaders_first[0])
         progress, pace = leader.progress(self._clock()), pace_of(leader.state.pace)
-        return Told(progress=progress, latest=tuple(latest.values()), pace=pace, more=more)
+        return LogMetrics(progress=progress, latest=tuple(latest.values()), pace=pace, more=more)
 
 
-def read_saved(path: Path) -> Saved | None:
+def read_saved(path: Path) -> SavedLogMetrics | None:
     """Read the file; None when there is none, or none that this version wrote whole."""
     try:
-        saved = msgspec.msgpack.decode(path.read_bytes(), type=Saved)
+        saved = msgspec.msgpack.decode(path.read_bytes(), type=SavedLogMetrics)
     except (OSError, msgspec.DecodeError):
         return None
     return saved if saved.version == 1 else None

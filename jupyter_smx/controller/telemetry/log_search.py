@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200
 BLOCK = 2**20
 """Bytes in memory at once."""
-PART = 32 * BLOCK
+SEARCH_LIMIT = 32 * BLOCK
 """Bytes that one question looks through: a fraction of a second, so that whoever asked can stop."""
-PLACES = 2_000
+MAX_MATCHES = 2_000
 """Places that one answer has at most."""
 OVERLAP = 16_384
 """Bytes after a block in which words may end that begin in it."""
 
-_COLOURS = rb"(?:\x1b\[[0-?]*[ -/]*[@-~])*"
+_ANSI_CODES = rb"(?:\x1b\[[0-?]*[ -/]*[@-~])*"
 """What may stand between two letters of one word, and is not seen."""
 
 
-def pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
+def compile_pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
     """Compile words to be looked for in bytes.
 
     :raises ValidationError: nothing, more than 200 characters, or more than one line.
@@ -42,7 +42,7 @@ def pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
             cure="Look for a part of it.",
         )
     letters = (_letter(letter, match_case=match_case) for letter in text)
-    return regex.compile(_COLOURS.join(letters), 0 if match_case else regex.IGNORECASE)
+    return regex.compile(_ANSI_CODES.join(letters), 0 if match_case else regex.IGNORECASE)
 
 
 def search(path: Path, words: Pattern[bytes], after: int, before: int | None) -> tuple[list[int], int, int]:
@@ -58,17 +58,17 @@ def search(path: Path, words: Pattern[bytes], after: int, before: int | None) ->
     try:
         total = os.fstat(log).st_size
         end = total if before is None else min(before, total)
-        stop = max(after, end - PART)
+        stop = max(after, end - SEARCH_LIMIT)
         places: list[int] = []
-        while end > stop and len(places) < PLACES:
+        while end > stop and len(places) < MAX_MATCHES:
             begin = max(stop, end - BLOCK)
             found = _in_block(os.pread(log, end - begin + OVERLAP, begin), end - begin, words)
             places += [begin + place for place in reversed(found)]
             end = begin
     finally:
         os.close(log)
-    if len(places) > PLACES:
-        del places[PLACES:]
+    if len(places) > MAX_MATCHES:
+        del places[MAX_MATCHES:]
         end = places[-1]
     return places, end, total
 

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.controller.telemetry.log_collector import LogPump
+from jupyter_smx.controller.telemetry.log_collector import LogCollector
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.results.usage import HostUsage, JobUsage
-from jupyter_smx.policy.accounting.usage import history, usage_of
+from jupyter_smx.policy.accounting.usage import read_host_usage, usage_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.lifecycle.retries import is_over
 
@@ -27,43 +27,43 @@ _log = logging.getLogger(__name__)
 
 SAMPLES = "samples"
 """Name of the file on a host."""
-BEHIND = 1_024
+MAX_BACKLOG = 1_024
 """Bytes, some ten samples, that may be on a host only: with many jobs each one would be too many requests."""
 
 
-class UsageBooks:
+class UsageRecorder:
     """The samples of all jobs. The newest figures of a host are told by ``on_news(job id, host, figures)``."""
 
     def __init__(self, jobs_folder: Path, agents: Agents, on_news: Callable[[str, str, Usage], None]) -> None:
         self._jobs_folder = jobs_folder
         self._agents = agents
-        self._on_news = on_news
-        self._pump = LogPump(jobs_folder, agents, lambda _job: None, name=SAMPLES, place=JobFolder.samples)
-        self._there: dict[tuple[str, int, str], int] = {}
+        self._on_figures = on_news
+        self._collector = LogCollector(jobs_folder, agents, lambda _job: None, name=SAMPLES, place=JobFolder.samples)
+        self._remote_sizes: dict[tuple[str, int, str], int] = {}
 
-    def heard(self, job: Job, host: str, total: int, now: Mapping[str, Any]) -> None:
+    def on_sample(self, job: Job, host: str, total: int, now: Mapping[str, Any]) -> None:
         """Learn that a host has taken a sample and that its file is ``total`` bytes long."""
-        key, missing = (job.id, job.attempt, host), total - self._pump.size(job.id, host, job.attempt)
+        key, missing = (job.id, job.attempt, host), total - self._collector.size(job.id, host, job.attempt)
         if missing > 0:
-            self._there[key] = total
+            self._remote_sizes[key] = total
         else:
             # Also where a host greets anew while its file is on the way home: nobody would ask for it again.
-            self._there.pop(key, None)
-        if missing > BEHIND:
-            self._pump.grew(job, host, total)
+            self._remote_sizes.pop(key, None)
+        if missing > MAX_BACKLOG:
+            self._collector.on_growth(job, host, total)
         figures = usage_of(now)
         # Before there is a percentage a job has only just begun; most are over by then, and nobody is told twice.
         if figures is not None and figures.cpu_percent is not None:
-            self._on_news(job.id, host, figures)
+            self._on_figures(job.id, host, figures)
 
-    async def bring_home(self, job: Job, host: str, total: int, stream: AgentStream | None, left: Path | None) -> None:
+    async def collect(self, job: Job, host: str, total: int, stream: AgentStream | None, left: Path | None) -> None:
         """Wait until all ``total`` bytes of a host's file are here; what a full disk refuses is left out.
 
         :raises UnavailableError: the agent does not answer now.
         """
-        self._there.pop((job.id, job.attempt, host), None)
+        self._remote_sizes.pop((job.id, job.attempt, host), None)
         try:
-            await self._pump.drain(job, host, total, stream, left)
+            await self._collector.drain(job, host, total, stream, left)
         except StagingError as error:
             _log.warning("What %s used on %s is not all here: %s", job.name, host, error)
 
@@ -88,13 +88,13 @@ class UsageBooks:
 
     async def close(self) -> None:
         """Stop fetching; a new controller goes on from the same byte."""
-        await self._pump.close()
+        await self._collector.close()
 
     async def _catch_up(self, job: Job, host: str) -> None:
-        total = self._there.get((job.id, job.attempt, host), 0)
+        total = self._remote_sizes.get((job.id, job.attempt, host), 0)
         try:
-            if total > self._pump.size(job.id, host, job.attempt):
-                await self._pump.drain(job, host, total, self._agents.stream(job.cluster, host))
+            if total > self._collector.size(job.id, host, job.attempt):
+                await self._collector.drain(job, host, total, self._agents.stream(job.cluster, host))
         except (UnavailableError, StagingError) as error:
             _log.info("The newest samples of %s are on %s only: %s", job.name, host, error)
 
@@ -103,4 +103,4 @@ class UsageBooks:
             data = JobFolder(self._jobs_folder, job.id).samples(host, attempt).read_bytes()
         except OSError:
             return None
-        return history(host, data, since) if data else None
+        return read_host_usage(host, data, since) if data else None

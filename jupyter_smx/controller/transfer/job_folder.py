@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ONLY_OWNER = 0o700
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What a disk says that may have room later."""
 
 
@@ -67,7 +67,7 @@ class JobFolder:
 
         :raises StagingError: the disk refuses.
         """
-        with or_say(self.path):
+        with wrap_disk_errors(self.path):
             self.path.mkdir(mode=_ONLY_OWNER, parents=True, exist_ok=True)
 
     def log(self, host: str, attempt: int = 1) -> Path:
@@ -87,7 +87,7 @@ class JobFolder:
 
         :raises StagingError: something in it cannot be deleted.
         """
-        with or_say(self.path):
+        with wrap_disk_errors(self.path):
             try:
                 rmtree.remove(os.fspath(self.path))
             except FileNotFoundError:
@@ -95,7 +95,7 @@ class JobFolder:
 
 
 @contextmanager
-def or_say(path: Path) -> Iterator[None]:
+def wrap_disk_errors(path: Path) -> Iterator[None]:
     """Turn what the disk refuses inside the block into a sentence that names ``path``.
 
     :raises StagingError: disk full (``transient``), no permission, no such folder.
@@ -108,20 +108,20 @@ def or_say(path: Path) -> Iterator[None]:
             field="destination",
             value=path,
             cure="Free some space or choose another folder; the job's own folder keeps what arrived.",
-            transient=error.errno in FULL,
+            transient=error.errno in DISK_FULL_ERRNOS,
         ) from error
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Give a new name beside ``path`` to write to; at the end it takes ``path``'s place, or nothing happened.
 
     :raises StagingError: the disk refuses.
     """
     part = path.with_name(f".{path.name}.part")
-    with or_say(path):
+    with wrap_disk_errors(path):
         if not path.parent.is_dir():  # mostly it is, and to be told so by an error takes longer
-            makedirs.make(os.fspath(path.parent))
+            makedirs.make_folders(os.fspath(path.parent))
         try:
             yield part
             os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it

@@ -19,12 +19,12 @@ def merge(archives: Sequence[Path], target: Path) -> None:
     :raises OSError: disk full.
     :raises tarfile.TarError: one of them is no archive.
     """
-    taken = _Taken()
+    taken = _MergedNames()
     with tarfile.open(target, "w:gz", compresslevel=6) as merged:
         for archive in reversed(archives):
             with tarfile.open(archive, "r:gz") as source:
                 for member in source:
-                    if taken.take(member):
+                    if taken.add(member):
                         if member.islnk() and taken.hides(member.linkname):
                             _part(member, source)
                         merged.addfile(member, source.extractfile(member) if member.isreg() else None)
@@ -38,7 +38,7 @@ def _part(member: tarfile.TarInfo, source: tarfile.TarFile) -> None:
     member.pax_headers = {name: value for name, value in member.pax_headers.items() if name != "linkpath"}
 
 
-class _Taken:
+class _MergedNames:
     """The names that later archives have given: a file hides whatever an earlier one had at or under its path."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _Taken:
         self._new_files: set[PurePosixPath] = set()
         self._new_folders: set[PurePosixPath] = set()
 
-    def take(self, member: tarfile.TarInfo) -> bool:
+    def add(self, member: tarfile.TarInfo) -> bool:
         path = PurePosixPath(member.name)
         if self.hides(member.name):
             return False

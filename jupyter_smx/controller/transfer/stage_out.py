@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 from jupyter_smx.agent.system.files import makedirs, rmtree, walk
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller.transfer import upload
-from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, or_say, whole_file
+from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
 from jupyter_smx.controller.transfer.merge_archives import merge
 from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
@@ -50,17 +50,17 @@ UNUSED_PAYLOAD_AGE = 86_400.0
 
 
 @dataclass(frozen=True)
-class Left:
+class HostOutputs:
     """What one host left of a job: its end record, and the two ways to its files."""
 
     host: str
     record: Mapping[str, Any]
     stream: AgentStream | None = None
-    remains: Path | None = None
+    spool_path: Path | None = None
     """The job's folder in the spool of the host, where that can be read without the agent."""
 
 
-class Staging:
+class OutputStager:
     """The folders of jobs under one data folder."""
 
     def __init__(self, jobs_folder: Path) -> None:
@@ -70,33 +70,33 @@ class Staging:
         """Give the folder of a job; it need not exist."""
         return JobFolder(self._jobs_folder, job_id)
 
-    def keep_papers(self, job: Job) -> None:
+    def write_job_files(self, job: Job) -> None:
         """Write the code as it ran, and what it ran with, beside the outputs; the record has the same. Blocks.
 
         :raises StagingError: the disk refuses.
         """
-        self._keep_cell(job)
+        self._write_code(job)
         if job.provenance is not None:
-            self._keep_provenance(job, job.provenance)
+            self._write_provenance(job, job.provenance)
 
-    def _keep_cell(self, job: Job) -> None:
+    def _write_code(self, job: Job) -> None:
         folder = self.folder(job.id)
         folder.make()
-        with whole_file(folder.cell) as part:
+        with atomic_write(folder.cell) as part:
             part.write_text(job.spec.source, encoding="utf-8")
         source_dir = job.spec.source_dir
         if source_dir is not None:
-            with or_say(folder.source_dir):
+            with wrap_disk_errors(folder.source_dir):
                 _link_or_copy(Path(source_dir.path), folder.source_dir)
 
-    def _keep_provenance(self, job: Job, provenance: Provenance) -> None:
+    def _write_provenance(self, job: Job, provenance: Provenance) -> None:
         folder = self.folder(job.id)
         about = {"job": job.name, "id": job.id, "status": job.status().value, "instances": job.spec.instances()}
         told = {**about, "hyperparameters": job.spec.hyperparameters, **asdict(provenance)}
-        with whole_file(folder.provenance) as part:
+        with atomic_write(folder.provenance) as part:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 
-    async def bring_home(self, job: Job, everything: Sequence[Left]) -> tuple[Artifact, ...]:
+    async def stage_out(self, job: Job, everything: Sequence[HostOutputs]) -> tuple[Artifact, ...]:
         """Bring every artefact of every host home and put it where the user wants it; safe to do again.
 
         Archives of equal names become one; of equal files the later host's stays.
@@ -113,18 +113,20 @@ class Staging:
         for left in hosts:
             for artifact in left.record.get("artifacts", ()):
                 await self._fetch(left, artifact, job, incoming / left.host)
-        urls = await asyncio.to_thread(_put_away, job, folder, incoming, [left.host for left in hosts])
+        urls = await asyncio.to_thread(_store_outputs, job, folder, incoming, [left.host for left in hosts])
         # Not by a thread: uploads take long, and there are few threads for all jobs.
-        await upload.deliver(urls, job.spec.environment, folder.artifacts)
-        return await asyncio.to_thread(_hand_out, job, folder)
+        await upload.upload(urls, job.spec.environment, folder.artifacts)
+        return await asyncio.to_thread(_copy_to_destinations, job, folder)
 
-    async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
-        name = _inside(_as_text(artifact["name"]))
+    async def _fetch(self, left: HostOutputs, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
+        name = _safe_path(_printable_name(artifact["name"]))
         # A long record names each file once.
         path = artifact.get("path", f"artifacts/{artifact['name']}")
-        where, size = _inside(path), int(artifact["size"])
+        where, size = _safe_path(path), int(artifact["size"])
         target = into / name
-        is_here = left.remains is not None and await asyncio.to_thread(_take, left.remains, str(where), target)
+        is_here = left.spool_path is not None and await asyncio.to_thread(
+            _fetch_from_spool, left.spool_path, str(where), target
+        )
         if not is_here and left.stream is not None:
             await _download(left.stream, job, str(where), target)
         found = target.stat().st_size if target.exists() else 0
@@ -134,16 +136,16 @@ class Staging:
             )
 
 
-def _as_text(name: str) -> str:
+def _printable_name(name: str) -> str:
     """Give the name under which a file comes home: Linux takes any bytes for one, records and most stores take text.
 
     Such a byte becomes six characters there; a part that no disk takes then is cut, and told from others by a hash.
     """
-    said = agent_messages.text(name)
-    return name if said == name else "/".join(map(_short, said.split("/")))
+    said = agent_messages.printable_text(name)
+    return name if said == name else "/".join(map(_shorten, said.split("/")))
 
 
-def _short(part: str) -> str:
+def _shorten(part: str) -> str:
     whole = part.encode()
     if len(whole) <= _LONGEST_NAME:
         return part
@@ -151,7 +153,7 @@ def _short(part: str) -> str:
     return f"{whole[: _LONGEST_NAME - _DIGITS - 1].decode(errors='ignore')}-{digest}"
 
 
-def spooled(remains: Path, name: str) -> tuple[Path, str]:
+def spool_location(remains: Path, name: str) -> tuple[Path, str]:
     """Say what to open for a file that an agent left in a job's folder: a job may have replaced that, and the spool."""
     return remains.parent, f"{remains.name}/{name}"
 
@@ -159,21 +161,21 @@ def spooled(remains: Path, name: str) -> tuple[Path, str]:
 def read_record(remains: Path) -> dict[str, Any] | None:
     """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
     try:
-        return record_in(untrusted_files.read(*spooled(remains, "end.json"), LONGEST_RECORD))
+        return parse_record(untrusted_files.read(*spool_location(remains, "end.json"), LONGEST_RECORD))
     except OSError:
         return None
 
 
-def record_in(content: bytes | bytearray) -> dict[str, Any] | None:
+def parse_record(content: bytes | bytearray) -> dict[str, Any] | None:
     """Read the text of an end record; None where it is none. A long one takes a while: not in the event loop."""
     try:
-        said = _parsed(content)
+        said = _parse_json(content)
     except (ValueError, RecursionError):
         return None
-    return agent_messages.record(said) if isinstance(said, dict) else None
+    return agent_messages.parse_record(said) if isinstance(said, dict) else None
 
 
-def _parsed(content: bytes | bytearray) -> object:
+def _parse_json(content: bytes | bytearray) -> object:
     """Parse JSON; nobody else runs meanwhile, so a long text is by the faster library if that takes its characters."""
     if len(content) > _SHORT_RECORD:
         with suppress(msgspec.DecodeError, RecursionError):
@@ -192,7 +194,7 @@ def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) ->
                 file.unlink()
 
 
-def _inside(name: object) -> PurePosixPath:
+def _safe_path(name: object) -> PurePosixPath:
     path = PurePosixPath(str(name))
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in str(name):
         raise StagingError(f"The agent names a file {name!r} that would lie outside the job's folder.", value=name)
@@ -203,18 +205,18 @@ def _natural(host: str) -> list[int | str]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", host)]
 
 
-def _take(remains: Path, name: str, target: Path) -> bool:
+def _fetch_from_spool(remains: Path, name: str, target: Path) -> bool:
     """Bring a file home from what a host left on a disk of ours; False where there is no such file."""
     with ExitStack() as stack:
         try:
-            source = stack.enter_context(untrusted_files.found(*spooled(remains, name)))
+            source = stack.enter_context(untrusted_files.open_file(*spool_location(remains, name)))
         except OSError:
             return False
-        part = stack.enter_context(whole_file(target))
+        part = stack.enter_context(atomic_write(target))
         part.unlink(missing_ok=True)
         # The spool's name for it is deleted soon, so a second name is as good as a move; a crash between is harmless.
         try:
-            source.put(part)
+            source.link_or_copy(part)
         except untrusted_files.UnreadableError as error:
             raise StagingError(
                 f"{name} cannot be read where its host left it: {error}.",
@@ -226,7 +228,7 @@ def _take(remains: Path, name: str, target: Path) -> bool:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    with whole_file(target) as part:
+    with atomic_write(target) as part:
         part.unlink(missing_ok=True)
         try:
             os.link(source, part, follow_symlinks=False) if not source.is_symlink() else shutil.copyfile(source, part)
@@ -235,38 +237,43 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> None:
-    with whole_file(target) as part, part.open("wb", buffering=0) as file:
+    with atomic_write(target) as part, part.open("wb", buffering=0) as file:
         offset, total = 0, 1
         while offset < total:
             reply, piece = await stream.request(
                 "read", job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE
             )
-            total = agent_messages.count(reply.get("total"))
+            total = agent_messages.parse_count(reply.get("total"))
             if not piece and offset < total:
                 raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)
             await asyncio.to_thread(file.write, piece)
             offset += len(piece)
 
 
-def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> list[tuple[Path, str]]:
+def _store_outputs(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> list[tuple[Path, str]]:
     """Make what came of the hosts the files of the job; gives those that go to URLs."""
-    with or_say(folder.path):
+    with wrap_disk_errors(folder.path):
         for name, files in _by_name(incoming, hosts).items():
-            _settle(folder, name, files)
+            _store_output(folder, name, files)
         rmtree.remove(os.fspath(incoming))
-    return [pair for output in _wanted(job) if is_url(output.destination) for pair in _urls(job, folder, output)]
+    return [
+        pair
+        for output in _outputs_with_destination(job)
+        if is_url(output.destination)
+        for pair in _urls(job, folder, output)
+    ]
 
 
-def _wanted(job: Job) -> list[Output]:
+def _outputs_with_destination(job: Job) -> list[Output]:
     return [output for output in job.spec.outputs if output.destination]
 
 
-def _hand_out(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
+def _copy_to_destinations(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
     """Copy files to the user's folders, and say where each file is."""
-    here = [output for output in _wanted(job) if not is_url(output.destination)]
-    goals = {name: path for output in here for name, path in _goals(job, folder, output)}
+    here = [output for output in _outputs_with_destination(job) if not is_url(output.destination)]
+    goals = {name: path for output in here for name, path in _destinations(job, folder, output)}
     for name, goal in goals.items():
-        _deliver(folder.artifacts / name, goal)
+        _copy_to_destination(folder.artifacts / name, goal)
     home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]
     if folder.result.exists():
         home.append((RESULT, folder.result))
@@ -281,11 +288,11 @@ def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
     return found
 
 
-def _settle(folder: JobFolder, name: str, files: list[Path]) -> None:
+def _store_output(folder: JobFolder, name: str, files: list[Path]) -> None:
     target = folder.result if name == RESULT else folder.artifacts / name
-    makedirs.make(os.fspath(target.parent))
+    makedirs.make_folders(os.fspath(target.parent))
     if name in ARCHIVES.values() and len(files) > 1:
-        with whole_file(target) as part:
+        with atomic_write(target) as part:
             try:
                 merge(files, part)
             except tarfile.TarError as error:
@@ -295,9 +302,9 @@ def _settle(folder: JobFolder, name: str, files: list[Path]) -> None:
     files[0 if name == RESULT else -1].replace(target)
 
 
-def _deliver(source: Path, goal: Path) -> None:
+def _copy_to_destination(source: Path, goal: Path) -> None:
     try:
-        with whole_file(goal) as part:
+        with atomic_write(goal) as part:
             shutil.copyfile(source, part)
     except StagingError as error:
         # Our own disk is waited for; of the user's the job's folder keeps what is on its way there.
@@ -323,7 +330,7 @@ def _urls(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[Path, s
         yield path, f"{top}/{name}"
 
 
-def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:
+def _destinations(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:
     destination = Path(job.spec.working_directory or folder.path, output.destination).absolute()
     archive = _archive(job, output)
     if archive:

@@ -11,17 +11,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.stores import filesystems
-from jupyter_smx.agent.stores.worker_environment import courier_environment
+from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.controller.transfer.job_folder import StagingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-COURIER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
+FSSPEC_WORKER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
 
 
-async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
+async def upload(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
     """Put files at URLs, with a job's own variables for credentials; safe to do again.
 
     It takes as long as it takes, and no thread. Who cancels it ends it.
@@ -31,7 +31,7 @@ async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, s
     if not pairs:
         return
     wish = {"do": "put", "source": pairs[0][1], "pairs": [[str(path), url] for path, url in pairs]}
-    answer = await _answer(wish, environment)
+    answer = await _run_worker(wish, environment)
     if "result" in answer:
         return
     lacks = answer.get("lacks")
@@ -40,16 +40,17 @@ async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, s
         f"--output: {said}",
         field="output",
         value=pairs[0][1],
-        cure=f"{f'pip install {filesystems.packages(pairs[0][1])} there. ' if lacks else ''}The files are in {kept}.",
+        cure=f"{f'pip install {filesystems.required_packages(pairs[0][1])} there. ' if lacks else ''}"
+        f"The files are in {kept}.",
     )
 
 
-async def _answer(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    environment = courier_environment(os.environ, given, is_ours=True, is_the_jobs=False)
+async def _run_worker(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    environment = worker_environment(os.environ, given, is_ours=True, is_the_jobs=False)
     try:
-        child = await asyncio.create_subprocess_exec(*COURIER, stdin=PIPE, stdout=PIPE, env=environment)
+        child = await asyncio.create_subprocess_exec(*FSSPEC_WORKER, stdin=PIPE, stdout=PIPE, env=environment)
     except OSError as error:
-        return {"error": f"{COURIER[0]}, which would write it, cannot be started ({error.strerror})."}
+        return {"error": f"{FSSPEC_WORKER[0]}, which would write it, cannot be started ({error.strerror})."}
     try:
         said, _ = await child.communicate(json.dumps(wish).encode() + b"\n")
     finally:

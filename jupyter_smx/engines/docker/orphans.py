@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.docker.containers import container_spec, probe_container
-from jupyter_smx.engines.docker.containers.folders import daemon_of
+from jupyter_smx.engines.docker.containers.folders import read_daemon_url
 from jupyter_smx.engines.docker.teardown import remove_all
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
-    from jupyter_smx.engines.docker.daemon_registry import Daemons
+    from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 
 _log = logging.getLogger(__name__)
 
 
-def urls_of(folders: ClusterFolders) -> list[str]:
+def daemon_urls(folders: ClusterFolders) -> list[str]:
     """Give the addresses of the daemons that clusters were made at, released ones included. Blocks.
 
     :raises OSError: the data folder cannot be read.
@@ -30,11 +30,11 @@ def urls_of(folders: ClusterFolders) -> list[str]:
         clusters = [path.name for path in folders.clusters.iterdir()]
     except FileNotFoundError:
         return []
-    return sorted({daemon_of(folders, cluster) for cluster in clusters} - {""})
+    return sorted({read_daemon_url(folders, cluster) for cluster in clusters} - {""})
 
 
 async def sweep(
-    daemons: Daemons, urls: Iterable[str], owner: str, seconds: float, spare: Callable[[Mapping[str, Any]], bool]
+    daemons: DaemonRegistry, urls: Iterable[str], owner: str, seconds: float, spare: Callable[[Mapping[str, Any]], bool]
 ) -> list[str]:
     """Remove at each daemon what carries a data folder's mark and is not to be spared; one after the other.
 
@@ -49,7 +49,7 @@ async def sweep(
     for url in ("", *urls):
         where = url
         try:
-            daemon = daemons.at(url)
+            daemon = daemons.get(url)
             where = daemon.url
             if where in asked:
                 continue
@@ -70,7 +70,7 @@ async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
     """Remove what looked at an image for a controller that was killed; whoever needs one now waits for no other."""
     try:
         await remove_all(
-            daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_watched
+            daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_owner_alive
         )
     except UnavailableError as problem:
         _log.warning("What an earlier controller left at %s stays: %s", daemon.url, problem)

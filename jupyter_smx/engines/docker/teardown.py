@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from docker import errors
 
 from jupyter_smx.engines.docker.containers import container_spec, probe_container
-from jupyter_smx.engines.docker.containers.folders import network_lock
-from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_THERE, DaemonError, remove
+from jupyter_smx.engines.docker.containers.folders import network_lock_path
+from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
 
@@ -26,85 +26,87 @@ if TYPE_CHECKING:
 ALIVE = ("running", "paused")
 _IN_USE = (403, 409)
 """What Docker and Podman answer to who would remove a network that somebody is in."""
-_GLANCE = 3.0
+_INSPECT_TIMEOUT = 3.0
 """Seconds that a daemon may take to say how a container ended."""
-_AGAIN = "Run the job again; --retries does that by itself."
-_LESS = "Use less, or a larger instance."
+_RETRY_CURE = "Run the job again; --retries does that by itself."
+_MEMORY_CURE = "Use less, or a larger instance."
 _SIGKILL = 137
-_KILLED = {_SIGKILL: "kill", 143: "stop"}
+_KILL_COMMANDS = {_SIGKILL: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
 
-async def made_here(daemon: Daemon, *labels: str) -> list[dict[str, Any]]:
+async def list_containers(daemon: Daemon, *labels: str) -> list[dict[str, Any]]:
     """List our containers with these labels, also those that ended.
 
     :raises UnavailableError: the daemon does not answer.
     """
-    return [row for row in await daemon.containers(*labels) if container_spec.is_made_here(row)]
+    return [row for row in await daemon.containers(*labels) if container_spec.is_own_container(row)]
 
 
-def _none(_row: Mapping[str, Any]) -> bool:
+def _spare_none(_row: Mapping[str, Any]) -> bool:
     return False
 
 
-def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
+def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
     """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
     code = int(state.get("ExitCode") or 0)
     # With version 2 of control groups the flag is that of any process in it, also of a job long before its end.
     if state.get("OOMKilled") and code == _SIGKILL:
-        return "its container was killed, and the system had ended processes in it for lack of memory. " + _LESS
-    if code in _KILLED:
+        return "its container was killed, and the system had ended processes in it for lack of memory. " + _MEMORY_CURE
+    if code in _KILL_COMMANDS:
         # A job may end its agent as well: they are one user's, and a daemon tells of no difference.
-        by = f"by {program} {_KILLED[code]} or with its daemon, or by what ran in it"
-        return f"its container was ended from outside, {by}. {_AGAIN}"
+        by = f"by {program} {_KILL_COMMANDS[code]} or with its daemon, or by what ran in it"
+        return f"its container was ended from outside, {by}. {_RETRY_CURE}"
     return f"its container ended with exit code {code}." if code else ""
 
 
-async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
+async def exit_reasons(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
     """Say of each host how its container ended, if it did: once it is removed nobody knows it.
 
     Each is asked about: the list may say for a moment that one still runs which was killed.
 
     :raises UnavailableError: the daemon does not say which containers there are.
     """
-    rows = await made_here(daemon, *labels)
-    seen = await asyncio.gather(*(_seen(daemon, row["Id"]) for row in rows))
+    rows = await list_containers(daemon, *labels)
+    seen = await asyncio.gather(*(_ended_state(daemon, row["Id"]) for row in rows))
     ended = {row["Labels"].get(container_spec.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
     if ended:
         with suppress(UnavailableError):
-            await daemon.learn()  # by what people end containers there
-    return {host: obituary(state, daemon.kind.program) for host, state in ended.items()}
+            await daemon.detect_kind()  # by what people end containers there
+    return {host: exit_reason(state, daemon.kind.program) for host, state in ended.items()}
 
 
-async def _seen(daemon: Daemon, container: str) -> dict[str, Any] | None:
+async def _ended_state(daemon: Daemon, container: str) -> dict[str, Any] | None:
     """Give the state of a container that has ended; None of any other, and of one that nobody can look at.
 
     Words for a sentence never hold up a release.
     """
     with suppress(UnavailableError, asyncio.TimeoutError):
-        told = await asyncio.wait_for(daemon.inspect(container), _GLANCE)
+        told = await asyncio.wait_for(daemon.inspect(container), _INSPECT_TIMEOUT)
         if told is not None and told["State"]["Status"] not in ALIVE:
             return dict(told["State"])
     return None
 
 
-async def undo(daemon: Daemon, folders: ClusterFolders, cluster: str, labels: Sequence[str], seconds: float) -> None:
+async def remove_cluster(
+    daemon: Daemon, folders: ClusterFolders, cluster: str, labels: Sequence[str], seconds: float
+) -> None:
     """Remove what a cluster has at its daemon, once nothing may begin there any more.
 
     :raises UnavailableError: the daemon is away, a container does not vanish, or the network is still being made.
     """
     await _remove_containers(daemon, labels, seconds)
-    await _network_is_made(folders, cluster, seconds)
+    await _wait_network_made(folders, cluster, seconds)
     await _remove_networks(daemon, labels)
 
 
-async def _network_is_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
+async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
     """Wait until nobody makes a network for a cluster any more.
 
     A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
     and with which Docker 20.10 does not start again.
     """
-    lock = network_lock(folders, cluster)
+    lock = network_lock_path(folders, cluster)
     still = f"The network of cluster {cluster} is still being made after {seconds:g} s."
     rule = "A network that is half made cannot be removed."
     await _wait(lambda: asyncio.to_thread(_is_free, lock), seconds, still, rule)
@@ -122,12 +124,12 @@ async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: s
             raise UnavailableError(
                 still, rule=rule, cure="The release is tried again until it is gone.", transient=True
             )
-        await asyncio.sleep(probe_container.LOOK_AGAIN)
+        await asyncio.sleep(probe_container.POLL_INTERVAL)
 
 
 def _is_free(lock: Path) -> bool:
     try:
-        with file_lock.held(lock, lambda: True) as is_held:
+        with file_lock.acquire(lock, lambda: True) as is_held:
             return is_held
     except OSError:
         return True  # without its folder nothing can be made either; and a disk that is away holds up no release
@@ -144,13 +146,15 @@ async def remove_all(daemon: Daemon, labels: Sequence[str], seconds: float, spar
     ]
 
 
-async def _remove_containers(daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare = _none) -> list[str]:
-    rows = [row for row in await made_here(daemon, *labels) if not spare(row)]
+async def _remove_containers(
+    daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare = _spare_none
+) -> list[str]:
+    rows = [row for row in await list_containers(daemon, *labels) if not spare(row)]
     await asyncio.gather(*(_remove_container(daemon, row["Id"], seconds) for row in rows))
     return [row["Names"][0].lstrip("/") if row.get("Names") else row["Id"] for row in rows]
 
 
-async def _remove_networks(daemon: Daemon, labels: Sequence[str], spare: _Spare = _none) -> list[str]:
+async def _remove_networks(daemon: Daemon, labels: Sequence[str], spare: _Spare = _spare_none) -> list[str]:
     networks = [row for row in await daemon.networks(*labels) if not spare(row)]
     for row in networks:
         await _remove_network(daemon, row["Id"])
@@ -159,12 +163,12 @@ async def _remove_networks(daemon: Daemon, labels: Sequence[str], spare: _Spare 
 
 async def _remove_container(daemon: Daemon, container: str, seconds: float) -> None:
     try:
-        await daemon.ask(lambda api: remove(api, container), seconds)
+        await daemon.call(lambda api: remove(api, container), seconds)
     except DaemonError as problem:
-        if problem.status == NOT_THERE:
+        if problem.status == NOT_FOUND:
             return
         if problem.status != CONFLICT:
-            raise daemon.trouble(f"remove container {container[:12]}", problem) from problem
+            raise daemon.operation_error(f"remove container {container[:12]}", problem) from problem
         await _wait_gone(daemon, container, seconds)  # somebody else is removing it
 
 
@@ -179,13 +183,13 @@ async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
 
 async def _remove_network(daemon: Daemon, network: str) -> None:
     try:
-        await daemon.ask(lambda api: _remove_with_guests(api, network))
+        await daemon.call(lambda api: _remove_with_members(api, network))
     except DaemonError as problem:
-        if problem.status != NOT_THERE:
-            raise daemon.trouble("remove a cluster's network", problem) from problem
+        if problem.status != NOT_FOUND:
+            raise daemon.operation_error("remove a cluster's network", problem) from problem
 
 
-def _remove_with_guests(api: Any, network: str) -> None:
+def _remove_with_members(api: Any, network: str) -> None:
     """Remove a network, also from containers that somebody else let into it, which run on without."""
     try:
         api.remove_network(network)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LAST = 254
+_ADDRESSES_PER_BLOCK = 254
 """Addresses of one block: ``.0`` and ``.255`` would do, but programs take them for a network and its broadcast."""
-_ONE = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 _FIRST_PORT, _PORTS = 10_000, 20_000
 
 
@@ -22,16 +22,16 @@ def addresses(cluster: str, hosts: Sequence[str], platform: str = sys.platform) 
     system, which has resolvers there.
     """
     if not platform.startswith("linux"):
-        return dict.fromkeys(hosts, _ONE)
+        return dict.fromkeys(hosts, _LOOPBACK)
     first, second = hashlib.sha256(cluster.encode()).digest()[:2]
     found = {}
     for index, host in enumerate(hosts):
-        block, place = divmod(index, _LAST)
-        found[host] = f"127.{1 + first % _LAST}.{(second + block) % 256}.{1 + place}"
+        block, place = divmod(index, _ADDRESSES_PER_BLOCK)
+        found[host] = f"127.{1 + first % _ADDRESSES_PER_BLOCK}.{(second + block) % 256}.{1 + place}"
     return found
 
 
-def port_of(cluster: str) -> int:
+def cluster_port(cluster: str) -> int:
     """Give the port on which the first host of a distributed job listens, most likely no other cluster's.
 
     On SageMaker it is 7777. There each host has all ports; here PyTorch, which listens on all addresses of its machine,

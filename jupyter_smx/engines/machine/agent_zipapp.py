@@ -41,7 +41,7 @@ codes = {name: marshal.dumps(compile(source, name, "exec", dont_inherit=True)) f
 marshal.dump(codes, sys.stdout.buffer)
 """
 _DIGITS = 16
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
@@ -88,14 +88,14 @@ def pack(content: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(content):
-            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            entry = zipfile.ZipInfo(name, _ZIP_EPOCH)
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, content[name])
     return buffer.getvalue()
 
 
-def with_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
+def add_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
     """Add to each module what this Python compiles it to, in a process of its own. Blocks.
 
     :raises subprocess.CalledProcessError: one of them is no Python.
@@ -114,7 +114,7 @@ def file_name() -> str:
     return f"agent-{content_hash(members())}.pyz"
 
 
-def place(folder: Path) -> Path:
+def write_archive(folder: Path) -> Path:
     """Put the archive into ``folder`` unless it is there, and give its path. Two at once do no harm.
 
     :raises OSError: the folder cannot be written.
@@ -124,7 +124,7 @@ def place(folder: Path) -> Path:
         return path
     temporary = folder / f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        temporary.write_bytes(pack(with_bytecode(members())))
+        temporary.write_bytes(pack(add_bytecode(members())))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

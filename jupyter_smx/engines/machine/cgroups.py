@@ -27,7 +27,7 @@ _PERIOD = 100_000
 """Microseconds in which a quota of CPU time is counted."""
 _PATIENCE = 1.0
 _PAUSE = 0.005
-KINDS = ("cpu", "memory")
+CONTROLLERS = ("cpu", "memory")
 _LIMITS = (
     "cpu.max",
     "cpuset.cpus",
@@ -39,19 +39,19 @@ _LIMITS = (
     "pids.max",
 )
 """Files of a group of version 2 in which somebody limits what is in it; nobody does where they are empty or "max"."""
-_HANDED_ON = "cgroup.subtree_control"
+_SUBTREE_CONTROL = "cgroup.subtree_control"
 _UNITS = (".service", ".scope")
 _ANY_UNITS = (*_UNITS, ".slice")
 
 
-class Parents(Struct, frozen=True):
+class ParentGroups(Struct, frozen=True):
     """The folder under which a group can be made, for ``cpu`` and ``memory``, and why there is none for the others."""
 
     version: int = 0
     folders: dict[str, Path] = {}
     reason: str = ""
 
-    def words(self) -> str:
+    def description(self) -> str:
         """Say for a person which limits jobs have here."""
         if not self.folders:
             return f"none: {self.reason}"
@@ -59,21 +59,21 @@ class Parents(Struct, frozen=True):
         return f"{kinds}, by control groups version {self.version}" + (f" ({self.reason})" if self.reason else "")
 
 
-class Wish(Struct, frozen=True):
+class HostLimits(Struct, frozen=True):
     """What the jobs of one host may use: whole CPUs and bytes of memory, 0: as much as there is."""
 
     cpus: int = 0
     memory: int = 0
 
 
-def find(root: Path = _ROOT, platform: str = sys.platform) -> Parents:
+def find_parents(root: Path = _ROOT, platform: str = sys.platform) -> ParentGroups:
     """Find out where groups can be made, by looking only. ``root`` is where ``proc`` and ``sys`` are found."""
     if platform != "linux":
-        return Parents(reason="only Linux has control groups")
+        return ParentGroups(reason="only Linux has control groups")
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError as error:
-        return Parents(reason=f"this system tells of no control groups ({error.strerror})")
+        return ParentGroups(reason=f"this system tells of no control groups ({error.strerror})")
     mount = root / "sys/fs/cgroup"
     rows = [line.split(":", 2) for line in lines if line.count(":") > 1]
     if (mount / "cgroup.controllers").exists():
@@ -82,53 +82,53 @@ def find(root: Path = _ROOT, platform: str = sys.platform) -> Parents:
     return _find_1(mount, {name: (names, path) for _, names, path in rows for name in names.split(",")})
 
 
-def _find_1(mount: Path, rows: dict[str, tuple[str, str]]) -> Parents:
+def _find_1(mount: Path, rows: dict[str, tuple[str, str]]) -> ParentGroups:
     folders, missing = {}, []
-    for kind in KINDS:
+    for kind in CONTROLLERS:
         names, path = rows.get(kind, ("", "/"))
         top = next((top for top in (mount / names, mount / kind) if names and top.is_dir()), None)
-        own = _inside(top, path) if top else None
+        own = _own_group(top, path) if top else None
         if own is not None and os.access(own, os.W_OK):
             folders[kind] = own
         else:
             missing.append(f"{own} is not ours to write" if own else f"there is no controller {kind}")
-    return Parents(version=1, folders=folders, reason="; ".join(missing))
+    return ParentGroups(version=1, folders=folders, reason="; ".join(missing))
 
 
-def _find_2(mount: Path, path: str) -> Parents:
-    own = _inside(mount, path)
+def _find_2(mount: Path, path: str) -> ParentGroups:
+    own = _own_group(mount, path)
     # Limits of a group hold below it only: beside it they would be escaped, unless there are none.
-    limit = _limit_of(own) if own != mount else ""
+    limit = _limit_file(own) if own != mount else ""
     beside = [] if own == mount or limit else [own.parent]
     folders = {}
-    for kind in KINDS:
-        able = [folder for folder in (own, *beside) if kind in _words(folder / _HANDED_ON)]
-        able += [folder for folder in beside if _may_hand_on(folder, own, kind)]
+    for kind in CONTROLLERS:
+        able = [folder for folder in (own, *beside) if kind in _read_fields(folder / _SUBTREE_CONTROL)]
+        able += [folder for folder in beside if _can_delegate(folder, own, kind)]
         found = next((folder for folder in able if _can_divide(folder)), None)
         if found is not None:
             folders[kind] = found
-    missing = " and no ".join(kind for kind in KINDS if kind not in folders)
+    missing = " and no ".join(kind for kind in CONTROLLERS if kind not in folders)
     reason = ""
     if missing and limit:
         reason = f"{own} has a limit in {limit}, which jobs beside it would escape, and itself hands on no {missing}"
     elif missing:
         reason = f"{own} and the group above it hand on no {missing}"
     reason += " that this user may divide" if missing else ""
-    return Parents(version=2, folders=folders, reason=reason)
+    return ParentGroups(version=2, folders=folders, reason=reason)
 
 
-def _may_hand_on(above: Path, own: Path, kind: str) -> bool:
+def _can_delegate(above: Path, own: Path, kind: str) -> bool:
     """Say whether the group above is a unit of systemd's that was given away (``Delegate=``, ``DelegateSubgroup=``).
 
     Below a service or a scope systemd makes no group unless that is so, and it leaves to others what is handed on.
     """
     is_given = above.name.endswith(_UNITS) and not own.name.endswith(_ANY_UNITS)
-    is_empty = not _words(above / "cgroup.procs")  # else the kernel lets it hand nothing on
+    is_empty = not _read_fields(above / "cgroup.procs")  # else the kernel lets it hand nothing on
     return (
         is_given
         and is_empty
-        and kind in _words(above / "cgroup.controllers")
-        and os.access(above / _HANDED_ON, os.W_OK)
+        and kind in _read_fields(above / "cgroup.controllers")
+        and os.access(above / _SUBTREE_CONTROL, os.W_OK)
     )
 
 
@@ -137,25 +137,25 @@ def _can_divide(folder: Path) -> bool:
     return all(os.access(path, os.W_OK) for path in (folder, folder / "cgroup.procs"))
 
 
-def _inside(top: Path, path: str) -> Path:
+def _own_group(top: Path, path: str) -> Path:
     """Give the own group's folder; in a container the path may not be there, and the root is the own group."""
     own = top.joinpath(*(part for part in path.split("/") if part not in ("", "..")))
     return own if own.is_dir() else top
 
 
-def _limit_of(folder: Path) -> str:
+def _limit_file(folder: Path) -> str:
     """Name the file in which somebody limits a group, "" where nobody does."""
-    return next((name for name in _LIMITS if _words(folder / name)[:1] not in ([], ["max"])), "")
+    return next((name for name in _LIMITS if _read_fields(folder / name)[:1] not in ([], ["max"])), "")
 
 
-def _words(path: Path) -> list[str]:
+def _read_fields(path: Path) -> list[str]:
     try:
         return path.read_text().split()
     except OSError:
         return []
 
 
-def name_of(data_dir: str, cluster: str, host: str) -> str:
+def group_name(data_dir: str, cluster: str, host: str) -> str:
     """Name the group of a host; no other data folder has that name."""
     return f"{_prefix(data_dir)}{cluster}-{host}"
 
@@ -164,14 +164,14 @@ def _prefix(data_dir: str) -> str:
     return f"{_PREFIX}-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:10]}-"
 
 
-def planned(parents: Parents, name: str, wish: Wish) -> dict[str, object]:
+def plan_limits(parents: ParentGroups, name: str, wish: HostLimits) -> dict[str, object]:
     """Give what ``host.json`` says of a host's limits; pure."""
     wanted = {"cpu": wish.cpus, "memory": wish.memory}
     groups = {kind: os.fspath(folder / name) for kind, folder in parents.folders.items() if wanted[kind]}
     return {"cpus": wish.cpus, "memory": wish.memory, "groups": groups, "reason": parents.reason}
 
 
-def make(parents: Parents, name: str, wish: Wish) -> Parents:
+def make_groups(parents: ParentGroups, name: str, wish: HostLimits) -> ParentGroups:
     """Make the groups of a host; gives the parents with those left out that refused, and why. Blocks for a moment."""
     kept, reasons = dict(parents.folders), [parents.reason] if parents.reason else []
     for kind, parent in parents.folders.items():
@@ -180,7 +180,7 @@ def make(parents: Parents, name: str, wish: Wish) -> Parents:
             continue
         folder = parent / name
         try:
-            _hand_on(parents, kind)
+            _enable_controller(parents, kind)
             folder.mkdir(exist_ok=True)
             for file, value in _rules(folder, kind, wanted, parents.version):
                 (folder / file).write_text(value)
@@ -189,13 +189,13 @@ def make(parents: Parents, name: str, wish: Wish) -> Parents:
             reasons.append(f"{error.filename or folder}: {error.strerror}")
     # One folder may be that of both, and is kept while one of them holds.
     used = {os.fspath(folder / name) for folder in kept.values()}
-    remove({os.fspath(folder / name) for folder in parents.folders.values()} - used)
+    remove_groups({os.fspath(folder / name) for folder in parents.folders.values()} - used)
     return replace(parents, folders=kept, reason="; ".join(reasons))
 
 
-def _hand_on(parents: Parents, kind: str) -> None:
-    handed_on = parents.folders[kind] / _HANDED_ON
-    if parents.version == 2 and kind not in _words(handed_on):  # noqa: PLR2004 - of control groups
+def _enable_controller(parents: ParentGroups, kind: str) -> None:
+    handed_on = parents.folders[kind] / _SUBTREE_CONTROL
+    if parents.version == 2 and kind not in _read_fields(handed_on):  # noqa: PLR2004 - of control groups
         handed_on.write_text(f"+{kind}")
 
 
@@ -213,7 +213,7 @@ def _rules(folder: Path, kind: str, wanted: int, version: int) -> list[tuple[str
     return [rule for rule in rules if rule == rules[0] or (folder / rule[0]).exists()]
 
 
-def remove(folders: Iterable[str]) -> str:
+def remove_groups(folders: Iterable[str]) -> str:
     """Remove groups whose processes have ended; says which could not be. Blocks for a second at most."""
     end = time.monotonic() + _PATIENCE
     left = []
@@ -235,7 +235,7 @@ def _remove(folder: str) -> int:
     return 0
 
 
-def sweep(parents: Parents, data_dir: str, living: Callable[[], Iterable[str]]) -> None:
+def sweep(parents: ParentGroups, data_dir: str, living: Callable[[], Iterable[str]]) -> None:
     """Remove the groups of this data folder whose hosts are not among ``living`` and that nobody is in.
 
     Somebody may have deleted the folders of hosts: nothing else would ever find their groups.

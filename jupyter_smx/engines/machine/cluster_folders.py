@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.engines.machine.host_folder import RELEASED, HostFolder, hosts_of
-from jupyter_smx.engines.machine.request_validation import is_plain
+from jupyter_smx.engines.machine.host_folder import RELEASED_MARKER, HostFolder, host_names
+from jupyter_smx.engines.machine.request_validation import is_valid_name
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ class ClusterFolders(Struct, frozen=True):
 
         :raises OSError: the cluster's folder cannot be read.
         """
-        return [self.host(cluster, name) for name in hosts_of(self.clusters / cluster)]
+        return [self.host(cluster, name) for name in host_names(self.clusters / cluster)]
 
     def is_released(self, cluster: str) -> bool:
         """Say whether a cluster was given back."""
-        return _exists(self.clusters / cluster / RELEASED)
+        return _exists(self.clusters / cluster / RELEASED_MARKER)
 
-    def existing(self, cluster: str) -> Path | None:
+    def live_cluster(self, cluster: str) -> Path | None:
         """Give the folder of a cluster that was acquired and not released.
 
         :raises OSError: a disk is away, which says nothing about any cluster.
         """
-        if not is_plain(cluster):
+        if not is_valid_name(cluster):
             return None
         self.root.stat()
         folder = self.clusters / cluster
-        return folder if _exists(folder) and not _exists(folder / RELEASED) else None
+        return folder if _exists(folder) and not _exists(folder / RELEASED_MARKER) else None
 
     def close(self, cluster: str) -> list[HostFolder]:
         """Make sure that nothing can start in a cluster's folders any more; lists them, none where there is no cluster.
@@ -60,7 +60,7 @@ class ClusterFolders(Struct, frozen=True):
         self.root.stat()
         if not _exists(self.clusters / cluster):
             return []
-        (self.clusters / cluster / RELEASED).touch(mode=0o600)
+        (self.clusters / cluster / RELEASED_MARKER).touch(mode=0o600)
         folders = self.hosts(cluster)
         for folder in folders:
             folder.claim()
@@ -73,7 +73,7 @@ class ClusterFolders(Struct, frozen=True):
         except OSError as problem:
             return [], problem
 
-    def not_closed(self, cluster: str, problem: OSError) -> UnavailableError:
+    def release_error(self, cluster: str, problem: OSError) -> UnavailableError:
         """Say that a release cannot be written down, so that it is not over."""
         return UnavailableError(
             f"data_dir: the release of cluster {cluster} cannot be written down ({problem}).",
@@ -83,7 +83,7 @@ class ClusterFolders(Struct, frozen=True):
             transient=True,
         )
 
-    def unreadable(self, cluster: str, problem: Exception) -> UnavailableError:
+    def unreadable_error(self, cluster: str, problem: Exception) -> UnavailableError:
         """Say that nothing is known of a cluster, which does not mean that there is none."""
         return UnavailableError(
             f"data_dir: the records of cluster {cluster!r} cannot be read ({problem}).",
@@ -92,20 +92,20 @@ class ClusterFolders(Struct, frozen=True):
             transient=True,
         )
 
-    def write_obituaries(self, cluster: str, ends: Mapping[str, str]) -> None:
+    def write_exit_reasons(self, cluster: str, ends: Mapping[str, str]) -> None:
         """Keep how hosts ended where no job could reach it; words for a sentence never hold up a release."""
         for host, text in ends.items():
             with suppress(OSError):
-                self._obituary(cluster, host).write_text(text, encoding="utf-8")
+                self._exit_reason_path(cluster, host).write_text(text, encoding="utf-8")
 
-    def obituary(self, cluster: str, host: str) -> str:
+    def exit_reason(self, cluster: str, host: str) -> str:
         """Give what was written down of the end of a host, "" where that is nothing."""
         try:
-            return self._obituary(cluster, host).read_text(encoding="utf-8").strip()
+            return self._exit_reason_path(cluster, host).read_text(encoding="utf-8").strip()
         except OSError:
             return ""
 
-    def _obituary(self, cluster: str, host: str) -> Path:
+    def _exit_reason_path(self, cluster: str, host: str) -> Path:
         return self.clusters / cluster / f"obituary-{host}"
 
 

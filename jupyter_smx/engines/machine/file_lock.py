@@ -17,25 +17,25 @@ _PAUSE = 0.02
 
 
 @contextmanager
-def held(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
+def acquire(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
     """Wait for a lock until ``gives_up`` says that it is not wanted any more; says whether it is held. Blocks.
 
     :raises OSError: the file cannot be made.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        yield _taken(descriptor, gives_up)
+        yield _wait_lock(descriptor, gives_up)
     finally:
         os.close(descriptor)
 
 
-def _taken(descriptor: int, gives_up: Callable[[], bool]) -> bool:
-    while not (taken := _try_to_take(descriptor)) and not gives_up():
+def _wait_lock(descriptor: int, gives_up: Callable[[], bool]) -> bool:
+    while not (taken := _try_lock(descriptor)) and not gives_up():
         time.sleep(_PAUSE)
     return taken
 
 
-def _try_to_take(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -18,23 +18,23 @@ from msgspec import Struct
 from jupyter_smx.agent.system.files import rmtree, short_path
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines.machine import cgroups, file_lock, processes, untrusted_files
-from jupyter_smx.engines.machine.addresses import addresses, port_of
+from jupyter_smx.engines.machine.addresses import addresses, cluster_port
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.model.records.cluster import Handle
 
 MARK = "JUPYTER_SMX_HOST"
 """Environment variable of an agent and of everything that it starts: ``<cluster>/<host>``."""
 
-RELEASED = "released"
+RELEASED_MARKER = "released"
 """File in a cluster's folder: the cluster was given back, its id is never used again."""
 
-GIVEN_LOCK = "given.lock"
+FILES_LOCK = "given.lock"
 """File in a cluster's folder: held by whoever brings something to its hosts, or takes all of that away."""
 
 SOCKET_LIMIT = 100
@@ -42,18 +42,18 @@ SOCKET_LIMIT = 100
 
 _LINUX = sys.platform == "linux"
 _PRIVATE = 0o700
-_NEVER = -1
+_NO_START_TIME = -1
 """A start time that no process has."""
-_REMOVED = ("ml", "tmp", "slots", "trash", "code", "inputs", "given")
-_PATIENCE = 10.0
+_LIVE_FOLDERS = ("ml", "tmp", "slots", "trash", "code", "inputs", "given")
+_COPY_TIMEOUT = 10.0
 """Seconds for which a release waits for a copy that goes on; it ends at its next piece."""
-_LONGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 """Bytes of a file in which an agent, or we, say something short."""
 _LOG_TAIL = 4096
 _LOG_LINES = 5
 
 
-class Birth(Struct, frozen=True):
+class AgentProcess(Struct, frozen=True):
     """What ``agent.json`` says of the process that claimed the host's folder."""
 
     pid: int
@@ -65,37 +65,37 @@ class Birth(Struct, frozen=True):
         return self.boot_id == processes.boot_id() and processes.is_alive((self.pid, self.start_time))
 
 
-def birth_of(host: HostHandle) -> Birth:
+def agent_process(host: HostHandle) -> AgentProcess:
     """Read what a handle says of a host's agent."""
-    return msgspec.convert(host.data, Birth)
+    return msgspec.convert(host.data, AgentProcess)
 
 
-def data_of(birth: Birth) -> dict[str, str | int | float]:
+def handle_data(birth: AgentProcess) -> dict[str, str | int | float]:
     """Give what a handle says of a host's agent."""
     return {"pid": birth.pid, "start_time": birth.start_time, "boot_id": birth.boot_id}
 
 
-def readable(handle: Handle, folders: Iterable[HostFolder]) -> list[Birth]:
+def agent_processes(handle: Handle, folders: Iterable[HostFolder]) -> list[AgentProcess]:
     """Collect who the agents are; what cannot be read is left out, since their mark finds them too."""
-    births: list[Birth | None] = []
+    births: list[AgentProcess | None] = []
     for host in handle.hosts:
         with suppress(msgspec.MsgspecError):
-            births.append(birth_of(host))
+            births.append(agent_process(host))
     for folder in folders:
         with suppress(OSError, msgspec.MsgspecError):
-            births.append(folder.birth())
+            births.append(folder.read_agent())
     return [birth for birth in births if birth is not None]
 
 
-def completed(birth: Birth, written: float) -> Birth:
+def complete_process(birth: AgentProcess, written: float) -> AgentProcess:
     """Fill in what an agent could not know of itself, which is so outside Linux, from when it wrote ``agent.json``.
 
     A process that began after that time, in seconds of the epoch, is a stranger with the agent's number.
     """
-    found = processes.look(birth.pid)
-    is_agent = found is not None and processes.born_at(found) <= written
-    started = found.started if found is not None and is_agent else _NEVER
-    return Birth(pid=birth.pid, start_time=started, boot_id=processes.boot_id())
+    found = processes.read_process(birth.pid)
+    is_agent = found is not None and processes.start_time(found) <= written
+    started = found.started if found is not None and is_agent else _NO_START_TIME
+    return AgentProcess(pid=birth.pid, start_time=started, boot_id=processes.boot_id())
 
 
 class HostFolder(Struct, frozen=True):
@@ -145,7 +145,8 @@ class HostFolder(Struct, frozen=True):
         except (OSError, ValueError) as problem:
             connection.close()
             raise UnavailableError(
-                f"Host {self.path.name} of cluster {self.path.parent.name} does not answer ({_words(problem)}).",
+                f"Host {self.path.name} of cluster {self.path.parent.name} does not answer "
+                f"({_format_os_error(problem)}).",
                 transient=True,
             ) from problem
 
@@ -163,7 +164,7 @@ class HostFolder(Struct, frozen=True):
         """Make the folder; says whether it is described already, by an earlier acquire. Blocks."""
         self.path.parent.mkdir(mode=_PRIVATE, exist_ok=True)
         self.path.mkdir(mode=_PRIVATE, exist_ok=True)
-        return self._described.exists()  # the other one a job can take away, and all of it would be made anew
+        return self._description_path.exists()  # the other one a job can take away, and all of it would be made anew
 
     def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
         """Write ``host.json``, and after it a copy for ourselves where no job comes, each as a whole. Blocks.
@@ -171,12 +172,12 @@ class HostFolder(Struct, frozen=True):
         ``own`` gives it to who reads it before it has its name.
         """
         text = json.dumps(description, indent=1)
-        _write_whole(self.path / "host.json", text, own)
-        _write_whole(self._described, text, lambda _path: None)
+        _write_atomic(self.path / "host.json", text, own)
+        _write_atomic(self._description_path, text, lambda _path: None)
 
     @property
-    def _described(self) -> Path:
-        return _description_of(self.path.parent, self.path.name)
+    def _description_path(self) -> Path:
+        return _host_description_path(self.path.parent, self.path.name)
 
     def is_claimed(self) -> bool:
         """Say whether an agent, or a release, has taken the folder for good."""
@@ -186,37 +187,37 @@ class HostFolder(Struct, frozen=True):
         """Take the folder so that no agent can start here from now on; quiet when it is taken."""
         with suppress(FileExistsError):
             try:
-                self._take()
+                self._create_claim()
             except PermissionError:
                 self.path.chmod(_PRIVATE)  # a job may have taken the right away
-                self._take()
+                self._create_claim()
 
-    def _take(self) -> None:
+    def _create_claim(self) -> None:
         os.close(os.open(self.path / "claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
-    def birth(self) -> Birth | None:
+    def read_agent(self) -> AgentProcess | None:
         """Read who the agent is, None while there was none.
 
         :raises OSError: the folder cannot be read, which says nothing about the agent.
         """
         try:
-            birth = msgspec.json.decode(untrusted_files.read(self.path, "agent.json", _LONGEST), type=Birth)
+            birth = msgspec.json.decode(untrusted_files.read(self.path, "agent.json", _MAX_BYTES), type=AgentProcess)
             known = birth.start_time and birth.boot_id
-            return birth if known else completed(birth, (self.path / "agent.json").lstat().st_mtime)
+            return birth if known else complete_process(birth, (self.path / "agent.json").lstat().st_mtime)
         except FileNotFoundError:
             return None
 
     def handle(self) -> HostHandle | None:
         """Give what finds this host again, None while it has no agent."""
-        birth = self.birth()
+        birth = self.read_agent()
         if birth is None:
             return None
         return HostHandle(host=self.path.name, data=msgspec.structs.asdict(birth))
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Give the last lines of ``agent.log`` for the sentence that says why an agent did not start."""
         try:
-            with untrusted_files.found(self.path, self.log.name) as log:
+            with untrusted_files.open_file(self.path, self.log.name) as log:
                 log.file.seek(max(0, log.size() - _LOG_TAIL))
                 text = log.file.read(_LOG_TAIL).decode(errors="replace")
         except OSError:
@@ -226,7 +227,7 @@ class HostFolder(Struct, frozen=True):
     def control_groups(self) -> list[str]:
         """Give the folders of the control groups of its jobs, as it was described."""
         try:
-            groups = json.loads(self._described.read_bytes())["limits"]["groups"]
+            groups = json.loads(self._description_path.read_bytes())["limits"]["groups"]
             return [str(folder) for folder in groups.values()]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return []  # it was never described, or by a version that made none
@@ -236,32 +237,34 @@ class HostFolder(Struct, frozen=True):
 
         What cannot be removed costs room on a disk and nothing else: a sentence names it.
         """
-        with self._nothing_is_brought():
-            left = [*filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _REMOVED))))]
+        with self._wait_copies_stopped():
+            left = [
+                *filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _LIVE_FOLDERS))))
+            ]
         try:
-            short_path.remove(os.fspath(self.path))
+            short_path.remove_link(os.fspath(self.path))
         except OSError as problem:
             left.append(str(problem))
         files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
-        return "; ".join(filter(None, (files, cgroups.remove(self.control_groups()))))
+        return "; ".join(filter(None, (files, cgroups.remove_groups(self.control_groups()))))
 
     @contextmanager
-    def _nothing_is_brought(self) -> Iterator[None]:
+    def _wait_copies_stopped(self) -> Iterator[None]:
         """Wait until a copy to this cluster has seen that it is released; not for ever, it may hang on a dead disk."""
-        lock, end = self.path.parent / GIVEN_LOCK, time.monotonic() + _PATIENCE
+        lock, end = self.path.parent / FILES_LOCK, time.monotonic() + _COPY_TIMEOUT
         with ExitStack() as stack:
             with suppress(OSError):
                 if lock.exists():
-                    stack.enter_context(file_lock.held(lock, lambda: time.monotonic() > end))
+                    stack.enter_context(file_lock.acquire(lock, lambda: time.monotonic() > end))
             yield
 
 
-def _words(problem: Exception) -> str:
+def _format_os_error(problem: Exception) -> str:
     """Give the system's words without a path: jobs show them in lists."""
     return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
 
 
-def _write_whole(target: Path, text: str, own: Callable[[Path], None]) -> None:
+def _write_atomic(target: Path, text: str, own: Callable[[Path], None]) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
     temporary.write_text(text, encoding="utf-8")
     own(temporary)
@@ -278,7 +281,7 @@ def _try_to_remove(path: Path) -> str:
     return ""
 
 
-def hosts_of(cluster: Path) -> list[str]:
+def host_names(cluster: Path) -> list[str]:
     """List the hosts that a cluster's folder describes, in the job's order.
 
     What a job could have written says nothing here: a release must come to its end whatever jobs did.
@@ -288,21 +291,21 @@ def hosts_of(cluster: Path) -> list[str]:
     found = sorted(entry.name for entry in os.scandir(cluster) if entry.is_dir(follow_symlinks=False))
     for name in found:
         try:
-            order = [str(host) for host in json.loads(_description_of(cluster, name).read_bytes())["hosts"]]
+            order = [str(host) for host in json.loads(_host_description_path(cluster, name).read_bytes())["hosts"]]
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             continue  # without an order the names alone do
         return [host for host in order if host in found] + [host for host in found if host not in order]
     return found
 
 
-def _description_of(cluster: Path, host: str) -> Path:
+def _host_description_path(cluster: Path, host: str) -> Path:
     """Name the copy of a host's ``host.json`` that its jobs do not see."""
     return cluster / f"{host}.json"
 
 
 def description(
     request: ClusterRequest,
-    plan: HostPlan,
+    plan: HostSpec,
     *,
     start_method: str,
     isolate: bool,
@@ -316,7 +319,7 @@ def description(
         "host": plan.host,
         "hosts": [host.host for host in request.hosts],
         "addresses": addresses(request.cluster, [host.host for host in request.hosts]),
-        "port": port_of(request.cluster),
+        "port": cluster_port(request.cluster),
         "groups": [
             {
                 "instance_group_name": group.name,

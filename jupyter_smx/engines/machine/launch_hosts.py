@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
     from typing import Any
 
-    from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan
+    from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec
     from jupyter_smx.model.records.cluster import HostHandle
 
 _log = logging.getLogger(__name__)
 
 
-async def collect(
-    engine: Engine, request: ClusterRequest, bring_up: Callable[[HostPlan], Coroutine[Any, Any, HostHandle]]
+async def launch_all(
+    engine: Engine, request: ClusterRequest, bring_up: Callable[[HostSpec], Coroutine[Any, Any, HostHandle]]
 ) -> AsyncGenerator[Handle, None]:
     """Yield an empty handle, and another one whenever one more host listens.
 
@@ -43,7 +43,7 @@ async def collect(
             hosts = tuple(ready[host.host] for host in request.hosts if host.host in ready)
             yield Handle(engine=engine.name, cluster=request.cluster, hosts=hosts)
     except (RefusedError, UnavailableError):
-        await _give_up(pending)
+        await _cancel_all(pending)
         try:
             await engine.release(empty)
         except UnavailableError as away:
@@ -51,10 +51,10 @@ async def collect(
             _log.warning("Cluster %s did not come up, and is not released yet: %s", request.cluster, away)
         raise
     finally:
-        await _give_up(pending)
+        await _cancel_all(pending)
 
 
-async def _give_up(tasks: Iterable[asyncio.Task[HostHandle]]) -> None:
+async def _cancel_all(tasks: Iterable[asyncio.Task[HostHandle]]) -> None:
     tasks = [*tasks]
     for task in tasks:
         task.cancel()

@@ -56,7 +56,7 @@ def boot_id() -> str:
     return str(int(psutil.boot_time()))
 
 
-def _look_linux(pid: int) -> Process | None:
+def _read_proc(pid: int) -> Process | None:
     try:
         process, state = parse_stat((_PROC / str(pid) / "stat").read_text(errors="replace"))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -64,7 +64,7 @@ def _look_linux(pid: int) -> Process | None:
     return None if state in _DEAD else process
 
 
-def _look_elsewhere(pid: int) -> Process | None:
+def _read_psutil(pid: int) -> Process | None:
     try:
         found = psutil.Process(pid)
         if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
@@ -74,15 +74,15 @@ def _look_elsewhere(pid: int) -> Process | None:
         return None
 
 
-def look(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """Look at one process; None when it is gone, or somebody else's and hidden, or only waits to be buried.
 
     :raises OSError: the process table cannot be read.
     """
-    return _look_linux(pid) if _LINUX else _look_elsewhere(pid)
+    return _read_proc(pid) if _LINUX else _read_psutil(pid)
 
 
-def born_at(process: Process) -> float:
+def start_time(process: Process) -> float:
     """Give the start time in seconds of the epoch."""
     if _LINUX:
         return float(psutil.boot_time()) + process.started / os.sysconf("SC_CLK_TCK")
@@ -91,14 +91,14 @@ def born_at(process: Process) -> float:
 
 def is_alive(identity: Identity) -> bool:
     """Say whether exactly this process lives, and not another one that got its number."""
-    found = look(identity[0])
+    found = read_process(identity[0])
     return found is not None and found.identity() == identity
 
 
-def table() -> Table:
+def process_table() -> Table:
     """Look at all living processes."""
     pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()) if _LINUX else psutil.pids()
-    return {process.pid: process for process in map(look, pids) if process is not None}
+    return {process.pid: process for process in map(read_process, pids) if process is not None}
 
 
 def _environment(pid: int) -> bytes:
@@ -112,13 +112,13 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
-def carriers(marks: Iterable[str], known: Table) -> set[int]:
+def find_marked(marks: Iterable[str], known: Table) -> set[int]:
     """Find the processes in whose environment one of the ``NAME=value`` lines stands; children inherit it."""
     wanted = {mark.encode(errors="surrogateescape") for mark in marks}
     return {pid for pid in known if not wanted.isdisjoint(_environment(pid).split(b"\0"))}
 
 
-def family(roots: Iterable[Identity], known: Table) -> set[int]:
+def process_tree(roots: Iterable[Identity], known: Table) -> set[int]:
     """Find living roots, the members of their sessions, and everything that descends from any of these; pure."""
     alive = {pid for pid, started in roots if pid in known and known[pid].started == started}
     members = alive | {process.pid for process in known.values() if process.session in alive}
@@ -129,7 +129,7 @@ def family(roots: Iterable[Identity], known: Table) -> set[int]:
         members |= more
 
 
-def send(process: Process, number: signal.Signals) -> bool:
+def send_signal(process: Process, number: signal.Signals) -> bool:
     """Signal this process and never another one that got its number; quiet when it is gone.
 
     False where it is somebody else's: what a job started by ``sudo`` is root's.
@@ -159,13 +159,13 @@ def send(process: Process, number: signal.Signals) -> bool:
 
 def _stop(found: Iterable[Process]) -> set[int]:
     """Stop processes; gives the pids of those that are somebody else's, and names them in the log."""
-    strangers = {process.pid for process in found if not send(process, signal.SIGSTOP)}
+    strangers = {process.pid for process in found if not send_signal(process, signal.SIGSTOP)}
     if strangers:
         _log.warning("Processes %s are somebody else's, as what sudo starts, and go on.", sorted(strangers))
     return strangers
 
 
-def end_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
+def kill_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
     """Kill what ``select`` finds in the process table until it finds nothing more; blocks ``seconds`` at most.
 
     Everything is stopped before anything is killed, so that nothing forks away between the look and the kill. What is
@@ -177,13 +177,13 @@ def end_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
     spared = {os.getpid(), 1}
     while True:
         stopped: Table = {}
-        known = table()
+        known = process_table()
         while new := {pid: known[pid] for pid in select(known) - spared - stopped.keys() if pid in known}:
             spared |= _stop(new.values())
             stopped |= {pid: process for pid, process in new.items() if pid not in spared}
-            known = table()
+            known = process_table()
         for process in stopped.values():
-            send(process, signal.SIGKILL)
+            send_signal(process, signal.SIGKILL)
         if not stopped or time.monotonic() >= end:
             return {process.pid for process in stopped.values() if is_alive(process.identity())}
         while any(is_alive(process.identity()) for process in stopped.values()) and time.monotonic() < end:

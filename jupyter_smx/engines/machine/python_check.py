@@ -6,10 +6,10 @@ import os
 import subprocess
 
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.python_version import OLDEST, version
+from jupyter_smx.python_version import MIN_PYTHON, version
 
 
-def check(python: str) -> tuple[int, int]:
+def check_python(python: str) -> tuple[int, int]:
     """Give the version of ``python``, which was really started for that. Blocks for some ten milliseconds, once.
 
     :raises RefusedError: it cannot be started or is too old.
@@ -20,7 +20,7 @@ def check(python: str) -> tuple[int, int]:
         found = version(python)
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
         raise _refusal(python, f"cannot be started ({problem})") from problem
-    if found < OLDEST:
+    if found < MIN_PYTHON:
         raise _refusal(python, f"is Python {found[0]}.{found[1]}")
     return found
 
@@ -30,6 +30,6 @@ def _refusal(python: str, what: str) -> RefusedError:
         f"python: {python!r} {what}.",
         field="python",
         value=python,
-        rule=f"A host runs an interpreter of this machine, Python {OLDEST[0]}.{OLDEST[1]} or newer.",
+        rule=f"A host runs an interpreter of this machine, Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer.",
         cure="Run the notebook with a kernel whose sys.executable exists and can be started here.",
     )

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.file_result import EXIT_FULL, is_full
+from jupyter_smx.agent.file_result import EXIT_DISK_FULL, is_full
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE
 from jupyter_smx.engines.machine.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.model.errors import RefusedError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-def is_plain(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """Say whether a cluster or a host of that name can have a folder of that name anywhere."""
     return _PLAIN.fullmatch(name) is not None
 
@@ -33,7 +33,7 @@ def check_names(request: ClusterRequest) -> None:
     """
     names = [host.host for host in request.hosts]
     for field, value in [("cluster", request.cluster), *(("hosts", name) for name in names)]:
-        if not is_plain(value):
+        if not is_valid_name(value):
             raise RefusedError(
                 f"{field}: {value!r} cannot name a folder.",
                 field=field,
@@ -65,23 +65,23 @@ def check_sockets(folders: Iterable[HostFolder]) -> None:
             )
 
 
-def used_up(cluster: str) -> RefusedError:
+def released_error(cluster: str) -> RefusedError:
     """Refuse a cluster that was released."""
     return RefusedError(
         f"cluster: {cluster!r} was released.", field="cluster", value=cluster, rule="The id of a cluster is used once."
     )
 
 
-def check_room(code: int | None, folder: Path) -> None:
+def check_disk_full(code: int | None, folder: Path) -> None:
     """Look at how an agent ended that was to come up.
 
     :raises RefusedError: it found no room for what it has to write down.
     """
-    if code == EXIT_FULL:
-        raise not_writable(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    if code == EXIT_DISK_FULL:
+        raise not_writable_error(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
-def not_writable(folder: Path, problem: OSError) -> RefusedError:
+def not_writable_error(folder: Path, problem: OSError) -> RefusedError:
     """Refuse to launch where nothing can be written down; a full disk may have room again."""
     full = is_full(problem)
     cure = "Free some space on its disk" if full else "Give yourself the right to write there"

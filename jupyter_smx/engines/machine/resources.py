@@ -31,7 +31,7 @@ class Machine(Struct, frozen=True, kw_only=True):
         return self.memory / 2**30
 
 
-def look(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> Machine:
+def detect_machine(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> Machine:
     """Look at this machine; takes about a millisecond, loads no driver and starts no process.
 
     ``root`` is where ``proc``, ``sys`` and ``dev`` are found.
@@ -101,10 +101,12 @@ def count_gpus(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> i
     """Count the GPUs that the environment leaves visible, from device files: no driver's library is loaded."""
     nvidia = sum(1 for name in _names(root / "dev") if re.fullmatch(r"nvidia\d+", name))
     amd = sum(1 for folder in _names(root / "sys/class/kfd/kfd/topology/nodes") if _is_amd_gpu(root, folder))
-    return _visible(nvidia, environ.get("CUDA_VISIBLE_DEVICES")) + _visible(amd, environ.get("HIP_VISIBLE_DEVICES"))
+    return _count_visible(nvidia, environ.get("CUDA_VISIBLE_DEVICES")) + _count_visible(
+        amd, environ.get("HIP_VISIBLE_DEVICES")
+    )
 
 
-def _visible(present: int, wish: str | None) -> int:
+def _count_visible(present: int, wish: str | None) -> int:
     """Apply a ``…_VISIBLE_DEVICES``: the first name that is no device ends the list, as CUDA does; pure."""
     if wish is None:
         return present

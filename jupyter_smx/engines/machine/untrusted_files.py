@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE = 1 << 20
-_NAMES = 2
+_CHUNK_SIZE = 1 << 20
+_MAX_LINKS = 2
 """Of a file that comes home: the one there, and ours."""
 
 
@@ -30,7 +30,7 @@ class UnreadableError(Exception):
     """What lies there cannot be read, which is no trouble of the disk that it goes to; it comes from an OSError."""
 
 
-class Found:
+class OpenFile:
     """A file below ``top`` that is open; ``top`` itself is no link either, the folders above it are ours."""
 
     def __init__(self, folder: int, name: str, file: FileIO) -> None:
@@ -42,24 +42,24 @@ class Found:
         """Count its bytes."""
         return os.fstat(self.file.fileno()).st_size
 
-    def put(self, target: Path) -> None:
+    def link_or_copy(self, target: Path) -> None:
         """Let it have the new name ``target``, too, or put a copy there, as of a file that has more names than one.
 
         :raises OSError: the disk of ``target`` refuses, or something has that name.
         :raises UnreadableError: the other one does.
         """
-        if not self._linked(target):
+        if not self._try_link(target):
             with target.open("xb") as copy:
-                while piece := self._piece():
+                while piece := self._read_chunk():
                     copy.write(piece)
 
-    def _piece(self) -> bytes:
+    def _read_chunk(self) -> bytes:
         try:
-            return self.file.read(_PIECE)
+            return self.file.read(_CHUNK_SIZE)
         except OSError as error:
             raise UnreadableError(error.strerror or str(error)) from error
 
-    def _linked(self, target: Path) -> bool:
+    def _try_link(self, target: Path) -> bool:
         try:
             os.link(self._name, target, src_dir_fd=self._folder, follow_symlinks=False)
         except (OSError, NotImplementedError):
@@ -67,20 +67,20 @@ class Found:
         its = os.fstat(self.file.fileno())
         # Its name may mean another thing since it was opened; or it has a third one, by which whoever comes to that
         # host next would write to ours.
-        if os.path.samestat(target.lstat(), its) and its.st_nlink <= _NAMES:
+        if os.path.samestat(target.lstat(), its) and its.st_nlink <= _MAX_LINKS:
             return True
         target.unlink()
         return False
 
 
 @contextmanager
-def found(top: Path, name: str) -> Iterator[Found]:
+def open_file(top: Path, name: str) -> Iterator[OpenFile]:
     """Open a file below a folder.
 
     :raises OSError: it is not there, is no file, or one of its folders is a link.
     """
-    with _entered(top, name) as (folder, last), os.fdopen(_opened(folder, last), "rb", buffering=0) as file:
-        yield Found(folder, last, file)
+    with _open_parent(top, name) as (folder, last), os.fdopen(_open_regular(folder, last), "rb", buffering=0) as file:
+        yield OpenFile(folder, last, file)
 
 
 def read(top: Path, name: str, most: int) -> bytes:
@@ -88,19 +88,19 @@ def read(top: Path, name: str, most: int) -> bytes:
 
     :raises OSError: it is not there, is no file, or is longer.
     """
-    with found(top, name) as it:
+    with open_file(top, name) as it:
         content = bytearray()
-        while piece := it.file.read(min(_PIECE, most + 1 - len(content))):
+        while piece := it.file.read(min(_CHUNK_SIZE, most + 1 - len(content))):
             content += piece
     if len(content) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
     return bytes(content)
 
 
-def is_certainly_not_there(top: Path, name: str) -> bool:
+def is_absent(top: Path, name: str) -> bool:
     """Say whether nothing has a name below ``top``; of what cannot be looked at nobody knows it."""
     try:
-        with _entered(top, name) as (folder, last):
+        with _open_parent(top, name) as (folder, last):
             os.stat(last, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return True
@@ -110,7 +110,7 @@ def is_certainly_not_there(top: Path, name: str) -> bool:
 
 
 @contextmanager
-def _entered(top: Path, name: str) -> Iterator[tuple[int, str]]:
+def _open_parent(top: Path, name: str) -> Iterator[tuple[int, str]]:
     """Give the folder that a name lies in, open, and the last part of the name."""
     *folders, last = parts = PurePosixPath(name).parts or ("",)
     if "\0" in name or not {"", "/", ".."}.isdisjoint(parts):
@@ -126,7 +126,7 @@ def _entered(top: Path, name: str) -> Iterator[tuple[int, str]]:
         os.close(here)
 
 
-def _opened(folder: int, name: str) -> int:
+def _open_regular(folder: int, name: str) -> int:
     descriptor = os.open(name, _FILE, dir_fd=folder)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor

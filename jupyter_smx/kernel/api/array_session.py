@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.api.session import Session
     from jupyter_smx.kernel.handles.job import Job
     from jupyter_smx.kernel.request.grid import Grid
-    from jupyter_smx.model.spec.array import TaskWish
+    from jupyter_smx.model.spec.array import TaskOverrides
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _REDRAW = 1.0
 """Seconds between two cards of one array: each one is written into the notebook."""
 
 
-def hand_in(session: Session, spec: JobSpec, grid: Grid | None) -> Job | JobArray:
+def submit_job_or_array(session: Session, spec: JobSpec, grid: Grid | None) -> Job | JobArray:
     """Hand in one job, or a task for each point of a grid.
 
     :raises SmxError: the controller refuses; nothing was created.
@@ -35,7 +35,7 @@ def hand_in(session: Session, spec: JobSpec, grid: Grid | None) -> Job | JobArra
 def submit_array(
     session: Session,
     spec: JobSpec,
-    tasks: Sequence[TaskWish],
+    tasks: Sequence[TaskOverrides],
     *,
     title: str,
     max_concurrent: int = 0,
@@ -46,16 +46,16 @@ def submit_array(
     :raises SmxError: the controller refuses one of them; nothing was created.
     """
     summary = session.client.submit_array(os.urandom(16).hex(), spec, tasks, title=title, max_concurrent=max_concurrent)
-    watch = session.watcher.watch_array_again
+    watch = session.watcher.refresh_and_watch_array
     made = JobArray(summary, session.client, session.attach, watch, calls)
-    session.last = made
+    session.latest_handle = made
     session.screen.show(array_card_of(summary, (), time.time()))
-    made.listen(_Artist(session).draw)
+    made.add_listener(_ArrayCardUpdater(session).draw)
     session.watcher.watch_array(made)
     return made
 
 
-class _Artist:
+class _ArrayCardUpdater:
     """Draws the card of one array, not at each of its changes."""
 
     def __init__(self, session: Session) -> None:
@@ -66,4 +66,4 @@ class _Artist:
         now = time.monotonic()
         if made.ended() or now - self._drawn >= _REDRAW:
             self._drawn = now
-            self._session.screen.update(array_card_of(made.known, made.tasks, time.time()))
+            self._session.screen.update(array_card_of(made.latest_summary, made.tasks, time.time()))

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_smx.kernel.api.array_session import hand_in
-from jupyter_smx.kernel.api.session import current
-from jupyter_smx.kernel.client.dependencies import ids_of
-from jupyter_smx.kernel.display.diff import Diff, diff_of
+from jupyter_smx.kernel.api.array_session import submit_job_or_array
+from jupyter_smx.kernel.api.session import current_session
+from jupyter_smx.kernel.client.dependencies import dependency_ids
+from jupyter_smx.kernel.display.diff import Diff, diff_by_ref
 from jupyter_smx.kernel.failures.exceptions import JobFailed
 from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.handles.job_array import JobArray, write_progress
-from jupyter_smx.kernel.handles.spot_savings import savings_of
-from jupyter_smx.kernel.logs.traceback_buffer import HeldBack
+from jupyter_smx.kernel.handles.spot_savings import format_job_savings
+from jupyter_smx.kernel.logs.traceback_buffer import TracebackBuffer
 from jupyter_smx.kernel.options import values
 from jupyter_smx.kernel.options.argument_types import check_types
-from jupyter_smx.kernel.options.keyword_docs import documented
+from jupyter_smx.kernel.options.keyword_docs import with_keyword_docs
 from jupyter_smx.kernel.request import interpreters, payload
-from jupyter_smx.kernel.request.call import RECEIVE, by_value, call_of
-from jupyter_smx.kernel.request.grid import spread
-from jupyter_smx.kernel.request.request import Kind, Wish
-from jupyter_smx.kernel.request.rerun import spec_again
-from jupyter_smx.kernel.request.script import absolute_folder, read
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.kernel.request.call import RECEIVE, call_of, pickle_by_value
+from jupyter_smx.kernel.request.grid import expand_sweep
+from jupyter_smx.kernel.request.request import JobRequest, Kind
+from jupyter_smx.kernel.request.rerun import spec_for_rerun
+from jupyter_smx.kernel.request.script import absolute_folder, read_script
+from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.channel import Channel, Output
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.client.dependencies import After
     from jupyter_smx.kernel.handles.job import Job
     from jupyter_smx.kernel.request.call import Call
-    from jupyter_smx.kernel.request.interpreters import Required
+    from jupyter_smx.kernel.request.interpreters import Requirements
     from jupyter_smx.model.records.event import PoolSummary
     from jupyter_smx.model.records.job import JobSummary
     from jupyter_smx.model.spec.instance import InstanceGroup
@@ -48,7 +48,7 @@ Variables = Mapping[str, Any] | Sequence[str]
 Code = str | Path | Callable[[], Any]
 
 
-@documented
+@with_keyword_docs
 def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     code: Code | None = None,
     *,
@@ -72,7 +72,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     role: str = "",
     max_run: int | str | None = None,
     python: str | Path = "",
-    requirements: Required = "",
+    requirements: Requirements = "",
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     spot: bool = False,
@@ -119,7 +119,7 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     role: str = "",
     max_run: int | str | None = None,
     python: str | Path = "",
-    requirements: Required = "",
+    requirements: Requirements = "",
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     network_isolation: bool = False,
@@ -144,7 +144,7 @@ def job(ref: str) -> Job:
 
     :raises ResourceNotFoundError: there is none.
     """
-    session = current()
+    session = current_session()
     return session.attach(session.client.job(ref))
 
 
@@ -154,8 +154,8 @@ def rerun(ref: str) -> Job:
     :raises ResourceNotFoundError: there is no such job, or the variables that it was sent are gone.
     """
     submitted_at = time.time()
-    session = current()
-    return session.submit(spec_again(session.client.job(ref), submitted_at))
+    session = current_session()
+    return session.submit(spec_for_rerun(session.client.job(ref), submitted_at))
 
 
 def diff(before: str | Job, after: str | Job = "") -> Diff:
@@ -165,7 +165,7 @@ def diff(before: str | Job, after: str | Job = "") -> Diff:
     :raises ResourceNotFoundError: there is no such job, or no run before it.
     """
     first, other = (ref if isinstance(ref, str) else ref.id for ref in (before, after))
-    return diff_of(current().client, first, other)
+    return diff_by_ref(current_session().client, first, other)
 
 
 def jobs(limit: int = 20, status: str = "") -> tuple[JobSummary, ...]:
@@ -173,12 +173,12 @@ def jobs(limit: int = 20, status: str = "") -> tuple[JobSummary, ...]:
 
     :raises ValidationError: there is no such status.
     """
-    return current().client.jobs(limit, status)
+    return current_session().client.jobs(limit, status)
 
 
 def pools() -> tuple[PoolSummary, ...]:
     """List live warm pools."""
-    return current().client.pools()
+    return current_session().client.pools()
 
 
 def submit_call(
@@ -193,12 +193,12 @@ def submit_call(
     """
     submitted_at = time.time()
     call = call_of(function, arguments, keywords)
-    session = current()
+    session = current_session()
     made, spec = call_spec(session, call, submitted_at, wish)
-    return session.submit(_packed_call(session, call, {}, made, spec))
+    return session.submit(_pack_call(session, call, {}, made, spec))
 
 
-def check_wish(wish: Mapping[str, Any], where: str) -> None:
+def check_options(wish: Mapping[str, Any], where: str) -> None:
     """Refuse keywords that no job has, and values of another type than theirs.
 
     :raises ValidationError: names the nearest right one, or what the keyword takes.
@@ -209,7 +209,7 @@ def check_wish(wish: Mapping[str, Any], where: str) -> None:
             f"{where}: {wrong} is not an option.",
             field=wrong,
             value=wish[wrong],
-            cure=nearest(wrong, _DEFAULTS) or f"There are {', '.join(_DEFAULTS)}.",
+            cure=suggest_names(wrong, _DEFAULTS) or f"There are {', '.join(_DEFAULTS)}.",
         )
     check_types(wish)
 
@@ -220,7 +220,7 @@ _DEFAULTS = {
     if name not in ("code", "entry_point", "distribution", "send", "receive", "sweep", "max_concurrent", "wait")
 }
 """Options of a job that any front door has, with what they are when nobody sets them."""
-_UNSET = {
+_SIGNATURE_DEFAULTS = {
     name: parameter.default
     for front_door in (process, train)
     for name, parameter in inspect.signature(front_door).parameters.items()
@@ -240,10 +240,10 @@ def _run(
     submitted_at = time.time()
     check_types({**arguments, "send": send})
     # Whoever hands a keyword on that nobody set to them has None.
-    arguments = {name: _UNSET.get(name) if value is None else value for name, value in arguments.items()}
+    arguments = {name: _SIGNATURE_DEFAULTS.get(name) if value is None else value for name, value in arguments.items()}
     send = () if send is None else send
-    session = current()
-    variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
+    session = current_session()
+    variables = dict(send) if isinstance(send, Mapping) else payload.select_variables(tuple(send), session.namespace)
     if (code is None or (isinstance(code, str) and not code.strip())) and not arguments["entry_point"]:
         raise ValidationError(
             "code: there is nothing to run.",
@@ -252,16 +252,16 @@ def _run(
             rule="A job runs text, a script, a function, or an entry_point.",
             cure="Give code, or an entry_point.",
         )
-    arguments["hyperparameters"], grid = spread(arguments["hyperparameters"] or {}, max_concurrent, sweep=sweep)
+    arguments["hyperparameters"], grid = expand_sweep(arguments["hyperparameters"] or {}, max_concurrent, sweep=sweep)
     code = code or ""
     made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
-    found = hand_in(session, _packed(session, kind, made, variables, submitted_at, arguments), grid)
+    found = submit_job_or_array(session, _pack_spec(session, kind, made, variables, submitted_at, arguments), grid)
     if wait:
-        finish(session, found)
+        wait_with_logs(session, found)
     return found
 
 
-def _packed(
+def _pack_spec(
     session: Session,
     kind: Kind,
     code: str | Call,
@@ -270,19 +270,19 @@ def _packed(
     arguments: dict[str, Any],
 ) -> JobSpec:
     if isinstance(code, str):
-        here = session.surroundings()
-        wish = _wish(session, kind, here.folder, **arguments)
-        return session.pack(wish.spec(code, 0, here, submitted_at), variables, source_dir=wish.source_dir)
+        here = session.submission_context()
+        wish = _request_from_arguments(session, kind, here.folder, **arguments)
+        return session.pack(wish.build_spec(code, 0, here, submitted_at), variables, source_dir=wish.source_dir)
     wish, spec = _call_spec(session, kind, code, submitted_at, arguments)
-    return _packed_call(session, code, variables, wish, spec)
+    return _pack_call(session, code, variables, wish, spec)
 
 
-def _packed_call(session: Session, code: Call, variables: Mapping[str, Any], wish: Wish, spec: JobSpec) -> JobSpec:
-    with by_value(code.variables["function"]):
+def _pack_call(session: Session, code: Call, variables: Mapping[str, Any], wish: JobRequest, spec: JobSpec) -> JobSpec:
+    with pickle_by_value(code.variables["function"]):
         return session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", wish.source_dir)
 
 
-def call_spec(session: Session, code: Call, submitted_at: float, wish: Mapping[str, Any]) -> tuple[Wish, JobSpec]:
+def call_spec(session: Session, code: Call, submitted_at: float, wish: Mapping[str, Any]) -> tuple[JobRequest, JobSpec]:
     """Make the spec of a call as a training job; ``wish`` as for :func:`submit_call`. Nothing is packed."""
     asked = {name: value for name, value in wish.items() if value is not None}
     return _call_spec(session, "train", code, submitted_at, {"name": "", **_DEFAULTS, **asked, "receive": ()})
@@ -290,38 +290,38 @@ def call_spec(session: Session, code: Call, submitted_at: float, wish: Mapping[s
 
 def _call_spec(
     session: Session, kind: Kind, code: Call, submitted_at: float, arguments: dict[str, Any]
-) -> tuple[Wish, JobSpec]:
-    here = session.surroundings()
+) -> tuple[JobRequest, JobSpec]:
+    here = session.submission_context()
     arguments["name"] = arguments["name"] or code.name
     arguments["receive"] = (*RECEIVE, *arguments["receive"])
-    wish = _wish(session, kind, here.folder, **arguments)
-    spec = wish.spec(code.source, 0, here, submitted_at)
-    imports = wish.installed(code.imports)
+    wish = _request_from_arguments(session, kind, here.folder, **arguments)
+    spec = wish.build_spec(code.source, 0, here, submitted_at)
+    imports = wish.exclude_own_modules(code.imports)
     spec = msgspec.structs.replace(
-        interpreters.with_pickler(spec), filename=code.filename or spec.filename, imports=imports
+        interpreters.add_cloudpickle(spec), filename=code.filename or spec.filename, imports=imports
     )
     return wish, spec
 
 
-def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
+def _request_from_arguments(session: Session, kind: Kind, folder: Path, **arguments: Any) -> JobRequest:
     """Read the arguments as the magics read their line."""
     inputs: Inputs = arguments.pop("inputs") or {}
     outputs: Outputs = arguments.pop("outputs") or {}
     arguments["hyperparameters"] = arguments["hyperparameters"] or {}
     environment = arguments["environment"] or {}
-    arguments["environment"] = {key: values.written(value, f"--env {key}") for key, value in environment.items()}
-    arguments["metrics"] = values.checked_metrics(arguments["metrics"] or {})
+    arguments["environment"] = {key: values.to_text(value, f"--env {key}") for key, value in environment.items()}
+    arguments["metrics"] = values.check_metric_definitions(arguments["metrics"] or {})
     arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
     arguments["entry_point"] = str(arguments.get("entry_point", ""))
     arguments["python"] = str(arguments["python"])
-    arguments["distribution"] = values.distribution(arguments.get("distribution", ""))
+    arguments["distribution"] = values.parse_distribution(arguments.get("distribution", ""))
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
     checkpoint = str(arguments.get("checkpoint", ""))
-    arguments["checkpoint"] = values.absolute(checkpoint, folder) if checkpoint else ""
-    arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)
+    arguments["checkpoint"] = values.absolute_path(checkpoint, folder) if checkpoint else ""
+    arguments["after"] = dependency_ids(arguments["after"], session.namespace, session.client)
     arguments["arguments"] = tuple(arguments.get("arguments", ()))
-    return Wish(
+    return JobRequest(
         kind=kind,
         channels=tuple(_channel(name, source, folder) for name, source in inputs.items()),
         outputs=tuple(_output(kind, name, where, folder) for name, where in outputs.items()),
@@ -332,7 +332,7 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
 def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:
     if isinstance(source, Channel):
         return source
-    return Channel(name=values.check_channel_name(name), source=values.absolute(str(source), folder))
+    return Channel(name=values.check_channel_name(name), source=values.absolute_path(str(source), folder))
 
 
 def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> Output:
@@ -345,7 +345,7 @@ def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> 
 
 def _source(code: object) -> str:
     if isinstance(code, Path):
-        return read(str(code), "code")
+        return read_script(str(code), "code")
     if isinstance(code, str):
         return code
     raise ValidationError(
@@ -361,17 +361,17 @@ def _follow(session: Session, found: Job) -> None:
     if session.shell is None:
         found.follow()  # what is raised is one sentence there
         return
-    session.shown_here(found)
-    held = HeldBack(write)
+    session.omit_log_tail(found)
+    held = TracebackBuffer(write)
     try:
         found.follow(held)
         failure = found.exception()
-        held.end(failure.remote_traceback if isinstance(failure, JobFailed) else "")
+        held.flush(failure.remote_traceback if isinstance(failure, JobFailed) else "")
     finally:
-        held.end()
+        held.flush()
 
 
-def finish(session: Session, found: Job | JobArray) -> None:
+def wait_with_logs(session: Session, found: Job | JobArray) -> None:
     """Print the log as it comes, wait for the verdict, and bind what came back. Ctrl-C ends the waiting, not the job.
 
     Of an array a line is printed when a task ends.
@@ -384,9 +384,9 @@ def finish(session: Session, found: Job | JobArray) -> None:
             found.raise_failure()
             return
         _follow(session, found)
-        write(savings_of(session.client, found.known))
+        write(format_job_savings(session.client, found.latest_record))
         found.result()
-        session.bind_arrived()
+        session.bind_finished_jobs()
     finally:
         # The thread that watches may not be done with the last news, and what the cell shows now is what is saved.
-        found.told()
+        found.notify_listeners()

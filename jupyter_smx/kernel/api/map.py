@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jupyter_smx.kernel.api.array_session import submit_array
-from jupyter_smx.kernel.api.functions import call_spec, check_wish
-from jupyter_smx.kernel.api.session import current, pickled
+from jupyter_smx.kernel.api.functions import call_spec, check_options
+from jupyter_smx.kernel.api.session import current_session, pickle_variables
 from jupyter_smx.kernel.handles.job_array import JobArray
-from jupyter_smx.kernel.request.call import by_value, call_of
-from jupyter_smx.kernel.request.grid import at_once
+from jupyter_smx.kernel.request.call import call_of, pickle_by_value
+from jupyter_smx.kernel.request.grid import parse_max_concurrent
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.array import MAX_TASKS, TaskWish
+from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,20 +43,20 @@ def map(  # noqa: A001 - Python's own word for it
         nothing was created.
     """
     submitted_at = time.time()
-    check_wish(wish, "smx.map")
-    most = at_once(max_concurrent)
-    plain, wish = _plain(function, wish)
+    check_options(wish, "smx.map")
+    most = parse_max_concurrent(max_concurrent)
+    plain, wish = _unwrap_remote(function, wish)
     items = list(zip(iterable, *more, strict=False))
     _check_items(plain, items)
     call = call_of(plain, items[0])
-    session = current()
+    session = current_session()
     asked, spec = call_spec(session, call, submitted_at, wish)
     shared = {name: value for name, value in call.variables.items() if name != "arguments"}
-    with by_value(plain):
+    with pickle_by_value(plain):
         packed = session.pack(spec, shared, f"{call.label}: ", asked.source_dir)
         spec = msgspec.structs.replace(packed, shared=packed.send, send=None)
         tasks = [
-            TaskWish(send=pickled({"arguments": item}, f"{call.label}, item {index}: "))
+            TaskOverrides(send=pickle_variables({"arguments": item}, f"{call.label}, item {index}: "))
             for index, item in enumerate(items)
         ]
     calls = [f"{call.label.removesuffix('()')}({', '.join(reprlib.repr(each) for each in item)})" for item in items]
@@ -69,18 +69,18 @@ def array(ref: str) -> JobArray:
 
     :raises ResourceNotFoundError: there is none.
     """
-    session = current()
+    session = current_session()
     detail = session.client.array(ref)
-    found = JobArray(detail, session.client, session.attach, session.watcher.watch_array_again)
-    found.take(detail)
+    found = JobArray(detail, session.client, session.attach, session.watcher.refresh_and_watch_array)
+    found.update(detail)
     return found
 
 
-def _plain(function: Callable[..., Any], wish: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _unwrap_remote(function: Callable[..., Any], wish: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
     from jupyter_smx.kernel.api.remote import RemoteFunction  # noqa: PLC0415 - it needs what is here
 
     if isinstance(function, RemoteFunction):
-        return function.__wrapped__, {**function.wish, **wish}
+        return function.__wrapped__, {**function.options, **wish}
     if callable(function):
         return function, dict(wish)
     raise ValidationError(

@@ -7,7 +7,7 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from jupyter_smx.kernel.api.functions import check_wish, submit_call
+from jupyter_smx.kernel.api.functions import check_options, submit_call
 from jupyter_smx.kernel.handles.future import Reply
 from jupyter_smx.kernel.request.call import is_async
 from jupyter_smx.model.errors import ValidationError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.api.functions import Inputs, Outputs
     from jupyter_smx.kernel.client.dependencies import After
-    from jupyter_smx.kernel.request.interpreters import Required
+    from jupyter_smx.kernel.request.interpreters import Requirements
     from jupyter_smx.model.spec.instance import InstanceGroup
 
 _Arguments = ParamSpec("_Arguments")
@@ -35,7 +35,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
 
     def __init__(self, function: Callable[_Arguments, _Value], wish: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self.wish = dict(wish)
+        self.options = dict(wish)
 
     def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
         """Run the function as a job, wait for it and give its value; an ``async def`` gives an awaitable of it.
@@ -52,7 +52,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
 
         :raises ValidationError: the function or an argument cannot be pickled; nothing was created.
         """
-        return Reply(submit_call(self.__wrapped__, args, kwargs, self.wish))
+        return Reply(submit_call(self.__wrapped__, args, kwargs, self.options))
 
     async def aio(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
         """Do what a call does without blocking the event loop, pickling included; cancelling leaves the job alone."""
@@ -62,7 +62,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
         """Bind to an object, as a method does."""
         if owner is None:
             return self
-        return RemoteFunction(self.__wrapped__.__get__(owner, kind), self.wish)
+        return RemoteFunction(self.__wrapped__.__get__(owner, kind), self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as the plain function."""
@@ -98,7 +98,7 @@ def remote(
     role: str = "",
     max_run: int | str | None = None,
     python: str | Path = "",
-    requirements: Required = "",
+    requirements: Requirements = "",
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     spot: bool = False,
@@ -120,13 +120,13 @@ def remote(function: Any = None, /, **wish: Any) -> Any:
 
     :raises ValidationError: there is no function, or an option that does not exist.
     """
-    check_wish(wish, "@smx.remote")
+    check_options(wish, "@smx.remote")
     if function is None:
-        return lambda found: RemoteFunction(_callable(found), wish)
-    return RemoteFunction(_callable(function), wish)
+        return lambda found: RemoteFunction(_check_callable(found), wish)
+    return RemoteFunction(_check_callable(function), wish)
 
 
-def _callable(function: Any) -> Any:
+def _check_callable(function: Any) -> Any:
     if callable(function):
         return function
     raise ValidationError(

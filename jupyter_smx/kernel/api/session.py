@@ -20,8 +20,8 @@ from jupyter_smx.kernel.logs import reader as log
 from jupyter_smx.kernel.request import interpreters, payload
 from jupyter_smx.kernel.request.git_revision import revision_of
 from jupyter_smx.kernel.request.notebook import cell_id_of, notebook_of
-from jupyter_smx.kernel.request.request import Surroundings, current_folder
-from jupyter_smx.kernel.request.rerun import spec_again
+from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
+from jupyter_smx.kernel.request.rerun import spec_for_rerun
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import Status, is_final
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.channel import Payload
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-_TAIL = 8
+_CARD_TAIL_LINES = 8
 """Lines of log on the last card of a job."""
-_LOOK = 200
+_LOG_BUTTON_LINES = 200
 """Lines of log that a card shows when it is asked."""
 
 
@@ -53,7 +53,7 @@ def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
     return msgspec.structs.replace(spec, source_dir=found)
 
 
-def pickled(variables: Mapping[str, Any], where: str) -> Payload:
+def pickle_variables(variables: Mapping[str, Any], where: str) -> Payload:
     """Pack variables to where jobs find them; see :func:`payload.pack`."""
     return payload.pack(variables, controller_launch.data_dir() / "payloads", where)
 
@@ -66,20 +66,20 @@ class Session:
         self.client = client
         self.screen = Screen(shell, self)
         self.watcher = Watcher(client)
-        self.last: Job | JobArray | None = None
+        self.latest_handle: Job | JobArray | None = None
         """What was handed in last: what a bare ``%smx stop`` means."""
-        self._expected: list[Job] = []
-        self._shown: set[str] = set()
+        self._pending_bindings: list[Job] = []
+        self._jobs_without_tail: set[str] = set()
 
     @property
     def namespace(self) -> dict[str, Any]:
         """The notebook's variables; an empty dict where there is no notebook."""
         return {} if self.shell is None else self.shell.user_ns
 
-    def surroundings(self) -> Surroundings:
+    def submission_context(self) -> SubmissionContext:
         """Say where a wish is made now."""
         folder = current_folder()
-        return Surroundings(
+        return SubmissionContext(
             python=sys.executable,
             python_version=payload.python_version(),
             folder=folder,
@@ -100,7 +100,7 @@ class Session:
         if variables:
             interpreters.check_send(spec, payload.python_version())
         spec = with_source_dir(spec, source_dir)
-        return msgspec.structs.replace(spec, send=pickled(variables, where)) if variables else spec
+        return msgspec.structs.replace(spec, send=pickle_variables(variables, where)) if variables else spec
 
     def submit(self, spec: JobSpec) -> Job:
         """Hand a job in, show its card and keep the card true from then on.
@@ -109,9 +109,9 @@ class Session:
         """
         record = self.client.submit(os.urandom(16).hex(), spec)
         job = self.attach(record)
-        self.last = job
+        self.latest_handle = job
         self.screen.show(card_of(record, time.time()))
-        job.listen(self._draw)
+        job.add_listener(self._draw)
         self.watcher.watch(job)
         return job
 
@@ -121,48 +121,48 @@ class Session:
 
     def log(self, job_id: str) -> str:
         """Give the last lines of a job's log."""
-        return "\n".join(log.last_lines(self.client, self.client.job(job_id), _LOOK))
+        return "\n".join(log.last_lines(self.client, self.client.job(job_id), _LOG_BUTTON_LINES))
 
-    def again(self, job_id: str) -> None:
+    def rerun(self, job_id: str) -> None:
         """Run a job once more, under a card of its own."""
-        self.submit(spec_again(self.client.job(job_id), time.time()))
+        self.submit(spec_for_rerun(self.client.job(job_id), time.time()))
 
     def attach(self, record: Record) -> Job:
         """Make a handle of a job that exists."""
-        return Job(record, self.client, self.watcher.watch_again, self.namespace)
+        return Job(record, self.client, self.watcher.refresh_and_watch, self.namespace)
 
-    def shown_here(self, job: Job) -> None:
+    def omit_log_tail(self, job: Job) -> None:
         """Leave the end of a job's log off its card: the cell under which it stands prints the log itself."""
-        self._shown.add(job.id)
+        self._jobs_without_tail.add(job.id)
 
-    def bind_later(self, job: Job) -> None:
+    def schedule_binding(self, job: Job) -> None:
         """Bind the received variables of a job between two cells, once it has completed."""
-        self._expected.append(job)
+        self._pending_bindings.append(job)
 
-    def bind_arrived(self) -> None:
+    def bind_finished_jobs(self) -> None:
         """Bind what has come, in the order of the verdicts."""
         # Looked at here and not told by the watcher's thread: who has just waited for a job has its variables, too.
-        arrived = [job for job in self._expected if is_final(job.known.state)]
-        self._expected = [job for job in self._expected if job not in arrived]
-        for job in sorted(arrived, key=lambda job: job.known.ended_at or 0.0):
+        arrived = [job for job in self._pending_bindings if is_final(job.latest_record.state)]
+        self._pending_bindings = [job for job in self._pending_bindings if job not in arrived]
+        for job in sorted(arrived, key=lambda job: job.latest_record.ended_at or 0.0):
             self.bind(job)
 
-    def between_cells(self, _: object = None) -> None:
+    def on_cell_boundary(self, _: object = None) -> None:
         """Do what waits for the end of a cell; IPython calls it before and after each."""
-        self.bind_arrived()
+        self.bind_finished_jobs()
 
     def bind(self, job: Job) -> None:
         """Bind the received variables of a finished job in the notebook, and name those that did not come."""
-        if job.known.status() is not Status.COMPLETED:
+        if job.latest_record.status() is not Status.COMPLETED:
             return
         try:
             found = job.result()
         except SmxError as error:
-            _complain(str(error))
+            _print_warning(str(error))
             return
         self.namespace.update(found)
         for reason in found.missing.values():
-            _complain(f"{job.name}: {reason}")
+            _print_warning(f"{job.name}: {reason}")
 
     def close(self) -> None:
         """Let the thread and the connections go; jobs go on."""
@@ -170,51 +170,51 @@ class Session:
         self.client.close()
 
     def _draw(self, job: Job) -> None:
-        if self.screen.closed(job.id):
+        if self.screen.is_closed(job.id):
             return  # who waited is told once more than the watcher, and the end of a log is worth one look
-        record = job.known
+        record = job.latest_record
         tail: tuple[str, ...] = ()
-        if is_final(record.state) and self.screen.draws and job.id not in self._shown:
+        if is_final(record.state) and self.screen.has_front_end and job.id not in self._jobs_without_tail:
             tail = self._tail(record)
-        card = card_of(record, time.time(), news=self.watcher.news(job.id), tail=tail)
+        card = card_of(record, time.time(), news=self.watcher.latest_summary(job.id), tail=tail)
         self.screen.update(card)
 
     def _tail(self, record: Record) -> tuple[str, ...]:
         try:
-            return log.last_lines(self.client, record, _TAIL)
+            return log.last_lines(self.client, record, _CARD_TAIL_LINES)
         except SmxError:
             return ()  # the card is worth drawing without it
 
 
-_opened: list[Session] = []
+_sessions: list[Session] = []
 """The session of this process, once there is one."""
-_opening = threading.Lock()
+_session_lock = threading.Lock()
 """Calls that are awaited side by side begin in several threads; the second would close the session of the first."""
 
 
 def open_session(shell: Any) -> Session:
     """Make the session of this process anew, for ``shell`` (None: a plain Python process)."""
     close_session()
-    _opened.append(Session(shell, autostart.client()))
-    return _opened[0]
+    _sessions.append(Session(shell, autostart.client()))
+    return _sessions[0]
 
 
-def session_of(shell: Any) -> Session:
+def get_or_open_session(shell: Any) -> Session:
     """Give the session of this process where it is that of ``shell``, else make it anew."""
-    return _opened[0] if _opened and _opened[0].shell is shell else open_session(shell)
+    return _sessions[0] if _sessions and _sessions[0].shell is shell else open_session(shell)
 
 
 def close_session() -> None:
     """End the session of this process, if there is one."""
-    while _opened:
-        _opened.pop().close()
+    while _sessions:
+        _sessions.pop().close()
 
 
-def current() -> Session:
+def current_session() -> Session:
     """Give the session of this process, made at the first call for the shell that runs, if one does."""
-    with _opening:
-        if _opened:
-            return _opened[0]
+    with _session_lock:
+        if _sessions:
+            return _sessions[0]
         shell = None
         if "IPython" in sys.modules:
             from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not wanted
@@ -223,6 +223,6 @@ def current() -> Session:
         return open_session(shell)
 
 
-def _complain(sentence: str) -> None:
+def _print_warning(sentence: str) -> None:
     """Write a sentence where the user sees it without ending the cell that runs."""
     print(sentence, file=sys.stderr)  # noqa: T201 - what the user reads

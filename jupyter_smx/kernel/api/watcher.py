@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job as Record
     from jupyter_smx.model.records.job import JobSummary
 
-_TURN = 20.0
+_POLL_SECONDS = 20.0
 """Seconds that one request waits for a change."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
@@ -36,10 +36,10 @@ at each would take the processor away from the job."""
 _REDRAW = 2.0
 """Seconds between two cards that differ in the job's progress only: each one is written into the notebook."""
 
-_PASSED = 256
+_MAX_UNWATCHED = 256
 """Jobs that nobody watched of which the latest news is kept: those of the moment in which a job is submitted."""
 
-_BESIDE: dict[str, Any] = {
+_SUMMARY_ONLY_FIELDS: dict[str, Any] = {
     "progress": None,
     "metrics": {},
     "expectation": None,
@@ -62,12 +62,12 @@ class Watcher:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._open: dict[str, list[Job]] = {}
+        self._handles_by_job: dict[str, list[Job]] = {}
         self._arrays: dict[int, JobArray] = {}
         """By identity: several handles of one array are all told."""
-        self._news: dict[str, JobSummary] = {}
-        self._drawn: dict[str, float] = {}
-        self._passed: dict[str, JobSummary] = {}
+        self._summaries: dict[str, JobSummary] = {}
+        self._draw_times: dict[str, float] = {}
+        self._unwatched_summaries: dict[str, JobSummary] = {}
         """The latest news of jobs that nobody watched then."""
         self._work = threading.Event()
         self._closed = threading.Event()
@@ -75,62 +75,62 @@ class Watcher:
 
     def watch(self, job: Job) -> None:
         """Follow a job whose record is of now until its verdict; once is enough."""
-        passed = self._open_for(job)
-        if passed is not None and passed.secondary_status != job.known.state:
+        passed = self._add_handle(job)
+        if passed is not None and passed.secondary_status != job.latest_record.state:
             # Its news came between the answer that made the handle and this moment, and will not come again.
-            self._catch_up(partial(self._look, job.id))
+            self._catch_up(partial(self._refresh, job.id))
 
-    def watch_again(self, job: Job) -> None:
+    def refresh_and_watch(self, job: Job) -> None:
         """Follow a job whose record may be of long ago until its verdict.
 
         :raises ResourceNotFoundError: somebody deleted it; nobody will hear of it any more.
         """
-        self._open_for(job)
-        if not is_final(job.known.state):
-            self._catch_up(partial(self._look, job.id), UnavailableError)
+        self._add_handle(job)
+        if not is_final(job.latest_record.state):
+            self._catch_up(partial(self._refresh, job.id), UnavailableError)
 
     def watch_array(self, array: JobArray) -> None:
         """Follow all tasks of an array that is new until their verdicts."""
         with self._lock:
             self._arrays[id(array)] = array
-            missed = any(task.array and task.array.id == array.id for task in self._passed.values())
-            self._begin()
+            missed = any(task.array and task.array.id == array.id for task in self._unwatched_summaries.values())
+            self._ensure_thread()
         if missed:
             self._catch_up(array.refresh)
 
-    def watch_array_again(self, array: JobArray) -> None:
+    def refresh_and_watch_array(self, array: JobArray) -> None:
         """Follow all tasks of an array of which news may have been missed until their verdicts.
 
         :raises ResourceNotFoundError: somebody deleted it.
         """
         with self._lock:
             self._arrays[id(array)] = array
-            self._begin()
+            self._ensure_thread()
         self._catch_up(array.refresh, UnavailableError)
-        array.told()
+        array.notify_listeners()
 
-    def news(self, job_id: str) -> JobSummary | None:
+    def latest_summary(self, job_id: str) -> JobSummary | None:
         """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
         with self._lock:
-            return self._news.get(job_id)
+            return self._summaries.get(job_id)
 
     def close(self) -> None:
         """End the thread; call it before the client is closed, which breaks off the request that the thread is in."""
         self._closed.set()
         self._work.set()
 
-    def _open_for(self, job: Job) -> JobSummary | None:
+    def _add_handle(self, job: Job) -> JobSummary | None:
         """Open a job for a handle, and give the news of it that nobody took."""
-        if is_final(job.known.state):
+        if is_final(job.latest_record.state):
             return None
         with self._lock:
-            handles = self._open.setdefault(job.id, [])
+            handles = self._handles_by_job.setdefault(job.id, [])
             if not any(known is job for known in handles):
                 handles.append(job)
-            self._begin()
-            return self._passed.pop(job.id, None)
+            self._ensure_thread()
+            return self._unwatched_summaries.pop(job.id, None)
 
-    def _begin(self) -> None:
+    def _ensure_thread(self) -> None:
         self._work.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="smx-watcher", daemon=True)
@@ -147,104 +147,106 @@ class Watcher:
         pause = _FIRST_PAUSE
         while self._work.wait() and not self._closed.is_set():
             try:
-                since = self._turn(since)
+                since = self._poll(since)
                 pause = _FIRST_PAUSE
             except SmxError:  # noqa: PERF203 - each turn is a request
                 since = None
                 self._closed.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-        self._client.leave()
+        self._client.close_thread_connections()
 
-    def _turn(self, since: int | None) -> int | None:
+    def _poll(self, since: int | None) -> int | None:
         """Wait for one batch of changes; None when it is not known any more what was missed."""
         if since is None:
             # The number is read first: what changes between it and the look at each job is seen twice, never missed.
-            since = self._client.greet().seq
+            since = self._client.controller_info().seq
             with self._lock:
-                jobs, arrays = list(self._open), list(self._arrays.values())
+                jobs, arrays = list(self._handles_by_job), list(self._arrays.values())
             for job_id in jobs:
-                self._look_if_there(job_id)
+                self._refresh_if_exists(job_id)
             for array in arrays:
-                self._tell_array(array, array.refresh)
+                self._notify_array(array, array.refresh)
         else:
-            changes = self._client.changes(since, _TURN)
+            changes = self._client.changes(since, _POLL_SECONDS)
             # An answer may hold the first of many events only.
             newest = changes.events[-1].seq if changes.events else changes.seq
             since = None if changes.reset else newest
             if changes.events:
                 self._closed.wait(_SETTLE)
-            self._hear({event.job.id: event.job for event in changes.events if event.job})
+            self._handle_changes({event.job.id: event.job for event in changes.events if event.job})
         with self._lock:
-            if not (self._open or self._arrays) and not self._closed.is_set():
+            if not (self._handles_by_job or self._arrays) and not self._closed.is_set():
                 self._work.clear()
-                self._passed.clear()
+                self._unwatched_summaries.clear()
                 since = None
         return since
 
-    def _hear(self, news: dict[str, JobSummary]) -> None:
+    def _handle_changes(self, news: dict[str, JobSummary]) -> None:
         with self._lock:
             arrays = list(self._arrays.values())
-            known = {job_id: self._news.get(job_id) for job_id in news if job_id in self._open}
-            self._news.update((job_id, news[job_id]) for job_id in known)
-            self._passed.update((job_id, summary) for job_id, summary in news.items() if job_id not in known)
-            for job_id in list(self._passed)[:-_PASSED]:
-                del self._passed[job_id]
+            known = {job_id: self._summaries.get(job_id) for job_id in news if job_id in self._handles_by_job}
+            self._summaries.update((job_id, news[job_id]) for job_id in known)
+            self._unwatched_summaries.update(
+                (job_id, summary) for job_id, summary in news.items() if job_id not in known
+            )
+            for job_id in list(self._unwatched_summaries)[:-_MAX_UNWATCHED]:
+                del self._unwatched_summaries[job_id]
         for array in arrays:
             mine = [task for task in news.values() if task.array and task.array.id == array.id]
-            self._tell_array(array, partial(array.hear, mine))
+            self._notify_array(array, partial(array.update_tasks, mine))
         for job_id, old in known.items():
-            if old is not None and _same_step(old, news[job_id]):
-                self._glance(job_id, self._handles(job_id))
+            if old is not None and _is_same_record(old, news[job_id]):
+                self._redraw(job_id, self._handles(job_id))
             else:
-                self._look_if_there(job_id)
+                self._refresh_if_exists(job_id)
 
     def _handles(self, job_id: str) -> list[Job]:
         with self._lock:
-            return list(self._open.get(job_id, ()))
+            return list(self._handles_by_job.get(job_id, ()))
 
-    def _look_if_there(self, job_id: str) -> None:
+    def _refresh_if_exists(self, job_id: str) -> None:
         with suppress(ResourceNotFoundError):
-            self._look(job_id)
+            self._refresh(job_id)
 
-    def _look(self, job_id: str) -> None:
-        if self._all_know_the_end(job_id):
+    def _refresh(self, job_id: str) -> None:
+        if self._close_if_final(job_id):
             return  # whoever waited for it has asked already
         try:
             record = self._client.job(job_id)
         except ResourceNotFoundError:
             self._close(job_id)  # somebody deleted it
-            self._forget(job_id)
+            self._discard_summary(job_id)
             raise
         over = is_final(record.state)
         # Who begins to watch after this finds it open anew, and looks for himself.
         handles = self._close(job_id) if over else self._handles(job_id)
-        if all(job.known == record for job in handles):
-            self._glance(job_id, handles)
+        if all(job.latest_record == record for job in handles):
+            self._redraw(job_id, handles)
         else:
             for job in handles:
-                self._tell(job, record)
+                self._notify(job, record)
         if over:
-            self._forget(job_id)
+            self._discard_summary(job_id)
 
-    def _all_know_the_end(self, job_id: str) -> bool:
+    def _close_if_final(self, job_id: str) -> bool:
         """Close a job whose handles have its verdict, and say so; who begins to watch afterwards opens it anew."""
         with self._lock:
-            known = all(is_final(job.known.state) for job in self._open.get(job_id, ()))
+            known = all(is_final(job.latest_record.state) for job in self._handles_by_job.get(job_id, ()))
             if known:
-                for held in (self._open, self._news, self._drawn):
+                for held in (self._handles_by_job, self._summaries, self._draw_times):
                     held.pop(job_id, None)
             return known
 
     def _close(self, job_id: str) -> list[Job]:
         with self._lock:
-            return self._open.pop(job_id, [])
+            return self._handles_by_job.pop(job_id, [])
 
-    def _forget(self, job_id: str) -> None:
+    def _discard_summary(self, job_id: str) -> None:
         with self._lock:
-            for held in (self._news, self._drawn):
+            for held in (self._summaries, self._draw_times):
                 held.pop(job_id, None)
 
-    def _tell_array(self, array: JobArray, tell: Callable[[], object]) -> None:
+    def _notify_array(self, array: JobArray, tell: Callable[[], object]) -> None:
         gone = False
         try:
             tell()
@@ -258,23 +260,23 @@ class Watcher:
             with self._lock:
                 self._arrays.pop(id(array), None)
 
-    def _glance(self, job_id: str, handles: list[Job]) -> None:
+    def _redraw(self, job_id: str, handles: list[Job]) -> None:
         """Let the card show how far the job is; its record is as it was."""
         now = time.monotonic()
         with self._lock:
-            due = now - self._drawn.get(job_id, 0.0) >= _REDRAW
+            due = now - self._draw_times.get(job_id, 0.0) >= _REDRAW
             if due:
-                self._drawn[job_id] = now
+                self._draw_times[job_id] = now
         for job in handles if due else ():
-            self._tell(job, None)
+            self._notify(job, None)
 
-    def _tell(self, job: Job, record: Record | None) -> None:
+    def _notify(self, job: Job, record: Record | None) -> None:
         if record is None:
-            job.told()
+            job.notify_listeners()
         else:
-            job.take(record)
+            job.update(record)
 
 
-def _same_step(old: JobSummary, new: JobSummary) -> bool:
+def _is_same_record(old: JobSummary, new: JobSummary) -> bool:
     """Say whether only what no record holds has changed."""
-    return replace(old, **_BESIDE) == replace(new, **_BESIDE)
+    return replace(old, **_SUMMARY_ONLY_FIELDS) == replace(new, **_SUMMARY_ONLY_FIELDS)

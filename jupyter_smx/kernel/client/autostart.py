@@ -26,18 +26,18 @@ def start() -> None:
     try:
         process = controller_launch.start_controller()
     except OSError as error:
-        raise controller_launch_errors.refused(error) from error
+        raise controller_launch_errors.start_error(error) from error
     _children[:] = [child for child in _children if child.poll() is None] + [process]
     if not controller_launch.wait_ready(START_LIMIT, process):
-        raise controller_launch_errors.silent()
+        raise controller_launch_errors.no_answer_error()
 
 
-def client_of_running(patience: float) -> Client:
+def client_without_autostart(patience: float) -> Client:
     """Make a client that starts nobody and waits ``patience`` seconds at most for an answer."""
-    return Client(controller_launch.socket_path(), _nobody, patience)
+    return Client(controller_launch.socket_path(), _refuse_start, patience)
 
 
-def _nobody() -> None:
+def _refuse_start() -> None:
     raise UnavailableError("No controller is running.")
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.kernel.client.connection import Answer, Connection
+from jupyter_smx.kernel.client.connection import Connection, Response
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
@@ -22,17 +22,17 @@ from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.model.spec.instance import TypesListing
-from jupyter_smx.model.spec.job_spec import MAX_WISH
-from jupyter_smx.model.text import shown
+from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
+from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from jupyter_smx.model.spec.array import TaskWish
+    from jupyter_smx.model.spec.array import TaskOverrides
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-PATIENCE = 30.0
+REQUEST_TIMEOUT = 30.0
 """Seconds for an answer that needs no waiting."""
 
 _ERROR = 400
@@ -77,7 +77,7 @@ class Plan(Struct, frozen=True):
     engine_request: Any = None
 
 
-class Greeting(Struct, frozen=True):
+class ControllerInfo(Struct, frozen=True):
     """Answer to ``GET /v1/``."""
 
     seq: int
@@ -87,14 +87,14 @@ class Greeting(Struct, frozen=True):
     data_dir: str = ""
 
 
-class Priced(Struct, frozen=True):
+class JobBill(Struct, frozen=True):
     """The part of the answer to ``GET /v1/jobs/{ref}`` that stands in no record: what the job is billed for."""
 
     name: str
     bill: Bill
 
 
-class Log(Struct, frozen=True):
+class LogChunk(Struct, frozen=True):
     """A piece of a host's log: the bytes, where the next piece starts, the size so far, whether more can come.
 
     It is of one ``attempt``; the job has begun ``attempts`` of them.
@@ -112,47 +112,47 @@ class Log(Struct, frozen=True):
 class Client:
     """Talks to one controller; quick requests share a connection, each waiting thread has one of its own."""
 
-    def __init__(self, path: Path, start: Callable[[], None], patience: float = PATIENCE) -> None:
+    def __init__(self, path: Path, start: Callable[[], None], patience: float = REQUEST_TIMEOUT) -> None:
         self.path = path
-        self._patience = patience
+        self._timeout = patience
         self._start = start
         self._quick = Connection(path)
         self._waiting = threading.local()
         # Weakly, because a thread that ends takes its connection with it.
-        self._all = weakref.WeakSet({self._quick})
+        self._connections = weakref.WeakSet({self._quick})
         self._closed = False
 
-    def greet(self) -> Greeting:
+    def controller_info(self) -> ControllerInfo:
         """Ask who is there and what the newest sequence number is."""
-        return self._ask("GET", "/v1/", Greeting)
+        return self._request("GET", "/v1/", ControllerInfo)
 
     def submit(self, job_id: str, spec: JobSpec) -> Job:
         """Hand a job in; the same id and wish again give the same job.
 
         :raises SmxError: the controller refuses the wish (see its class), or cannot be reached.
         """
-        return self._ask("POST", "/v1/jobs", Job, {"id": job_id, "spec": spec})
+        return self._request("POST", "/v1/jobs", Job, {"id": job_id, "spec": spec})
 
     def plan(self, spec: JobSpec) -> Plan:
         """Ask what would happen to a wish, without anything happening."""
-        return self._ask("POST", "/v1/plan", Plan, {"spec": spec})
+        return self._request("POST", "/v1/plan", Plan, {"spec": spec})
 
     def job(self, ref: str) -> Job:
         """Read a job by id, name, prefix or base name."""
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}", Job)
+        return self._request("GET", f"/v1/jobs/{_path(ref)}", Job)
 
-    def priced(self, ref: str) -> Priced:
+    def job_bill(self, ref: str) -> JobBill:
         """Ask what a job costs by now."""
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}", Priced)
+        return self._request("GET", f"/v1/jobs/{_path(ref)}", JobBill)
 
     def advice(self, ref: str) -> JobAdvice:
         """Ask how a job could run better, as far as what it used tells."""
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}/advice", JobAdvice)
+        return self._request("GET", f"/v1/jobs/{_path(ref)}/advice", JobAdvice)
 
     def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
         """Read a job when it gets there, or as it is after ``seconds``."""
         target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
-        return self._ask("GET", target, Job, wait=seconds)
+        return self._request("GET", target, Job, wait=seconds)
 
     def jobs(
         self, limit: int = 20, status: str = "", before: str = "", *, tasks: bool = True
@@ -162,17 +162,17 @@ class Client:
         Without ``tasks`` only jobs that are no tasks of an array are given, of any status.
         """
         if not tasks:
-            return self._ask("GET", f"/v1/jobs?{_query(limit=limit, tasks=0)}", Jobs).jobs
+            return self._request("GET", f"/v1/jobs?{_query(limit=limit, tasks=0)}", Jobs).jobs
         wanted = {"limit": limit} | ({"status": status} if status else {}) | ({"before": before} if before else {})
-        return self._ask("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
+        return self._request("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
 
     def stop(self, ref: str) -> Job:
         """Ask a job to stop."""
-        return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
+        return self._request("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
 
     def interrupt(self, ref: str) -> Job:
         """Take the hosts of a spot job away."""
-        return self._ask("POST", f"/v1/jobs/{_path(ref)}/interrupt", Job)
+        return self._request("POST", f"/v1/jobs/{_path(ref)}/interrupt", Job)
 
     def rerun(self, ref: str, job_id: str, submitted_at: float) -> Job:
         """Hand the wish of a job in once more, under a new id; the same request again gives the same job.
@@ -180,7 +180,7 @@ class Client:
         :raises ResourceNotFoundError: there is no such job, or something that it needs is gone.
         """
         body = {"id": job_id, "submitted_at": submitted_at}
-        return self._ask("POST", f"/v1/jobs/{_path(ref)}/rerun", Job, body)
+        return self._request("POST", f"/v1/jobs/{_path(ref)}/rerun", Job, body)
 
     def shell(self, ref: str, host: str = "") -> list[str]:
         """Ask which command opens a shell on a host of a job; "" is the first host."""
@@ -192,34 +192,34 @@ class Client:
 
     def _shell(self, target: str, host: str) -> list[str]:
         wanted = f"?{_query(host=host)}" if host else ""
-        return self._ask("GET", f"{target}{wanted}", dict[str, list[str]])["command"]
+        return self._request("GET", f"{target}{wanted}", dict[str, list[str]])["command"]
 
     def submit_array(
-        self, array_id: str, spec: JobSpec, tasks: Sequence[TaskWish], *, title: str = "", max_concurrent: int = 0
+        self, array_id: str, spec: JobSpec, tasks: Sequence[TaskOverrides], *, title: str = "", max_concurrent: int = 0
     ) -> ArraySummary:
         """Hand many jobs in, all or none; the same id and wish again give the same array.
 
         :raises SmxError: the controller refuses one of them, or cannot be reached.
         """
         body = {"id": array_id, "spec": spec, "tasks": tasks, "title": title, "max_concurrent": max_concurrent}
-        return self._ask("POST", "/v1/arrays", ArraySummary, body)
+        return self._request("POST", "/v1/arrays", ArraySummary, body)
 
     def array(self, ref: str, *, ended: int = 0, wait: float = 0.0, tasks: bool = True) -> ArrayDetail:
         """Read an array, or wait ``wait`` seconds at most until more than ``ended`` tasks have a verdict."""
         wanted = _query(tasks=int(tasks)) + (f"&{_query(ended=ended, wait=wait)}" if wait else "")
-        return self._ask("GET", f"/v1/arrays/{_path(ref)}?{wanted}", ArrayDetail, wait=wait)
+        return self._request("GET", f"/v1/arrays/{_path(ref)}?{wanted}", ArrayDetail, wait=wait)
 
     def arrays(self, limit: int = 20) -> tuple[ArraySummary, ...]:
         """List arrays, newest first."""
-        return self._ask("GET", f"/v1/arrays?{_query(limit=limit)}", Arrays).arrays
+        return self._request("GET", f"/v1/arrays?{_query(limit=limit)}", Arrays).arrays
 
     def stop_array(self, ref: str) -> ArraySummary:
         """Ask every task of an array to stop."""
-        return self._ask("POST", f"/v1/arrays/{_path(ref)}/stop", ArraySummary)
+        return self._request("POST", f"/v1/arrays/{_path(ref)}/stop", ArraySummary)
 
     def log(
         self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0
-    ) -> Log:
+    ) -> LogChunk:
         """Read a host's log from a byte on; with ``wait`` seconds for more when there is none.
 
         "" is the first host, 0 the newest attempt.
@@ -229,7 +229,7 @@ class Client:
         answer = self._send("GET", f"/v1/jobs/{_path(ref)}/logs?{urlencode(wanted)}", None, wait)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         following = int(headers.get("x-smx-offset", offset + len(answer.body)))
-        return Log(
+        return LogChunk(
             data=answer.body,
             offset=following,
             total=int(headers.get("x-smx-total", following)),
@@ -241,56 +241,56 @@ class Client:
 
     def metrics(self, ref: str) -> JobMetrics:
         """Read what a job's logs told: its progress, all points of its metrics, notes."""
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}/metrics", JobMetrics)
+        return self._request("GET", f"/v1/jobs/{_path(ref)}/metrics", JobMetrics)
 
     def usage(self, ref: str, host: str = "", since: float = 0.0) -> JobUsage:
         """Read what a job used of its hosts, or of one, after a moment (seconds since the epoch)."""
         wanted = {"since": since} | ({"host": host} if host else {})
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}/usage?{_query(**wanted)}", JobUsage)
+        return self._request("GET", f"/v1/jobs/{_path(ref)}/usage?{_query(**wanted)}", JobUsage)
 
     def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools."""
-        return self._ask("GET", "/v1/pools", Pools).pools
+        return self._request("GET", "/v1/pools", Pools).pools
 
-    def keep(self, ref: str, seconds: int) -> PoolSummary:
+    def set_keep_alive(self, ref: str, seconds: int) -> PoolSummary:
         """Keep an available pool for ``seconds`` from now; 0 releases it."""
-        return self._ask("PATCH", f"/v1/pools/{_path(ref)}", PoolSummary, {"keep_alive": seconds})
+        return self._request("PATCH", f"/v1/pools/{_path(ref)}", PoolSummary, {"keep_alive": seconds})
 
     def release(self, ref: str) -> PoolSummary:
         """Let a pool go."""
-        return self._ask("DELETE", f"/v1/pools/{_path(ref)}", PoolSummary)
+        return self._request("DELETE", f"/v1/pools/{_path(ref)}", PoolSummary)
 
     def changes(self, since: int, seconds: float) -> Changes:
         """Wait for what happened after ``since``, ``seconds`` at most."""
-        return self._ask("GET", f"/v1/changes?{_query(since=since, wait=seconds)}", Changes, wait=seconds)
+        return self._request("GET", f"/v1/changes?{_query(since=since, wait=seconds)}", Changes, wait=seconds)
 
     def instance_types(self) -> TypesListing:
         """List the instance types that jobs may ask for."""
-        return self._ask("GET", "/v1/instance_types", TypesListing)
+        return self._request("GET", "/v1/instance_types", TypesListing)
 
     def doctor(self) -> dict[str, Any]:
         """Read the controller's part of the doctor's page."""
-        return self._ask("GET", "/v1/doctor", dict[str, Any])
+        return self._request("GET", "/v1/doctor", dict[str, Any])
 
     def fix(self) -> dict[str, list[str]]:
         """Let engines end what nobody has a record of; gives it by engine."""
-        return self._ask("POST", "/v1/doctor", dict[str, list[str]])
+        return self._request("POST", "/v1/doctor", dict[str, list[str]])
 
     def close(self) -> None:
         """Break off what threads wait for; from then on nothing is asked and no controller is started."""
         self._closed = True
-        for connection in tuple(self._all):
-            connection.hang_up()
-        self.leave()
+        for connection in tuple(self._connections):
+            connection.abort()
+        self.close_thread_connections()
 
-    def leave(self) -> None:
+    def close_thread_connections(self) -> None:
         """Close the connections that this thread opened or shares."""
         self._quick.close()
         waiting: Connection | None = getattr(self._waiting, "connection", None)
         if waiting is not None:
             waiting.close()
 
-    def _ask(self, method: str, target: str, kind: type[_Model], body: object = None, wait: float = 0.0) -> _Model:
+    def _request(self, method: str, target: str, kind: type[_Model], body: object = None, wait: float = 0.0) -> _Model:
         answer = self._send(method, target, None if body is None else _encode(body), wait)
         try:
             return _decode(answer.body, kind)
@@ -300,20 +300,20 @@ class Client:
                 cure="It may be of another version: `%smx doctor` says which.",
             ) from error
 
-    def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Answer:
+    def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Response:
         if self._closed:
             raise UnavailableError("This client was closed.")
-        if body is not None and len(body) > MAX_WISH:
+        if body is not None and len(body) > MAX_SPEC_BYTES:
             raise _too_large(len(body))
         connection = self._connection(waits=wait > 0)
         try:
             try:
-                answer = connection.exchange(method, target, body, self._patience + wait)
+                answer = connection.exchange(method, target, body, self._timeout + wait)
             except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
                 if self._closed:
                     raise
                 self._start()
-                answer = connection.exchange(method, target, body, self._patience + wait)
+                answer = connection.exchange(method, target, body, self._timeout + wait)
         except (OSError, http.client.HTTPException) as error:
             raise UnavailableError(
                 f"The controller at {self.path} does not answer: {type(error).__name__}: {error}.",
@@ -330,7 +330,7 @@ class Client:
         found: Connection | None = getattr(self._waiting, "connection", None)
         if found is None:
             found = self._waiting.connection = Connection(self.path)
-            self._all.add(found)
+            self._connections.add(found)
         return found
 
 
@@ -365,12 +365,12 @@ def _too_large(size: int) -> ValidationError:
         f"The job has {size / 2**20:.1f} MiB of code and settings.",
         field="source",
         value=size,
-        rule=f"A job has {MAX_WISH / 2**20:g} MiB at most.",
+        rule=f"A job has {MAX_SPEC_BYTES / 2**20:g} MiB at most.",
         cure="Put data into a file for --input or into a variable for --send, and code into a --source-dir.",
     )
 
 
-def _error_body(answer: Answer) -> ErrorBody:
+def _error_body(answer: Response) -> ErrorBody:
     try:
         return msgspec.json.decode(answer.body, type=ErrorBody)
     except msgspec.DecodeError:
@@ -382,9 +382,9 @@ def _path(ref: object) -> str:
     if isinstance(ref, str) and ref and ref.isprintable():
         return quote(ref, safe="")
     raise ValidationError(
-        f"{shown(ref)} names no job, no array and no pool.",
+        f"{format_value(ref)} names no job, no array and no pool.",
         field="job",
-        value=shown(ref),
+        value=format_value(ref),
         rule="Each is meant by its name, its id, or the beginning of one, as text.",
         cure="`%smx jobs` and `%smx pools` list them.",
     )

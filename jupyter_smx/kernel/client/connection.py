@@ -18,11 +18,11 @@ from jupyter_smx import controller_launch
 if TYPE_CHECKING:
     from pathlib import Path
 
-_STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, http.client.CannotSendRequest)
+_STALE_ERRORS = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, http.client.CannotSendRequest)
 """The other side closed a kept connection; the request may be sent again, since the ids in it were made here."""
 
 
-class Answer(Struct, frozen=True):
+class Response(Struct, frozen=True):
     """An HTTP answer, read to its end."""
 
     status: int
@@ -66,11 +66,11 @@ class Connection:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._kept: _UnixConnection | None = None
+        self._http_connection: _UnixConnection | None = None
         self._pid = os.getpid()
-        self._hung_up = False
+        self._is_aborted = False
 
-    def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
+    def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
         """Send one request and read its answer, ``timeout`` seconds at most for each step.
 
         :raises FileNotFoundError, ConnectionRefusedError: nobody listens.
@@ -78,15 +78,15 @@ class Connection:
             hung up.
         """
         if self._pid != os.getpid():
-            self._lock, self._kept, self._pid = threading.Lock(), None, os.getpid()
+            self._lock, self._http_connection, self._pid = threading.Lock(), None, os.getpid()
         with self._lock:
             try:
-                return self._once(method, target, body, timeout)
-            except _STALE:
+                return self._exchange_once(method, target, body, timeout)
+            except _STALE_ERRORS:
                 self._drop()
-                if self._hung_up:
+                if self._is_aborted:
                     raise
-                return self._once(method, target, body, timeout)
+                return self._exchange_once(method, target, body, timeout)
 
     def close(self) -> None:
         """Close the connection after the request that it is in; the next request opens one."""
@@ -94,39 +94,39 @@ class Connection:
             self._drop()
 
     def _drop(self) -> None:
-        kept, self._kept = self._kept, None
+        kept, self._http_connection = self._http_connection, None
         if kept is not None:
             kept.close()
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         """Break off the request that another thread is in, which gets an error at once; none is sent any more."""
-        self._hung_up = True
-        kept = self._kept
+        self._is_aborted = True
+        kept = self._http_connection
         if kept is not None and kept.sock is not None:
             with contextlib.suppress(OSError):  # it was closed between the two lines
                 kept.sock.shutdown(socket.SHUT_RDWR)
 
-    def _once(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
+    def _exchange_once(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
         try:
             kept = self._open(timeout)
             kept.request(method, target, body, {"Content-Type": "application/json"} if body else {})
             kept.send_all()
             response = kept.getresponse()
-            return Answer(response.status, dict(response.headers), response.read())
+            return Response(response.status, dict(response.headers), response.read())
         except BaseException:
             # Half an answer may still be on its way (Ctrl-C, too): such a connection serves nobody any more.
             self._drop()
             raise
 
     def _open(self, timeout: float) -> _UnixConnection:
-        kept = self._kept
+        kept = self._http_connection
         if kept is None:
-            kept = self._kept = _UnixConnection(self._path, timeout)
+            kept = self._http_connection = _UnixConnection(self._path, timeout)
         if kept.sock is None:
             kept.timeout = timeout
             kept.connect()
         else:
             kept.sock.settimeout(timeout)
-        if self._hung_up:  # asked when there is a socket: who hung up before had none to shut down
+        if self._is_aborted:  # asked when there is a socket: who hung up before had none to shut down
             raise ConnectionAbortedError(errno.ECONNABORTED, "This connection was hung up")
         return kept

@@ -26,22 +26,22 @@ class Handle(Protocol):
 After = Handle | str | Iterable["Handle | str"]
 
 
-def ids_of(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[str, ...]:
+def dependency_ids(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[str, ...]:
     """Give the ids of jobs that are named by handles, notebook variables with handles, names, ids or prefixes.
 
     :raises ResourceNotFoundError: there is no such job, or several.
     :raises ValidationError: something that is neither a handle nor a name.
     """
     several = after if isinstance(after, Iterable) and not isinstance(after, (str, Handle)) else (after,)
-    return tuple(dict.fromkeys(_id_of(each, namespace, client) for each in several))
+    return tuple(dict.fromkeys(_dependency_id(each, namespace, client) for each in several))
 
 
-def _id_of(each: object, namespace: Mapping[str, Any], client: Client) -> str:
+def _dependency_id(each: object, namespace: Mapping[str, Any], client: Client) -> str:
     found = namespace.get(each, each) if isinstance(each, str) else each
     if isinstance(found, Handle):
         return found.id
     if isinstance(each, str):
-        return _named(each, client)
+        return _id_by_name(each, client)
     raise ValidationError(
         f"--after: a {type(each).__name__} is no job.",
         field="after",
@@ -51,7 +51,7 @@ def _id_of(each: object, namespace: Mapping[str, Any], client: Client) -> str:
     )
 
 
-def _named(ref: str, client: Client) -> str:
+def _id_by_name(ref: str, client: Client) -> str:
     try:
         return client.job(ref).id
     except ResourceNotFoundError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.array import ArraySummary
 
 
-def job(client: Client, ref: str) -> Job:
+def resolve_job(client: Client, ref: str) -> Job:
     """Read the job that a word means.
 
     :raises ValidationError: it means a whole array; names one of its tasks.
@@ -26,10 +26,10 @@ def job(client: Client, ref: str) -> Job:
             array = client.array(ref)
         except ResourceNotFoundError:
             raise unknown from None
-        raise _many(array) from None
+        raise _array_error(array) from None
 
 
-def job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
+def resolve_job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
     """Read the job that a word means, or the array; the base name of a grid means its array.
 
     :raises ResourceNotFoundError: neither is known.
@@ -45,7 +45,7 @@ def job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
     return found if task is None or ref not in (found.spec.base_name, task.name, task.id) else client.array(task.id)
 
 
-def stop(client: Client, ref: str) -> Job | ArraySummary:
+def stop_job_or_array(client: Client, ref: str) -> Job | ArraySummary:
     """Stop the job that a word means, or all tasks of the array that it means.
 
     The base name of a grid means its array and not the task that happens to be its newest job.
@@ -64,7 +64,7 @@ def stop(client: Client, ref: str) -> Job | ArraySummary:
     return client.stop(found.id)
 
 
-def _many(array: ArrayDetail) -> ValidationError:
+def _array_error(array: ArrayDetail) -> ValidationError:
     failed = next((task for task in array.tasks if task.status is Status.FAILED), None)
     one = failed or next(iter(array.tasks), None)
     return ValidationError(

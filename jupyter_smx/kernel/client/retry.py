@@ -19,7 +19,7 @@ _PAUSE = 0.2
 _Answer = TypeVar("_Answer")
 
 
-def through_outage(ask: Callable[[], _Answer], limit: float = LIMIT) -> _Answer:
+def retry_while_unavailable(ask: Callable[[], _Answer], limit: float = LIMIT) -> _Answer:
     """Ask until there is an answer; each try may start a controller.
 
     :raises UnavailableError: none for ``limit`` seconds.

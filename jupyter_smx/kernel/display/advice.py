@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.text.pages import Page, note
+from jupyter_smx.kernel.text.pages import Page, text_page
 
 if TYPE_CHECKING:
     from jupyter_smx.model.results.advice import JobAdvice
@@ -22,4 +22,4 @@ def advice_sentences(found: JobAdvice) -> list[str]:
 
 def advice_page(found: JobAdvice) -> Page:
     """Say what the rules found, or that they found nothing."""
-    return note("\n".join(advice_sentences(found)) or _NOTHING.format(job=found.job))
+    return text_page("\n".join(advice_sentences(found)) or _NOTHING.format(job=found.job))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel.display.card import MIME
 from jupyter_smx.model import duration
-from jupyter_smx.model.spec.array import ArraySummary, counts_words, kind_of
+from jupyter_smx.model.spec.array import ArraySummary, format_counts, task_status
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import JobSummary
 
-_WORDS = {"p": "waits", "r": "runs", "c": "completed", "f": "failed", "s": "stopped"}
+_STATE_LABELS = {"p": "waits", "r": "runs", "c": "completed", "f": "failed", "s": "stopped"}
 _MARKS = {"p": "▢", "r": "▨", "c": "▣", "f": "✗", "s": "■"}
-_SHOWN = 200
+_MAX_MARKS = 200
 """Marks on a card; of more tasks the last ones have none, and the line counts them all the same."""
 _FAILURES = 3
 """Failed tasks that a card names."""
@@ -42,9 +42,9 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...] = ()
 
     @property
-    def final(self) -> bool:
+    def is_final(self) -> bool:
         """Say whether every task that was not deleted has its verdict."""
-        return not self.array.counts.left()
+        return not self.array.counts.remaining_count()
 
     def bundle(self) -> dict[str, Any]:
         """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""
@@ -56,15 +56,17 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Say it in one line, as ``sweep lr: 4 of 12 done, 1 failed, 2 running``."""
-        took = duration.words(max(0.0, self.at - self.array.created_at))
-        return f"{self._mark()} {self.array.title or self.name}: {counts_words(self.array)} · {took} · {self.name}"
+        took = duration.format_duration(max(0.0, self.at - self.array.created_at))
+        return f"{self._mark()} {self.array.title or self.name}: {format_counts(self.array)} · {took} · {self.name}"
 
     def html(self) -> str:
         """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
-        more = len(self.states) - _SHOWN
+        more = len(self.states) - _MAX_MARKS
         marks = "".join(
             f'<span role="listitem" title="{words}" aria-label="{words}">{_MARKS[state]}</span>'
-            for words, state in ((self._words(index), state) for index, state in enumerate(self.states[:_SHOWN]))
+            for words, state in (
+                (self._task_title(index), state) for index, state in enumerate(self.states[:_MAX_MARKS])
+            )
         )
         label = escape(f"Tasks of {self.name}")
         rows = [
@@ -75,11 +77,11 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Array {escape(self.name)}">{body}</div>'
 
-    def _words(self, index: int) -> str:
-        return f"task {index} {_WORDS[self.states[index]]}"
+    def _task_title(self, index: int) -> str:
+        return f"task {index} {_STATE_LABELS[self.states[index]]}"
 
     def _mark(self) -> str:
-        if not self.final:
+        if not self.is_final:
             return "●"
         counts = self.array.counts
         return "✗" if counts.failed else "■" if counts.stopped else "✓"
@@ -92,7 +94,7 @@ def array_card_of(array: ArraySummary, tasks: Iterable[JobSummary], at: float) -
     for task in tasks:
         if task.array is None:
             continue
-        states[task.array.index] = kind_of(task.secondary_status)[0]
+        states[task.array.index] = task_status(task.secondary_status)[0]
         if task.status is Status.FAILED and len(failures) < _FAILURES:
             failures.append(f"{' · '.join(part for part in (task.name, task.array.label, task.message) if part)}")
     return ArrayCard(id=array.id, name=array.name, at=at, array=array, states="".join(states), failures=tuple(failures))

@@ -10,9 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.failures.exceptions import failure_of
-from jupyter_smx.kernel.text.pages import money
-from jupyter_smx.kernel.text.progress import bar, expected_words, metric_words, progress_words, queue_words
-from jupyter_smx.kernel.text.sizes import size_words
+from jupyter_smx.kernel.text.pages import format_dollars
+from jupyter_smx.kernel.text.progress import (
+    format_expected_duration,
+    format_metrics,
+    format_progress,
+    format_queue_position,
+    progress_bar,
+)
+from jupyter_smx.kernel.text.sizes import format_size
 from jupyter_smx.model import duration
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.records.summary import summary_of
@@ -54,7 +60,7 @@ class Card(Struct, frozen=True, kw_only=True):
     tail: tuple[str, ...] = ()
 
     @property
-    def final(self) -> bool:
+    def is_final(self) -> bool:
         """Say whether the job has its verdict."""
         return is_final(self.summary.secondary_status)
 
@@ -68,7 +74,7 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Say it in one line."""
-        said = (self._state(), self._progress(), metric_words(self.summary), self.summary.instances)
+        said = (self._state(), self._progress(), format_metrics(self.summary), self.summary.instances)
         parts = (f"{self._mark()} {self.name}", *said, self.failure or self.why)
         return " · ".join(part for part in parts if part)
 
@@ -77,7 +83,7 @@ class Card(Struct, frozen=True, kw_only=True):
         words = (self._state(), self.summary.instances, self.summary.engine, self._cost())
         facts = " · ".join(escape(text) for text in words if text)
         rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
-        known = (self._progress(), metric_words(self.summary, most=8))
+        known = (self._progress(), format_metrics(self.summary, most=8))
         rows.append(" · ".join(escape(text) for text in known if text))
         rows += [escape(text) for text in (self._start(), self._variables(), self._files())]
         rows = [row for row in rows if row]
@@ -85,8 +91,8 @@ class Card(Struct, frozen=True, kw_only=True):
             rows.append(f"<b>{escape(self.failure)}</b>")
         if self.tail:
             rows.append(f"<pre>{escape(chr(10).join(self.tail))}</pre>")
-        said = "Ended" if self.final else "Still going when this was written,"
-        rows.append(f"<small>{said} {escape(_moment(self._until()))}. Job {escape(self.id)}</small>")
+        said = "Ended" if self.is_final else "Still going when this was written,"
+        rows.append(f"<small>{said} {escape(_format_time(self._until()))}. Job {escape(self.id)}</small>")
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
 
@@ -101,31 +107,31 @@ class Card(Struct, frozen=True, kw_only=True):
         summary = self.summary
         in_progress = summary.status is Status.IN_PROGRESS
         word = summary.secondary_status.value if in_progress else summary.status.value
-        took = duration.words(max(0.0, self._until() - self.submitted_at))
+        took = duration.format_duration(max(0.0, self._until() - self.submitted_at))
         again = f", attempt {summary.attempt} of {summary.attempts}" if summary.attempt > 1 else ""
-        expected = expected_words(summary)
+        expected = format_expected_duration(summary)
         return " ".join(part for part in (word, "for" if in_progress else "after", took, expected) if part) + again
 
     def _cost(self) -> str:
-        words = money(self.summary.cost) if self.summary.cost else ""
-        return words if self.final or not words else f"{words} so far"
+        words = format_dollars(self.summary.cost) if self.summary.cost else ""
+        return words if self.is_final or not words else f"{words} so far"
 
     def _progress(self) -> str:
-        drawn = bar(self.summary)
-        return f"{drawn} {progress_words(self.summary)}".strip()
+        drawn = progress_bar(self.summary)
+        return f"{drawn} {format_progress(self.summary)}".strip()
 
     def _start(self) -> str:
         seconds = self.summary.first_line_seconds
         if not self.why:
-            return "" if self.final else self.summary.message
-        return self.why if seconds is None else f"{self.why} First line after {duration.words(seconds)}."
+            return "" if self.is_final else self.summary.message
+        return self.why if seconds is None else f"{self.why} First line after {duration.format_duration(seconds)}."
 
     def _variables(self) -> str:
         both = (("sent", self.sent), ("received", self.received))
-        return " · ".join(f"{word}: {_sizes(sizes)}" for word, sizes in both if sizes)
+        return " · ".join(f"{word}: {_format_sizes(sizes)}" for word, sizes in both if sizes)
 
     def _files(self) -> str:
-        return f"files: {_sizes(self.files)}" if self.files else ""
+        return f"files: {_format_sizes(self.files)}" if self.files else ""
 
 
 def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[str, ...] = ()) -> Card:
@@ -140,7 +146,7 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
     if news is not None and news.status is summary.status:
         summary = msgspec.structs.replace(summary, cost=news.cost)
     if summary.queue_position:
-        words = f"Waiting for room, {queue_words(summary, at)}."
+        words = f"Waiting for room, {format_queue_position(summary, at)}."
         summary = msgspec.structs.replace(summary, message=words)
     failure = failure_of(job)
     return Card(
@@ -151,21 +157,21 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
         submitted_at=job.spec.submitted_at or job.created_at,
         why=job.why.sentence if job.why else "",
         failure=str(failure)[:_LONGEST_FAILURE] if failure else "",
-        sent=_sent(job),
+        sent=_sent_sizes(job),
         received=job.received,
-        files=_named_sizes(job),
+        files=_output_sizes(job),
         tail=tail,
     )
 
 
-def _sent(job: Job) -> dict[str, int]:
+def _sent_sizes(job: Job) -> dict[str, int]:
     """Give the sizes of what went along: variables, and the folder of code, which has no name here."""
     spec = job.spec
     code = {"source_dir": spec.source_dir.size} if spec.source_dir else {}
     return code | (spec.send.sizes if spec.send else {})
 
 
-def _named_sizes(job: Job) -> dict[str, int]:
+def _output_sizes(job: Job) -> dict[str, int]:
     """Sum the files of each output, and leave the received variables to their own row."""
     found: dict[str, int] = {}
     for artifact in job.artifacts:
@@ -175,9 +181,9 @@ def _named_sizes(job: Job) -> dict[str, int]:
     return found
 
 
-def _sizes(sizes: dict[str, int]) -> str:
-    return ", ".join(f"{name} {size_words(size)}" for name, size in sizes.items())
+def _format_sizes(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
 
 
-def _moment(at: float) -> str:
+def _format_time(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))

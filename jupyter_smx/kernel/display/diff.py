@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from jupyter_smx.kernel.client import job_refs
-from jupyter_smx.kernel.text.pages import Page, note, table
+from jupyter_smx.kernel.text.pages import Page, table_page, text_page
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.comparison import Comparison, compare
 from jupyter_smx.model.records.summary import base_name_of
@@ -37,7 +37,7 @@ def difference(before: Job, after: Job) -> Diff:
     return Diff(**asdict(compare(before, after)))
 
 
-def diff_of(client: Client, ref: str, other: str = "") -> Diff:
+def diff_by_ref(client: Client, ref: str, other: str = "") -> Diff:
     """Say in what the job that a word means differs from a later one; alone, in what from the run before it.
 
     :raises ValidationError: there is no word, or it means a whole array.
@@ -51,9 +51,9 @@ def diff_of(client: Client, ref: str, other: str = "") -> Diff:
             rule="It is a name, an id, or the beginning of one.",
             cure="`%smx jobs` lists them.",
         )
-    job = job_refs.job(client, ref)
+    job = job_refs.resolve_job(client, ref)
     if other:
-        return difference(job, job_refs.job(client, other))
+        return difference(job, job_refs.resolve_job(client, other))
     return difference(previous_run(client, job), job)
 
 
@@ -82,25 +82,26 @@ def previous_run(client: Client, job: Job) -> Job:
 
 def diff_page(diff: Diff) -> Page:
     """Show it: the sentence, a table of what differs, and the code."""
-    pages = [note(f"{diff.before} → {diff.after}\n{diff.sentence}")]
+    pages = [text_page(f"{diff.before} → {diff.after}\n{diff.sentence}")]
     if diff.changes:
         rows = [
-            (change.section, change.name, _or_none(change.before), _or_none(change.after)) for change in diff.changes
+            (change.section, change.name, _dash_if_none(change.before), _dash_if_none(change.after))
+            for change in diff.changes
         ]
-        pages.append(table(("WHAT", "NAME", "BEFORE", "AFTER"), rows))
+        pages.append(table_page(("WHAT", "NAME", "BEFORE", "AFTER"), rows))
     if diff.code:
-        lines = "\n".join(_marked(line) for line in diff.code)
+        lines = "\n".join(_highlight(line) for line in diff.code)
         pages.append(("\n".join(diff.code), f"<pre>{lines}</pre>"))
     if diff.unknown:
-        pages.append(note("\n".join(diff.unknown)))
+        pages.append(text_page("\n".join(diff.unknown)))
     return "\n\n".join(text for text, _ in pages), "".join(html for _, html in pages)
 
 
-def _marked(line: str) -> str:
+def _highlight(line: str) -> str:
     kind = {"+": "ins", "-": "del"}.get(line[:1], "") if not line.startswith(("+++", "---")) else ""
     shown = escape(line)
     return f'<{kind} style="text-decoration:none">{shown}</{kind}>' if kind else shown
 
 
-def _or_none(value: str | None) -> str:
+def _dash_if_none(value: str | None) -> str:
     return "–" if value is None else value

@@ -12,7 +12,7 @@ from jupyter_core.paths import jupyter_config_path, jupyter_path
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.text import interactivity
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.package_version import installed
+from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Client
@@ -21,40 +21,40 @@ _SERVER_CONFIG = "jupyter_server_config.d/jupyter_smx.json"
 _LAB_FOLDER = "labextensions/jupyter-smx"
 
 
-def examine(client: Client) -> dict[str, Any]:
+def collect_facts(client: Client) -> dict[str, Any]:
     """Collect the facts; asking the controller starts one, and a controller that does not start is a fact too."""
     running = controller_launch.is_listening()
     facts: dict[str, Any] = {
         "python": f"{platform.python_version()} at {sys.executable}",
-        "jupyter_smx": installed(),
+        "jupyter_smx": installed_version(),
         "data_folder": str(controller_launch.data_dir()),
-        "magics_wait": _waiting(),
-        "server_extension": _found(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
-        "lab_extension": _found(_LAB_FOLDER, jupyter_path(), "pip install jupyter-smx"),
+        "magics_wait": _wait_setting(),
+        "server_extension": _find_path(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
+        "lab_extension": _find_path(_LAB_FOLDER, jupyter_path(), "pip install jupyter-smx"),
     }
     try:
-        greeting = client.greet()
+        greeting = client.controller_info()
         told = client.doctor()
     except SmxError as error:
         return facts | {"controller": str(error)}
     how = "was running" if running else "was started just now"
     return facts | {
-        "controller": {"found": f"process {greeting.pid}, version {greeting.version}, {how}", **_for_people(told)}
+        "controller": {"found": f"process {greeting.pid}, version {greeting.version}, {how}", **_format_facts(told)}
     }
 
 
-def _for_people(told: dict[str, Any]) -> dict[str, Any]:
+def _format_facts(told: dict[str, Any]) -> dict[str, Any]:
     facts = {name: value for name, value in told.items() if name not in ("version", "pid", "data_dir")}
     if isinstance(capacity := facts.get("capacity"), dict):
         facts["capacity"] = {name: " of ".join(map(str, pair)) for name, pair in capacity.items()}
     return facts
 
 
-def _waiting() -> str:
-    setting = interactivity.setting()
-    return f"{interactivity.VARIABLE}={setting}" if setting else "when no front end asks for input"
+def _wait_setting() -> str:
+    setting = interactivity.wait_setting()
+    return f"{interactivity.WAIT_VARIABLE}={setting}" if setting else "when no front end asks for input"
 
 
-def _found(name: str, folders: list[str], cure: str) -> str:
+def _find_path(name: str, folders: list[str], cure: str) -> str:
     found = next((path for path in (Path(folder) / name for folder in folders) if path.exists()), None)
     return str(found) if found else f"not found ({cure})"

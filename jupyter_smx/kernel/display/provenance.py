@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.text.pages import Page, facts_page, note
-from jupyter_smx.model.redaction import shown_values
-from jupyter_smx.model.text import counted
+from jupyter_smx.kernel.text.pages import Page, facts_page, text_page
+from jupyter_smx.model.redaction import redact_values
+from jupyter_smx.model.text import format_count
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -18,7 +18,7 @@ def provenance_page(job: Job) -> Page:
     found = job.provenance
     if found is None:
         why = "what it ran with is written with its end" if job.ended_at is None else "it ended before it ran"
-        return note(f"{job.name} is {job.state.value}: {why}.")
+        return text_page(f"{job.name} is {job.state.value}: {why}.")
     facts = {job.name: _code(job, found) | _python(found) | _data(job, found)}
     facts[job.name]["seeds"] = found.seeds.sentence
     facts[job.name] |= {host.host: _host(host) for host in found.hosts}
@@ -35,7 +35,7 @@ def _code(job: Job, found: Provenance) -> dict[str, Any]:
         on = f" on {found.revision.branch}" if found.revision.branch else ""
         facts["commit"] = f"{found.revision.commit}{on} ({found.revision.folder})"
     if job.spec.hyperparameters:
-        facts["hyperparameters"] = shown_values(job.spec.hyperparameters)
+        facts["hyperparameters"] = redact_values(job.spec.hyperparameters)
     return facts
 
 
@@ -61,12 +61,12 @@ def _input(one: InputDigest) -> str:
     if one.method == "none":
         return f"no digest: {one.reason}"
     of = "content" if one.method == "content" else "names, sizes and times"
-    return f"{counted(one.files, 'file')}, {counted(one.bytes, 'byte')}, SHA-256 of {of} {one.sha256}"
+    return f"{format_count(one.files, 'file')}, {format_count(one.bytes, 'byte')}, SHA-256 of {of} {one.sha256}"
 
 
 def _limits(limits: HostLimits) -> str:
     """Say what a job may have there; "" where nobody speaks of limits."""
-    cpus = counted(limits.cpus, "CPU") if limits.cpus else ""
+    cpus = format_count(limits.cpus, "CPU") if limits.cpus else ""
     memory = f"{limits.memory_bytes / 2**30:.1f} GiB with swap" if limits.memory_bytes else ""
     said = ", ".join(filter(None, (cpus, memory)))
     return f"{said or 'none'} ({limits.reason})" if limits.reason else said

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.display.card import Card
 
-VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGET_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 class Actions(Protocol):
@@ -24,7 +24,7 @@ class Actions(Protocol):
     def log(self, job_id: str) -> str:
         """Give the end of its log."""
 
-    def again(self, job_id: str) -> object:
+    def rerun(self, job_id: str) -> object:
         """Run it once more, under a card of its own."""
 
 
@@ -38,12 +38,12 @@ class WidgetCard:
         self._facts = ipywidgets.HTML()
         self._progress = ipywidgets.FloatProgress(min=0.0, max=1.0, description_allow_html=False)
         self._log = ipywidgets.HTML()
-        self._stop = self._button("Stop", "stop", lambda: actions.stop(self._job))
-        self._look = self._button("Log", "list", lambda: self._show_log(actions.log(self._job)))
-        self._again = self._button("Run again", "repeat", lambda: actions.again(self._job))
-        self._trouble = ipywidgets.HTML()
-        buttons = ipywidgets.HBox([self._stop, self._look, self._again])
-        self.box = ipywidgets.VBox([self._facts, self._progress, buttons, self._trouble, self._log])
+        self._stop_button = self._button("Stop", "stop", lambda: actions.stop(self._job))
+        self._log_button = self._button("Log", "list", lambda: self._show_log(actions.log(self._job)))
+        self._rerun_button = self._button("Run again", "repeat", lambda: actions.rerun(self._job))
+        self._error = ipywidgets.HTML()
+        buttons = ipywidgets.HBox([self._stop_button, self._log_button, self._rerun_button])
+        self.box = ipywidgets.VBox([self._facts, self._progress, buttons, self._error, self._log])
         self.draw(card)
 
     def _button(self, words: str, icon: str, act: Callable[[], object]) -> Any:
@@ -55,9 +55,9 @@ class WidgetCard:
             try:
                 act()
             except SmxError as error:
-                self._trouble.value = f"<b>{escape(str(error))}</b>"
+                self._error.value = f"<b>{escape(str(error))}</b>"
             else:
-                self._trouble.value = ""
+                self._error.value = ""
 
         made.on_click(click)
         return made
@@ -67,15 +67,15 @@ class WidgetCard:
         self._facts.value = card.html()
         progress = card.summary.progress
         fraction = progress.fraction if progress is not None else None
-        self._progress.layout.display = "none" if fraction is None or card.final else ""
+        self._progress.layout.display = "none" if fraction is None or card.is_final else ""
         self._progress.value = fraction or 0.0
-        self._stop.layout.display = "none" if card.final else ""
-        self._again.layout.display = "" if card.final else "none"
+        self._stop_button.layout.display = "none" if card.is_final else ""
+        self._rerun_button.layout.display = "" if card.is_final else "none"
 
     def bundle(self, card: Card) -> dict[str, Any]:
         """Give the MIME bundle: these widgets, and beside them the truth for whoever opens the saved notebook."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
-        return {VIEW: view, **card.bundle()}
+        return {WIDGET_VIEW_MIME: view, **card.bundle()}
 
     def _show_log(self, text: str) -> None:
         said = escape(text) if text else "<i>The log is empty.</i>"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.failures import hints
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.records.job import guilty
+from jupyter_smx.model.records.job import failing_host
 from jupyter_smx.model.status import SecondaryStatus, Status
 
 if TYPE_CHECKING:
@@ -54,18 +54,18 @@ class StillRunning(KeyboardInterrupt):
     """Ctrl-C ended the waiting; the job goes on."""
 
     def __init__(self, name: str, *, array: bool = False) -> None:
-        super().__init__(array_goes_on(name) if array else goes_on(name))
+        super().__init__(array_still_running_message(name) if array else still_running_message(name))
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
-def goes_on(name: str) -> str:
+def still_running_message(name: str) -> str:
     """Say that a job outlives the cell or the command that showed it."""
     return f"{name} goes on. `%smx stop {name}` ends it, `%smx logs {name} -f` follows it."
 
 
-def array_goes_on(name: str) -> str:
+def array_still_running_message(name: str) -> str:
     """Say the same of an array, of which there is no one log."""
     return f"{name} goes on. `%smx stop {name}` ends it, `%smx jobs` says how far it is."
 
@@ -74,10 +74,10 @@ def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) ->
     """Give what a handle raises for a finished job; None when it completed. ``namespace`` are notebook variables."""
     status = job.status()
     if status is Status.FAILED:
-        end = guilty(job.hosts)
+        end = failing_host(job.hosts)
         remote = end.exception if end else None
-        hint = hints.of(job.spec, remote, namespace) if remote else ""
-        return JobFailed(f"{job.name} failed: {_with(_reason(job, end), hint)}", job, remote)
+        hint = hints.failure_hint(job.spec, remote, namespace) if remote else ""
+        return JobFailed(f"{job.name} failed: {_append_hint(_reason(job, end), hint)}", job, remote)
     if status is Status.STOPPED:
         limits = {
             SecondaryStatus.MAX_RUNTIME_EXCEEDED: f"reached its maximum run time of {job.spec.max_run} s",
@@ -88,20 +88,20 @@ def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) ->
     return None
 
 
-def _with(reason: str, hint: str) -> str:
+def _append_hint(reason: str, hint: str) -> str:
     return f"{reason.rstrip('.')}. {hint}" if hint else reason
 
 
 def _reason(job: Job, end: HostEnd | None) -> str:
     if end is None:
-        return job.failure_words() or "no host reported an end."
+        return job.failure_text() or "no host reported an end."
     if end.exception:
         script = f"{job.spec.entry_point}, " if job.spec.entry_point else ""
         line = f" ({script}line {end.exception.line})" if end.exception.line else ""
         return f"{end.exception.type}: {end.exception.message}{line}"
     if end.signal:
-        return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_words()}".rstrip()
-    return job.failure_words() or f"exit code {end.exit_code} on {end.host}."
+        return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_text()}".rstrip()
+    return job.failure_text() or f"exit code {end.exit_code} on {end.host}."
 
 
 def signal_name(number: int) -> str:

@@ -52,7 +52,7 @@ class Reply(Generic[_Value]):
         failure = self.exception(timeout)
         if failure is not None:
             raise failure
-        received = self._received()
+        received = self._received_variables()
         if VALUE not in received:
             reason = received.missing[VALUE]
             raise SmxError(f"{self.job.name} completed and its value did not come back: {reason}", field=VALUE)
@@ -62,7 +62,7 @@ class Reply(Generic[_Value]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait, and give what the function raised, or why the job failed; None when it completed."""
         failure = self.job.exception(timeout)
-        return self._own(failure) if isinstance(failure, JobFailed) else failure
+        return self._function_exception(failure) if isinstance(failure, JobFailed) else failure
 
     def __await__(self) -> Generator[Any, None, _Value]:
         """Wait without blocking the event loop; gives what :meth:`result` gives."""
@@ -76,10 +76,10 @@ class Reply(Generic[_Value]):
         await self.job.ended()
         return await asyncio.to_thread(self.result)
 
-    def _own(self, failure: JobFailed) -> BaseException:
+    def _function_exception(self, failure: JobFailed) -> BaseException:
         """Give the exception that the function raised, or the job's failure where that cannot be had."""
         try:
-            raised = self._received().get(RAISED)
+            raised = self._received_variables().get(RAISED)
         except SmxError:
             return failure  # what the job failed of matters more than why its exception cannot be read
         if not isinstance(raised, BaseException):
@@ -87,10 +87,10 @@ class Reply(Generic[_Value]):
         raised.__cause__ = RemoteTraceback(failure.message, failure.job, failure.remote)
         return raised
 
-    def _received(self) -> payload.Received:
+    def _received_variables(self) -> payload.Received:
         path = self.job.artifacts.get(RESULT)
-        said = [sentence for host in self.job.known.hosts for sentence in host.errors]
-        return payload.unpack(path, RECEIVE, said, _loads) if path else payload.nothing(RECEIVE, said)
+        said = [sentence for host in self.job.latest_record.hosts for sentence in host.errors]
+        return payload.unpack(path, RECEIVE, said, _loads) if path else payload.empty_result(RECEIVE, said)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -100,14 +100,14 @@ class _Unpickler(pickle.Unpickler):
         found = super().find_class(module, name)
         if (module, name) != ("cloudpickle.cloudpickle", "_class_setstate"):
             return found
-        return lambda kind, state: kind if _is_ours(kind) else found(kind, state)
+        return lambda kind, state: kind if _is_local_class(kind) else found(kind, state)
 
 
 def _loads(data: bytes, *, buffers: Iterable[memoryview] = ()) -> Any:
     return _Unpickler(io.BytesIO(data), buffers=buffers).load()
 
 
-def _is_ours(kind: type) -> bool:
+def _is_local_class(kind: type) -> bool:
     found: Any = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)

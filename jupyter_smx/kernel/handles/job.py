@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.client.retry import through_outage
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.kernel.display.advice import advice_sentences
 from jupyter_smx.kernel.failures import hints
 from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning, failure_of
@@ -20,8 +20,8 @@ from jupyter_smx.kernel.handles.metrics import Metrics
 from jupyter_smx.kernel.handles.usage import Usage
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.request import payload
-from jupyter_smx.kernel.text.start_reason import why_text
-from jupyter_smx.model.errors import SmxError, nearest
+from jupyter_smx.kernel.text.start_reason import format_start_reason
+from jupyter_smx.model.errors import SmxError, suggest_names
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 RESULT = "result.pkl"
 """Name of the artefact with the received variables."""
 
-_TURN = 20.0
+_POLL_SECONDS = 20.0
 """Seconds that one request waits for the end of a job."""
 
 _log = logging.getLogger(__name__)
@@ -75,11 +75,11 @@ class Job:
     def record(self) -> Record:
         """The newest record: asked for now, unless the job has its verdict."""
         if not is_final(self._record.state):
-            self.take(self._client.job(self.id))
+            self.update(self._client.job(self.id))
         return self._record
 
     @property
-    def known(self) -> Record:
+    def latest_record(self) -> Record:
         """The newest record that this kernel has seen; asks nobody."""
         return self._record
 
@@ -96,7 +96,7 @@ class Job:
     @property
     def why(self) -> str:
         """Why the start was warm or cold, with the fields that differed."""
-        return why_text(self.record)
+        return format_start_reason(self.record)
 
     @property
     def provenance(self) -> Provenance | None:
@@ -110,8 +110,8 @@ class Job:
 
     @property
     def cost(self) -> Cost | None:
-        """US dollars so far, a float whose ``per_step`` is dollars for a step; None where a price is not known."""
-        bill = self._client.priced(self.id).bill
+        """US dollars so far, a float whose ``cost_per_step`` is dollars for a step; None where a price is not known."""
+        bill = self._client.job_bill(self.id).bill
         return None if bill.cost is None else Cost(bill.cost, bill)
 
     @property
@@ -147,29 +147,29 @@ class Job:
         """
         return {artifact.name: Path(artifact.path) for artifact in self.record.artifacts}
 
-    def take(self, record: Record) -> None:
+    def update(self, record: Record) -> None:
         """Take news of the job in, from whoever asked; news after the verdict is dropped. Tells the listeners."""
         with self._lock:
             old = self._record
             if is_final(old.state) or record == old:
                 return
             self._record = record
-        self.told()
+        self.notify_listeners()
 
-    def told(self) -> None:
+    def notify_listeners(self) -> None:
         """Tell the listeners that something has changed: the record, the progress, the place in the queue."""
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
-            self._call(listener)
+            self._call_listener(listener)
 
-    def _call(self, listener: Callable[[Job], object]) -> None:
+    def _call_listener(self, listener: Callable[[Job], object]) -> None:
         try:
             listener(self)
         except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and who listens after one must hear, too
             _log.exception("A callback of %s failed", self.name)
 
-    def listen(self, listener: Callable[[Job], None]) -> None:
+    def add_listener(self, listener: Callable[[Job], None]) -> None:
         """Call ``listener`` at each change, in the thread that learns of it."""
         with self._lock:
             self._listeners.append(listener)
@@ -187,10 +187,10 @@ class Job:
         end = None if timeout is None else time.monotonic() + timeout
         try:
             while not is_final(self._record.state):
-                left = _TURN if end is None else min(_TURN, end - time.monotonic())
+                left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
                 if left <= 0:
                     raise TimeoutError(f"{self.name} is {self._record.state.value} after {timeout} s and goes on.")
-                self.take(through_outage(partial(self._client.wait, self.id, left)))
+                self.update(retry_while_unavailable(partial(self._client.wait, self.id, left)))
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
         return self
@@ -209,15 +209,15 @@ class Job:
             path = self.artifacts.get(RESULT)
             wanted = self._record.spec.receive
             said = [sentence for host in self._record.hosts for sentence in host.errors]
-            received = payload.unpack(path, wanted, said) if path else payload.nothing(wanted, said)
+            received = payload.unpack(path, wanted, said) if path else payload.empty_result(wanted, said)
             for name, reason in received.missing.items():
-                received.missing[name] = f"{reason} {hints.of_missing(name, self._record.spec)}".rstrip()
+                received.missing[name] = f"{reason} {hints.missing_variable_hint(name, self._record.spec)}".rstrip()
             self._received = received
         return self._received
 
     def exception(self, timeout: float | None = None) -> JobError | None:
         """Wait, and give what :meth:`result` would raise for the job's failure, or None."""
-        return failure_of(self.wait(timeout).known, self._namespace)
+        return failure_of(self.wait(timeout).latest_record, self._namespace)
 
     def add_done_callback(self, callback: Callable[[Job], object]) -> None:
         """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it.
@@ -227,11 +227,11 @@ class Job:
         once = threading.Lock()
 
         def when_final(job: Job) -> None:
-            if is_final(job.known.state) and once.acquire(blocking=False):
+            if is_final(job.latest_record.state) and once.acquire(blocking=False):
                 callback(job)
 
-        self.listen(when_final)
-        self._call(when_final)
+        self.add_listener(when_final)
+        self._call_listener(when_final)
         self._watch(self)
 
     def logs(self, host: str = "", *, tail: int | None = None) -> str:
@@ -239,8 +239,8 @@ class Job:
 
         :raises ValidationError: ``tail`` is no number of lines.
         """
-        last = None if tail is None else reader.lines(tail, "tail")
-        return "".join(reader.everything(self._client, self.record, host, last))
+        last = None if tail is None else reader.parse_line_count(tail, "tail")
+        return "".join(reader.read_all(self._client, self.record, host, last))
 
     def follow(self, out: Callable[[str], object] | None = None) -> None:
         """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job."""
@@ -251,7 +251,7 @@ class Job:
 
     def stop(self) -> Job:
         """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once."""
-        self.take(self._client.stop(self.id))
+        self.update(self._client.stop(self.id))
         return self
 
     def interrupt(self) -> Job:
@@ -260,7 +260,7 @@ class Job:
         :raises ValidationError: it is no spot job.
         :raises ResourceInUseError: it is neither Downloading nor Training.
         """
-        self.take(self._client.interrupt(self.id))
+        self.update(self._client.interrupt(self.id))
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -270,9 +270,9 @@ class Job:
         key; what lies on this machine has a URL of ``file://``; the account in the ARN is ``000000000000``. Variables
         that sound like a secret have their names there and no value.
         """
-        from jupyter_smx.kernel.sagemaker.describe import description, here  # noqa: PLC0415 - which few need
+        from jupyter_smx.kernel.sagemaker.describe import description, local_context  # noqa: PLC0415 - which few need
 
-        return description(self.record, here(), self._client.priced(self.id).bill)
+        return description(self.record, local_context(), self._client.job_bill(self.id).bill)
 
     def events(self) -> list[dict[str, Any]]:
         """Give the steps of the job so far as events of EventBridge, one each, in order: what a Lambda handler takes.
@@ -280,10 +280,10 @@ class Job:
         ``time`` is ISO 8601; times in ``detail`` are milliseconds since the epoch, of a training job as text. An event
         has the same ``id`` each time.
         """
-        from jupyter_smx.kernel.sagemaker.describe import here  # noqa: PLC0415 - as above
+        from jupyter_smx.kernel.sagemaker.describe import local_context  # noqa: PLC0415 - as above
         from jupyter_smx.kernel.sagemaker.events import events_of  # noqa: PLC0415 - as above
 
-        return events_of(self.record, here())
+        return events_of(self.record, local_context())
 
     def export(self, folder: str | Path = "") -> Path:
         """Write code, packages, inputs and the SageMaker call of the job to a folder ("": its name, here).
@@ -330,7 +330,7 @@ class Job:
         artifacts = self.artifacts
         if name in artifacts:
             return artifacts[name]
-        hint = nearest(str(name), [*received, *artifacts])
+        hint = suggest_names(str(name), [*received, *artifacts])
         raise KeyError(f"{self.name} brought home no {name!r}. {hint}".strip())
 
     def __contains__(self, name: object) -> bool:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from jupyter_smx.kernel.client.retry import through_outage
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning
 from jupyter_smx.kernel.handles.future import RemoteTraceback, Reply
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.spec.array import ArrayCounts, counts_words, kind_of, task_id
+from jupyter_smx.model.spec.array import ArrayCounts, format_counts, task_id, task_status
 from jupyter_smx.model.status import Status, is_final
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import JobSummary
     from jupyter_smx.model.spec.array import ArraySummary
 
-_TURN = 20.0
+_POLL_SECONDS = 20.0
 """Seconds that one request waits for the end of a task."""
 _PER_TASK = 0.000_5
 """Seconds between two looks at all tasks, for each of them: reading a long list again and again helps nobody.
@@ -56,7 +56,7 @@ class JobArray:
         self._watch = watch
         self._calls = calls
         self._tasks: dict[int, JobSummary] = {}
-        self._gone: set[int] = set()
+        self._deleted_indices: set[int] = set()
         """Tasks that were over and that somebody deleted; nobody waits for those."""
         self._lock = threading.RLock()
         self._listeners: list[Callable[[JobArray], None]] = []
@@ -72,7 +72,7 @@ class JobArray:
         return self._summary.name
 
     @property
-    def known(self) -> ArraySummary:
+    def latest_summary(self) -> ArraySummary:
         """The newest summary that this kernel has seen; asks nobody."""
         return self._summary
 
@@ -85,7 +85,7 @@ class JobArray:
     @property
     def status(self) -> dict[str, int]:
         """How many tasks are where: ``pending``, ``running``, ``completed``, ``failed``, ``stopped``."""
-        return dict(msgspec.structs.asdict(self.refresh().known.counts))
+        return dict(msgspec.structs.asdict(self.refresh().latest_summary.counts))
 
     def __len__(self) -> int:
         """Count the tasks."""
@@ -115,32 +115,32 @@ class JobArray:
     def refresh(self) -> JobArray:
         """Ask how every task is now, unless all have their verdict."""
         if not self.ended():
-            self.take(self._client.array(self.id))
+            self.update(self._client.array(self.id))
         return self
 
-    def take(self, detail: ArrayDetail) -> None:
+    def update(self, detail: ArrayDetail) -> None:
         """Take an answer about all tasks in, and tell the listeners."""
         self._merge(detail.tasks, are_all=True)
-        self.told()
+        self.notify_listeners()
 
-    def hear(self, tasks: Iterable[JobSummary]) -> None:
+    def update_tasks(self, tasks: Iterable[JobSummary]) -> None:
         """Take news of tasks in, from whoever heard of them, but none after a verdict, and tell the listeners."""
         self._merge(tasks)
-        self.told()
+        self.notify_listeners()
 
-    def told(self) -> None:
+    def notify_listeners(self) -> None:
         """Tell the listeners once more what is known."""
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener(self)
 
-    def listen(self, listener: Callable[[JobArray], None]) -> None:
+    def add_listener(self, listener: Callable[[JobArray], None]) -> None:
         """Call ``listener`` at each change, in the thread that learns of it."""
         with self._lock:
             self._listeners.append(listener)
 
-    def listen_no_more(self, listener: Callable[[JobArray], None]) -> None:
+    def remove_listener(self, listener: Callable[[JobArray], None]) -> None:
         """Call ``listener`` no more."""
         with self._lock:
             self._listeners.remove(listener)
@@ -148,7 +148,7 @@ class JobArray:
     def ended(self) -> bool:
         """Say whether every task is known to have its verdict."""
         with self._lock:
-            return len(self._ended()) + len(self._gone) >= len(self)
+            return len(self._finished_tasks()) + len(self._deleted_indices) >= len(self)
 
     def done(self) -> bool:
         """Say whether every task has its verdict."""
@@ -160,7 +160,7 @@ class JobArray:
         :raises TimeoutError: some have none within ``timeout`` seconds.
         :raises UnavailableError: no controller can be reached or started any more.
         """
-        for _ in self._ends(timeout):
+        for _ in self._iter_finished(timeout):
             pass
         return self
 
@@ -169,12 +169,12 @@ class JobArray:
 
         :raises TimeoutError: no further verdict came within ``timeout`` seconds from now.
         """
-        for index, _ in self._ends(timeout):
+        for index, _ in self._iter_finished(timeout):
             yield self[index]
 
     def ends(self, timeout: float | None = None) -> Iterator[JobSummary]:
         """Give the summary of each task when it has its verdict, as :meth:`as_completed`; reads no task's record."""
-        return (task for _, task in self._ends(timeout))
+        return (task for _, task in self._iter_finished(timeout))
 
     def results(self, timeout: float | None = None, *, return_exceptions: bool = False) -> list[Any]:
         """Wait, and give the tasks' results in order: of :func:`jupyter_smx.map` what the function returned.
@@ -187,7 +187,7 @@ class JobArray:
         :raises TimeoutError: some tasks have no verdict within ``timeout`` seconds.
         """
         found: dict[int, Any] = {}
-        for index, _ in self._ends(timeout):
+        for index, _ in self._iter_finished(timeout):
             found[index] = self._outcome(index)
             if isinstance(found[index], _Failure) and not return_exceptions:
                 raise found[index].error
@@ -199,7 +199,7 @@ class JobArray:
 
         Reads the record of that one only.
         """
-        for index, task in sorted(self._ended().items()):
+        for index, task in sorted(self._finished_tasks().items()):
             outcome = None if task.status is Status.COMPLETED else self._outcome(index)
             if isinstance(outcome, _Failure):
                 raise outcome.error
@@ -218,14 +218,14 @@ class JobArray:
         :raises ValidationError: there is something in the folder.
         :raises ResourceNotFoundError: the folder of code that the tasks had is gone.
         """
-        from jupyter_smx.kernel.sagemaker.export_array import export_array, tasks_of  # noqa: PLC0415 - archives, which few need
+        from jupyter_smx.kernel.sagemaker.export_array import export_array, load_tasks  # noqa: PLC0415 - archives, which few need
 
-        tasks = tasks_of(self._client, self._client.array(self.id))
+        tasks = load_tasks(self._client, self._client.array(self.id))
         return Path(export_array(tasks, Path(folder or self.name)).folder)
 
     def table(self) -> list[dict[str, Any]]:
         """Give a row for each task: its index, its own hyperparameters, status, metrics, and seconds of its run."""
-        return [_row(task) for task in self.refresh().tasks]
+        return [_table_row(task) for task in self.refresh().tasks]
 
     def __await__(self) -> Generator[Any, None, list[Any]]:
         """Wait without blocking the event loop; gives what :meth:`results` gives. Who is cancelled ends the waiting."""
@@ -241,18 +241,18 @@ class JobArray:
             if self._is_decided() and not loop.is_closed():
                 loop.call_soon_threadsafe(decided.set)
 
-        self.listen(tell)
+        self.add_listener(tell)
         try:
             # No thread waits meanwhile: the event loop has few, and a thread cannot be cancelled.
             await asyncio.to_thread(self._watch, self)
             await decided.wait()
         finally:
-            self.listen_no_more(tell)
+            self.remove_listener(tell)
         return await asyncio.to_thread(self.results)
 
     def __repr__(self) -> str:
         """Say how many tasks are where, as far as is known."""
-        return f"<JobArray {self.name}: {counts_words(self._summary)}>"
+        return f"<JobArray {self.name}: {format_counts(self._summary)}>"
 
     # Inside
 
@@ -264,49 +264,49 @@ class JobArray:
         with self._lock:
             news = {task.array.index: task for task in tasks if task.array is not None}
             if are_all:
-                self._gone |= set(range(len(self))) - news.keys()
-            ended = self._ended()
+                self._deleted_indices |= set(range(len(self))) - news.keys()
+            ended = self._finished_tasks()
             merged = self._tasks | {index: task for index, task in news.items() if index not in ended}
-            self._tasks = {index: task for index, task in merged.items() if index not in self._gone}
-            counts = _count(self._tasks.values(), len(self) - len(self._gone))
+            self._tasks = {index: task for index, task in merged.items() if index not in self._deleted_indices}
+            counts = _count(self._tasks.values(), len(self) - len(self._deleted_indices))
             self._summary = msgspec.structs.replace(self._summary, counts=counts)
 
-    def _ended(self) -> dict[int, JobSummary]:
+    def _finished_tasks(self) -> dict[int, JobSummary]:
         with self._lock:
             return {index: task for index, task in self._tasks.items() if is_final(task.secondary_status)}
 
     def _is_decided(self) -> bool:
         """Say whether it is known what :meth:`results` gives or raises."""
-        return self.ended() or any(task.status is not Status.COMPLETED for task in self._ended().values())
+        return self.ended() or any(task.status is not Status.COMPLETED for task in self._finished_tasks().values())
 
-    def _ends(self, timeout: float | None) -> Iterator[tuple[int, JobSummary]]:
+    def _iter_finished(self, timeout: float | None) -> Iterator[tuple[int, JobSummary]]:
         """Give each task and its index once, when it has its verdict."""
         end = None if timeout is None else time.monotonic() + timeout
         told: set[int] = set()
         try:
             self.refresh()
             while True:
-                ended = self._ended()
+                ended = self._finished_tasks()
                 yield from ((index, ended[index]) for index in sorted(ended.keys() - told))
                 told.update(ended)
                 if self.ended():
                     return
-                self._turn(len(told | self._gone), end)
+                self._poll(len(told | self._deleted_indices), end)
         except KeyboardInterrupt:
             raise StillRunning(self.name, array=True) from None
 
-    def _turn(self, over: int, end: float | None) -> None:
+    def _poll(self, over: int, end: float | None) -> None:
         """Wait until more than ``over`` tasks have a verdict or were deleted, one turn at most, and look at all."""
-        left = _TURN if end is None else min(_TURN, end - time.monotonic())
+        left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
         if left <= 0:
-            raise TimeoutError(f"{self.name}: {counts_words(self._summary)}; the others go on.")
+            raise TimeoutError(f"{self.name}: {format_counts(self._summary)}; the others go on.")
         ask = partial(self._client.array, self.id, ended=over, wait=left, tasks=False)
-        waiting = through_outage(ask).counts.left()
+        waiting = retry_while_unavailable(ask).counts.remaining_count()
         if len(self) - waiting > over:
             if waiting:
                 pause = _PER_TASK * len(self)
                 threading.Event().wait(pause if end is None else max(0.0, min(pause, end - time.monotonic())))
-            self.take(through_outage(partial(self._client.array, self.id)))
+            self.update(retry_while_unavailable(partial(self._client.array, self.id)))
 
     def _outcome(self, index: int) -> Any:
         job = self[index]
@@ -314,9 +314,9 @@ class JobArray:
         failure = reply.exception() if self._calls else job.exception()
         if failure is None:
             return reply.result() if self._calls else job.result()
-        return _Failure(_blamed(failure, self._where(index)))
+        return _Failure(_add_task_context(failure, self._task_text(index)))
 
-    def _where(self, index: int) -> str:
+    def _task_text(self, index: int) -> str:
         which = f"task {index} of {len(self)}"
         called = self._calls[index] if self._calls else self._label(index)
         return f"{which}, {called}" if called else which
@@ -333,7 +333,7 @@ class _Failure:
         self.error = error
 
 
-def _blamed(error: BaseException, where: str) -> BaseException:
+def _add_task_context(error: BaseException, where: str) -> BaseException:
     """Say in an error's own words, or in those of its cause, which task it was."""
     said = error.__cause__ if isinstance(error.__cause__, RemoteTraceback) else error
     if isinstance(said, (JobError, SmxError)):
@@ -342,12 +342,12 @@ def _blamed(error: BaseException, where: str) -> BaseException:
 
 
 def _count(tasks: Iterable[JobSummary], there: int) -> ArrayCounts:
-    found = Counter[str](kind_of(task.secondary_status) for task in tasks)
+    found = Counter[str](task_status(task.secondary_status) for task in tasks)
     found["pending"] += there - sum(found.values())
     return ArrayCounts(**found)
 
 
-def _row(task: JobSummary) -> dict[str, Any]:
+def _table_row(task: JobSummary) -> dict[str, Any]:
     own = task.array
     began, ended = task.started_at, task.ended_at
     return {
@@ -366,13 +366,13 @@ def _value(text: str) -> Any:
         return text
 
 
-def end_words(task: JobSummary, array: JobArray) -> str:
+def format_task_end(task: JobSummary, array: JobArray) -> str:
     """Say how a task ended, and how many tasks are where, as ``grid-4f0c21-3: Completed. 4 of 12 done, 2 running``."""
-    return f"{task.name}: {task.status.value}. {counts_words(array.known)}"
+    return f"{task.name}: {task.status.value}. {format_counts(array.latest_summary)}"
 
 
 def write_progress(array: JobArray) -> None:
     """Print a line when a task ended, until all have; for a cell or a terminal that waits. Ctrl-C ends the waiting."""
     for task in array.ends():
-        sys.stdout.write(f"{end_words(task, array)}\n")
+        sys.stdout.write(f"{format_task_end(task, array)}\n")
         sys.stdout.flush()

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.model.errors import nearest
-from jupyter_smx.model.text import number
+from jupyter_smx.model.errors import suggest_names
+from jupyter_smx.model.text import format_number
 
 if TYPE_CHECKING:
     from jupyter_smx.model.results.progress import JobMetrics, MetricSeries
@@ -44,7 +44,7 @@ class Metrics(Mapping[str, float]):
 
         :raises KeyError: there is no metric of that name, or none on that host.
         """
-        series = self._of(name, host)
+        series = self._find_series(name, host)
         columns = zip(series.steps, series.values, series.at, strict=True)
         return [Point(step, _number(value), at) for step, value, at in columns]
 
@@ -53,7 +53,7 @@ class Metrics(Mapping[str, float]):
 
         :raises KeyError: there is no metric of that name.
         """
-        self._of(name, "")
+        self._find_series(name, "")
         return {host: _number(series.values[-1]) for host, series in self._series[name].items()}
 
     def __getitem__(self, name: str) -> float:
@@ -61,7 +61,7 @@ class Metrics(Mapping[str, float]):
 
         :raises KeyError: there is no metric of that name.
         """
-        return _number(self._of(name, "").values[-1])
+        return _number(self._find_series(name, "").values[-1])
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names."""
@@ -73,13 +73,13 @@ class Metrics(Mapping[str, float]):
 
     def __repr__(self) -> str:
         """Say the newest values."""
-        values = ", ".join(f"{name}={number(value)}" for name, value in self.items())
+        values = ", ".join(f"{name}={format_number(value)}" for name, value in self.items())
         return f"<Metrics of {self._job}: {values or 'none'}>"
 
-    def _of(self, name: str, host: str) -> MetricSeries:
+    def _find_series(self, name: str, host: str) -> MetricSeries:
         hosts = self._series.get(name)
         if hosts is None:
-            hint = nearest(str(name), self._series) or f"It has {', '.join(self._series) or 'none'}."
+            hint = suggest_names(str(name), self._series) or f"It has {', '.join(self._series) or 'none'}."
             raise KeyError(f"{self._job} has no metric {name!r}. {hint}")
         if not host:
             return next(iter(hosts.values()))

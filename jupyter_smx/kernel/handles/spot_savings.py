@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.bill import Bill
 
 
-def savings_words(bill: Bill, hosts: int) -> str:
+def format_savings(bill: Bill, hosts: int) -> str:
     """Give the lines for a job on so many hosts, whose seconds are added up."""
     lines = [
         f"Training seconds: {round(bill.training_seconds * hosts)}",
@@ -24,8 +24,8 @@ def savings_words(bill: Bill, hosts: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def savings_of(client: Client, job: Job) -> str:
+def format_job_savings(client: Client, job: Job) -> str:
     """Give the lines for a spot job that is over, and nothing for any other."""
     if not job.spec.spot or not is_final(job.state):
         return ""
-    return savings_words(client.priced(job.id).bill, job.spec.instance_count())
+    return format_savings(client.job_bill(job.id).bill, job.spec.instance_count())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.kernel.text.sizes import size_words
+from jupyter_smx.kernel.text.sizes import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,22 +52,22 @@ class Usage:
     @property
     def cpu_percent(self) -> float | None:
         """Newest CPU utilisation; 100 is one core."""
-        return _sum(_newest(host.cpu_percent) for host in self._hosts.values())
+        return _sum(_latest_value(host.cpu_percent) for host in self._hosts.values())
 
     @property
     def memory_bytes(self) -> int | None:
         """Newest memory of the job's processes; what they share is counted once."""
-        return _whole(_sum(_newest(host.memory_bytes) for host in self._hosts.values()))
+        return _to_int(_sum(_latest_value(host.memory_bytes) for host in self._hosts.values()))
 
     @property
     def gpu_percent(self) -> float | None:
         """Newest utilisation of GPUs by the job's own processes; 100 is one GPU."""
-        return _sum(_newest(gpu.percent) for host in self._hosts.values() for gpu in host.gpus)
+        return _sum(_latest_value(gpu.percent) for host in self._hosts.values() for gpu in host.gpus)
 
     @property
     def gpu_memory_bytes(self) -> int | None:
         """Newest GPU memory of the job's own processes."""
-        return _whole(_sum(_newest(gpu.memory_bytes) for host in self._hosts.values() for gpu in host.gpus))
+        return _to_int(_sum(_latest_value(gpu.memory_bytes) for host in self._hosts.values() for gpu in host.gpus))
 
     def history(self, host: str = "") -> list[Sample]:
         """Give the samples of a host ("": the first), oldest first; of a long job fewer, and still of all its time.
@@ -83,9 +83,9 @@ class Usage:
         """Say the newest figures in words."""
         words = (
             None if self.cpu_percent is None else f"CPU {self.cpu_percent:.0f} %",
-            None if self.memory_bytes is None else f"memory {size_words(self.memory_bytes)}",
+            None if self.memory_bytes is None else f"memory {format_size(self.memory_bytes)}",
             None if self.gpu_percent is None else f"GPU {self.gpu_percent:.0f} %",
-            None if self.gpu_memory_bytes is None else f"GPU memory {size_words(self.gpu_memory_bytes)}",
+            None if self.gpu_memory_bytes is None else f"GPU memory {format_size(self.gpu_memory_bytes)}",
         )
         return f"<Usage of {self._job}: {', '.join(word for word in words if word) or 'nothing is known'}>"
 
@@ -102,13 +102,13 @@ def _samples(host: HostUsage) -> list[Sample]:
             send_rate=host.send_rate[row],
             disk_bytes=host.disk_bytes[row],
             gpu_percent=_sum(gpu.percent[row] for gpu in host.gpus),
-            gpu_memory_bytes=_whole(_sum(gpu.memory_bytes[row] for gpu in host.gpus)),
+            gpu_memory_bytes=_to_int(_sum(gpu.memory_bytes[row] for gpu in host.gpus)),
         )
         for row, at in enumerate(host.at)
     ]
 
 
-def _newest(column: Sequence[float | None]) -> float | None:
+def _latest_value(column: Sequence[float | None]) -> float | None:
     return next((value for value in reversed(column) if value is not None), None)
 
 
@@ -117,5 +117,5 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _whole(value: float | None) -> int | None:
+def _to_int(value: float | None) -> int | None:
     return None if value is None else int(value)

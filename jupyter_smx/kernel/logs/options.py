@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.kernel.logs import reader
-from jupyter_smx.kernel.options.parser import Parser, one_of
+from jupyter_smx.kernel.options.parser import Parser, match_choice
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.log_stream import streams_of
 
@@ -23,7 +23,7 @@ HELP = "the log of a job, or its last lines; -f follows it"
 TAIL, HOST, STREAMS = "--tail", "--host", "--streams"
 
 
-class LogWish(Struct, frozen=True, kw_only=True):
+class LogRequest(Struct, frozen=True, kw_only=True):
     """What to show of a log. ``last`` are so many lines of its end, None for all; "" are the newest job, all hosts.
 
     ``names`` asks for the names of its streams, or those of the host, alone.
@@ -42,7 +42,7 @@ class LogWish(Struct, frozen=True, kw_only=True):
         """
         if not self.host or any(stream.name == self.host for stream in streams_of(job)):
             return self.host
-        return one_of(self.host, reader.hosts_of(job), HOST)
+        return match_choice(self.host, reader.hosts_of(job), HOST)
 
     def streams_of(self, job: Job) -> tuple[LogStream, ...]:
         """Give the streams that ``host`` names: all, those of a host, or one.
@@ -63,7 +63,7 @@ def add_options(parser: Parser) -> None:
     )
 
 
-def wish_of(found: Namespace) -> LogWish:
+def log_request(found: Namespace) -> LogRequest:
     """Give what was asked for, from what a parser found.
 
     :raises ValidationError: ``--tail`` is no number, or lines are wished for where names alone are shown.
@@ -76,11 +76,11 @@ def wish_of(found: Namespace) -> LogWish:
             rule=f"{STREAMS} shows the names of logs and no line of them.",
             cure=f"Drop one of the two; {HOST} takes the name of a stream to show its lines.",
         )
-    last = None if found.tail is None else reader.lines(found.tail, TAIL)
-    return LogWish(job=found.job, host=found.host, last=last, follows=found.follow, names=found.streams)
+    last = None if found.tail is None else reader.parse_line_count(found.tail, TAIL)
+    return LogRequest(job=found.job, host=found.host, last=last, follows=found.follow, names=found.streams)
 
 
-def read(words: Sequence[str], prog: str) -> LogWish:
+def read(words: Sequence[str], prog: str) -> LogRequest:
     """Read the words after ``logs``.
 
     :raises ValidationError: an unknown option, a missing value, or a word too many.
@@ -88,4 +88,4 @@ def read(words: Sequence[str], prog: str) -> LogWish:
     parser = Parser(prog=f"{prog} logs", usage=f"{prog} logs {USAGE}")
     parser.add_argument("job", nargs="?", default="")
     add_options(parser)
-    return wish_of(parser.read(words))
+    return log_request(parser.read(words))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.client.client import Client
 
-PATIENCE = 0.3
+QUERY_TIMEOUT = 0.3
 """Seconds that a person waits for Tab without wondering."""
 
-_NEWEST = 50
+_MAX_JOBS = 50
 """Jobs whose names are offered."""
 
 _PAIR = 2
@@ -37,11 +37,11 @@ def complete_option(_: Any, event: Any) -> list[str]:
 def complete_subcommand(_: Any, event: Any) -> list[str]:
     """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
     before = event.text_until_cursor.removesuffix(event.symbol).split()[1:]
-    known = _arguments(before) if before else subcommands.COMMANDS
+    known = _complete_arguments(before) if before else subcommands.COMMANDS
     return [word for word in known if word.startswith(event.symbol)]
 
 
-def _arguments(before: list[str]) -> Iterable[str]:
+def _complete_arguments(before: list[str]) -> Iterable[str]:
     name, *taken = before
     if name == "config":
         return [f"{option}=" for option in defaults.NAMES]
@@ -49,11 +49,11 @@ def _arguments(before: list[str]) -> Iterable[str]:
     if len(set(named)) >= (_PAIR if name == "diff" else 1):
         return flags
     if name in ("extend", "release"):
-        return asked(lambda client: [pool.name for pool in client.pools()])
+        return query_names(lambda client: [pool.name for pool in client.pools()])
     if name in ("stop", "interrupt"):
-        return asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
+        return query_names(lambda client: [job.name for job in client.jobs(_MAX_JOBS) if not job.ended_at])
     if name in ("logs", "why", "cost", "advice", "diff", "provenance", "rerun", "export", "describe", "events"):
-        return [*flags, *asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
+        return [*flags, *query_names(lambda client: [job.name for job in client.jobs(_MAX_JOBS)])]
     return []
 
 
@@ -65,9 +65,9 @@ def _split(taken: list[str], known: tuple[str, ...]) -> tuple[list[str], list[st
     return flags, [word for last, word in pairwise(["", *taken]) if word not in known and last not in _WITH_VALUES]
 
 
-def asked(ask: Callable[[Client], list[str]]) -> list[str]:
+def query_names(ask: Callable[[Client], list[str]]) -> list[str]:
     """Ask a controller that runs for names; give none where there is none or it is too slow for Tab."""
-    client = autostart.client_of_running(PATIENCE)
+    client = autostart.client_without_autostart(QUERY_TIMEOUT)
     try:
         return ask(client)
     except SmxError:

@@ -11,7 +11,7 @@ from msgspec import Struct, json
 from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.display.advice import advice_page
-from jupyter_smx.kernel.display.diff import diff_of, diff_page
+from jupyter_smx.kernel.display.diff import diff_by_ref, diff_page
 from jupyter_smx.kernel.display.provenance import provenance_page
 from jupyter_smx.kernel.failures.exceptions import StillRunning
 from jupyter_smx.kernel.handles.cost import cost_page
@@ -19,13 +19,13 @@ from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.logs import options, reader
 from jupyter_smx.kernel.options import events
 from jupyter_smx.kernel.options.defaults import Defaults
-from jupyter_smx.kernel.request.rerun import spec_again
+from jupyter_smx.kernel.request.rerun import spec_for_rerun
 from jupyter_smx.kernel.text.instance_types import types_page
-from jupyter_smx.kernel.text.pages import facts_page, jobs_page, kept_words, note, pools_page
-from jupyter_smx.kernel.text.start_reason import why_text
+from jupyter_smx.kernel.text.pages import facts_page, format_keep_alive, jobs_page, pools_page, text_page
+from jupyter_smx.kernel.text.start_reason import format_start_reason
 from jupyter_smx.model import duration
-from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
-from jupyter_smx.model.spec.array import ArraySummary, counts_words
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, suggest_names
+from jupyter_smx.model.spec.array import ArraySummary, format_counts
 from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PAIR = 2
 
 
-class Desk(Struct, frozen=True):
+class CommandContext(Struct, frozen=True):
     """What a subcommand works with.
 
     The controller, where its page goes, which job a word means, who hands a job in, the kernel's defaults.
@@ -53,17 +53,17 @@ class Command(Struct, frozen=True):
 
     usage: str
     help: str
-    run: Callable[[list[str], Desk], None]
+    run: Callable[[list[str], CommandContext], None]
 
 
-def run(words: list[str], desk: Desk) -> None:
+def run(words: list[str], desk: CommandContext) -> None:
     """Run one subcommand; none shows the manual.
 
     :raises ValidationError: there is no such subcommand, or its arguments are not what it takes.
     :raises SmxError: whatever the controller answers.
     """
     if not words or words[0] in ("-h", "--help", "help"):
-        desk.show(*note(manual(desk.prog)))
+        desk.show(*text_page(manual(desk.prog)))
         return
     name, *arguments = words
     command = COMMANDS.get(name)
@@ -72,7 +72,7 @@ def run(words: list[str], desk: Desk) -> None:
             f"{desk.prog}: {name!r} is not a subcommand.",
             field="line",
             value=name,
-            cure=nearest(name, COMMANDS) or f"There are {', '.join(COMMANDS)}.",
+            cure=suggest_names(name, COMMANDS) or f"There are {', '.join(COMMANDS)}.",
         )
     command.run(arguments, desk)
 
@@ -84,20 +84,20 @@ def manual(prog: str) -> str:
     return "Jobs and warm pools.\n\n" + "\n".join(f"  {usage.ljust(width)}  {text}" for usage, text in rows)
 
 
-def _jobs(arguments: list[str], desk: Desk) -> None:
-    _take("jobs", arguments, desk, 0)
+def _jobs(arguments: list[str], desk: CommandContext) -> None:
+    _check_count("jobs", arguments, desk, 0)
     desk.show(*jobs_page(desk.client.jobs(tasks=False), time.time(), desk.client.arrays()))
 
 
-def _logs(arguments: list[str], desk: Desk) -> None:
+def _logs(arguments: list[str], desk: CommandContext) -> None:
     wish = options.read(arguments, desk.prog)
-    job = _job("logs", [wish.job] if wish.job else [], desk)
+    job = _resolve_job("logs", [wish.job] if wish.job else [], desk)
     host = wish.host_of(job)
     if wish.names:
         write("".join(f"{stream.name}\n" for stream in wish.streams_of(job)))
         return
     if not wish.follows:
-        for piece in reader.everything(desk.client, job, host, wish.last):
+        for piece in reader.read_all(desk.client, job, host, wish.last):
             write(piece)
         return
     try:
@@ -106,107 +106,109 @@ def _logs(arguments: list[str], desk: Desk) -> None:
         raise StillRunning(job.name) from None
 
 
-def _stop(arguments: list[str], desk: Desk) -> None:
-    found = job_refs.stop(desk.client, _job_ref("stop", arguments, desk))
-    said = counts_words(found) if isinstance(found, ArraySummary) else found.status().value
-    desk.show(*note(f"{found.name}: {said}."))
+def _stop(arguments: list[str], desk: CommandContext) -> None:
+    found = job_refs.stop_job_or_array(desk.client, _resolve_ref("stop", arguments, desk))
+    said = format_counts(found) if isinstance(found, ArraySummary) else found.status().value
+    desk.show(*text_page(f"{found.name}: {said}."))
 
 
-def _interrupt(arguments: list[str], desk: Desk) -> None:
-    job = desk.client.interrupt(_job("interrupt", arguments, desk).id)
-    desk.show(*note(f"{job.name}: {job.state.value}."))
+def _interrupt(arguments: list[str], desk: CommandContext) -> None:
+    job = desk.client.interrupt(_resolve_job("interrupt", arguments, desk).id)
+    desk.show(*text_page(f"{job.name}: {job.state.value}."))
 
 
-def _why(arguments: list[str], desk: Desk) -> None:
-    desk.show(*note(why_text(_job("why", arguments, desk))))
+def _why(arguments: list[str], desk: CommandContext) -> None:
+    desk.show(*text_page(format_start_reason(_resolve_job("why", arguments, desk))))
 
 
-def _cost(arguments: list[str], desk: Desk) -> None:
-    found = desk.client.priced(_job("cost", arguments, desk).id)
+def _cost(arguments: list[str], desk: CommandContext) -> None:
+    found = desk.client.job_bill(_resolve_job("cost", arguments, desk).id)
     desk.show(*cost_page(found.name, found.bill))
 
 
-def _advice(arguments: list[str], desk: Desk) -> None:
-    desk.show(*advice_page(desk.client.advice(_job("advice", arguments, desk).id)))
+def _advice(arguments: list[str], desk: CommandContext) -> None:
+    desk.show(*advice_page(desk.client.advice(_resolve_job("advice", arguments, desk).id)))
 
 
-def _diff(arguments: list[str], desk: Desk) -> None:
+def _diff(arguments: list[str], desk: CommandContext) -> None:
     if len(arguments) > _PAIR:
-        _take("diff", arguments, desk, _PAIR)
-    first = _job_ref("diff", arguments[:1], desk)
-    other = _job_ref("diff", arguments[1:], desk) if arguments[1:] else ""
-    desk.show(*diff_page(diff_of(desk.client, first, other)))
+        _check_count("diff", arguments, desk, _PAIR)
+    first = _resolve_ref("diff", arguments[:1], desk)
+    other = _resolve_ref("diff", arguments[1:], desk) if arguments[1:] else ""
+    desk.show(*diff_page(diff_by_ref(desk.client, first, other)))
 
 
-def _provenance(arguments: list[str], desk: Desk) -> None:
-    desk.show(*provenance_page(_job("provenance", arguments, desk)))
+def _provenance(arguments: list[str], desk: CommandContext) -> None:
+    desk.show(*provenance_page(_resolve_job("provenance", arguments, desk)))
 
 
-def _describe(arguments: list[str], desk: Desk) -> None:
-    from jupyter_smx.kernel.sagemaker.describe import as_text, description, here  # noqa: PLC0415 - which few need
+def _describe(arguments: list[str], desk: CommandContext) -> None:
+    from jupyter_smx.kernel.sagemaker.describe import description, format_description, local_context  # noqa: PLC0415 - which few need
 
-    job = _job("describe", arguments, desk)
-    desk.show(*note(as_text(description(job, here(), desk.client.priced(job.id).bill))))
+    job = _resolve_job("describe", arguments, desk)
+    desk.show(*text_page(format_description(description(job, local_context(), desk.client.job_bill(job.id).bill))))
 
 
-def _events(arguments: list[str], desk: Desk) -> None:
-    from jupyter_smx.kernel.sagemaker.describe import here  # noqa: PLC0415 - as above
-    from jupyter_smx.kernel.sagemaker.events import events_of, follow  # noqa: PLC0415 - as above
+def _events(arguments: list[str], desk: CommandContext) -> None:
+    from jupyter_smx.kernel.sagemaker.describe import local_context  # noqa: PLC0415 - as above
+    from jupyter_smx.kernel.sagemaker.events import events_of, follow_events  # noqa: PLC0415 - as above
 
     wish = events.read(arguments, desk.prog)
-    job = _job("events", [wish.job] if wish.job else [], desk)
+    job = _resolve_job("events", [wish.job] if wish.job else [], desk)
     try:
-        for event in follow(desk.client, job, here()) if wish.follow else events_of(job, here()):
+        for event in (
+            follow_events(desk.client, job, local_context()) if wish.follow else events_of(job, local_context())
+        ):
             write(f"{json.encode(event).decode()}\n")
     except KeyboardInterrupt:
         raise StillRunning(job.name) from None
 
 
-def _rerun(arguments: list[str], desk: Desk) -> None:
+def _rerun(arguments: list[str], desk: CommandContext) -> None:
     submitted_at = time.time()
-    desk.submit(spec_again(_job("rerun", arguments, desk), submitted_at))
+    desk.submit(spec_for_rerun(_resolve_job("rerun", arguments, desk), submitted_at))
 
 
-def _export(arguments: list[str], desk: Desk) -> None:
-    from jupyter_smx.kernel.sagemaker.export_array import export_named  # noqa: PLC0415 - archives, which few need
+def _export(arguments: list[str], desk: CommandContext) -> None:
+    from jupyter_smx.kernel.sagemaker.export_array import export_by_ref  # noqa: PLC0415 - archives, which few need
 
     if not arguments or len(arguments) > 2:  # noqa: PLR2004 - a job and a folder
-        _take("export", arguments, desk, 2)
-    name, made = export_named(desk.client, _job_ref("export", arguments[:1], desk), "".join(arguments[1:]))
-    desk.show(*note(f"{name} is in {made.folder}: {', '.join(made.files)}"))
+        _check_count("export", arguments, desk, 2)
+    name, made = export_by_ref(desk.client, _resolve_ref("export", arguments[:1], desk), "".join(arguments[1:]))
+    desk.show(*text_page(f"{name} is in {made.folder}: {', '.join(made.files)}"))
 
 
-def _config(arguments: list[str], desk: Desk) -> None:
-    desk.defaults.choose(arguments)
+def _config(arguments: list[str], desk: CommandContext) -> None:
+    desk.defaults.set_options(arguments)
     desk.show(*desk.defaults.page())
 
 
-def _pools(arguments: list[str], desk: Desk) -> None:
-    _take("pools", arguments, desk, 0)
+def _pools(arguments: list[str], desk: CommandContext) -> None:
+    _check_count("pools", arguments, desk, 0)
     desk.show(*pools_page(desk.client.pools(), time.time()))
 
 
-def _extend(arguments: list[str], desk: Desk) -> None:
-    ref, period = _take("extend", arguments, desk, 2)
-    pool = desk.client.keep(ref, duration.parse(period))
-    desk.show(*note(kept_words(pool, time.time())))
+def _extend(arguments: list[str], desk: CommandContext) -> None:
+    ref, period = _check_count("extend", arguments, desk, 2)
+    pool = desk.client.set_keep_alive(ref, duration.parse(period))
+    desk.show(*text_page(format_keep_alive(pool, time.time())))
 
 
-def _release(arguments: list[str], desk: Desk) -> None:
-    pool = desk.client.release(_take("release", arguments, desk, 1)[0])
-    desk.show(*note(f"{pool.name}: {pool.state}."))
+def _release(arguments: list[str], desk: CommandContext) -> None:
+    pool = desk.client.release(_check_count("release", arguments, desk, 1)[0])
+    desk.show(*text_page(f"{pool.name}: {pool.state}."))
 
 
-def _instance_types(arguments: list[str], desk: Desk) -> None:
-    _take("types", arguments, desk, 0)
+def _instance_types(arguments: list[str], desk: CommandContext) -> None:
+    _check_count("types", arguments, desk, 0)
     desk.show(*types_page(desk.client.instance_types()))
 
 
-def _doctor(arguments: list[str], desk: Desk) -> None:
-    _take("doctor", arguments, desk, 0)
-    from jupyter_smx.kernel.display.doctor import examine  # noqa: PLC0415 - reads package metadata, which nobody else needs
+def _doctor(arguments: list[str], desk: CommandContext) -> None:
+    _check_count("doctor", arguments, desk, 0)
+    from jupyter_smx.kernel.display.doctor import collect_facts  # noqa: PLC0415 - reads package metadata, which nobody else needs
 
-    desk.show(*facts_page(examine(desk.client)))
+    desk.show(*facts_page(collect_facts(desk.client)))
 
 
 COMMANDS = {
@@ -234,7 +236,7 @@ COMMANDS = {
 }
 
 
-def _take(name: str, arguments: list[str], desk: Desk, count: int) -> list[str]:
+def _check_count(name: str, arguments: list[str], desk: CommandContext, count: int) -> list[str]:
     if len(arguments) == count:
         return arguments
     usage = COMMANDS[name].usage
@@ -247,18 +249,18 @@ def _take(name: str, arguments: list[str], desk: Desk, count: int) -> list[str]:
     )
 
 
-def _job(name: str, arguments: list[str], desk: Desk) -> Job:
-    """Read the job that is meant, as :func:`_job_ref`.
+def _resolve_job(name: str, arguments: list[str], desk: CommandContext) -> Job:
+    """Read the job that is meant, as :func:`_resolve_ref`.
 
     :raises ValidationError: a whole array is meant, and this takes one job.
     """
-    return job_refs.job(desk.client, _job_ref(name, arguments, desk))
+    return job_refs.resolve_job(desk.client, _resolve_ref(name, arguments, desk))
 
 
-def _job_ref(name: str, arguments: list[str], desk: Desk) -> str:
+def _resolve_ref(name: str, arguments: list[str], desk: CommandContext) -> str:
     """Say which job or array is meant; no word means the last one of this kernel, or the newest job of all."""
     if len(arguments) > 1:
-        _take(name, arguments, desk, 1)
+        _check_count(name, arguments, desk, 1)
     ref = desk.refer(arguments[0] if arguments else "")
     if ref:
         return ref

@@ -11,7 +11,7 @@ from msgspec import Struct
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.text import shown
+from jupyter_smx.model.text import format_value
 
 _PATH = (str, Path)
 
@@ -24,11 +24,11 @@ class _Kind(Struct, frozen=True):
     example: str
 
 
-def _is(*types: type) -> Callable[[Any], bool]:
+def _is_instance_of(*types: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, types)
 
 
-def _several(*types: type) -> Callable[[Any], bool]:
+def _is_list_of(*types: type) -> Callable[[Any], bool]:
     """Say of a value whether it is a row of these; text would be a row of letters, and a generator is read once."""
 
     def fits(value: Any) -> bool:
@@ -38,7 +38,7 @@ def _several(*types: type) -> Callable[[Any], bool]:
     return fits
 
 
-def _named(*types: type) -> Callable[[Any], bool]:
+def _is_dict_of(*types: type) -> Callable[[Any], bool]:
     """Say of a value whether it is a dict with names; without types its values may be anything."""
 
     def fits(value: Any) -> bool:
@@ -49,36 +49,40 @@ def _named(*types: type) -> Callable[[Any], bool]:
     return fits
 
 
-_NAMES = _several(str)
-_VARIABLES = _named()
-_SWITCH = _Kind(_is(bool), "It is True or False.", "True")
+_NAMES = _is_list_of(str)
+_VARIABLES = _is_dict_of()
+_BOOLEAN = _Kind(_is_instance_of(bool), "It is True or False.", "True")
 _KINDS = {
-    "name": _Kind(_is(str), "It is text.", "'train-digits'"),
-    "instance_type": _Kind(_is(str), "It is the name of one type, as text.", "'ml.m5.xlarge'"),
+    "name": _Kind(_is_instance_of(str), "It is text.", "'train-digits'"),
+    "instance_type": _Kind(_is_instance_of(str), "It is the name of one type, as text.", "'ml.m5.xlarge'"),
     "instance_groups": _Kind(
-        _several(InstanceGroup),
+        _is_list_of(InstanceGroup),
         "It is a list of groups.",
         "[smx.InstanceGroup(name='data', instance_type='ml.c5.xlarge', instance_count=2)]",
     ),
-    "distribution": _Kind(_is(str), "It is text.", "'torchrun,processes=2'"),
-    "engine": _Kind(_is(str), "It is the name of an engine, as text.", "'local'"),
-    "image": _Kind(_is(str), "It is the name of an image, as text.", "'python:3.11-slim'"),
-    "network_isolation": _SWITCH,
-    "spot": _SWITCH,
-    "disable_output_compression": _SWITCH,
-    "contract": _Kind(_is(str), "It is text.", "'v3'"),
-    "role": _Kind(_is(str), "It is text.", "'research'"),
-    "hyperparameters": _Kind(_named(), "It is a dict of values by name.", "{'epochs': 3}"),
+    "distribution": _Kind(_is_instance_of(str), "It is text.", "'torchrun,processes=2'"),
+    "engine": _Kind(_is_instance_of(str), "It is the name of an engine, as text.", "'local'"),
+    "image": _Kind(_is_instance_of(str), "It is the name of an image, as text.", "'python:3.11-slim'"),
+    "network_isolation": _BOOLEAN,
+    "spot": _BOOLEAN,
+    "disable_output_compression": _BOOLEAN,
+    "contract": _Kind(_is_instance_of(str), "It is text.", "'v3'"),
+    "role": _Kind(_is_instance_of(str), "It is text.", "'research'"),
+    "hyperparameters": _Kind(_is_dict_of(), "It is a dict of values by name.", "{'epochs': 3}"),
     "arguments": _Kind(_NAMES, "It is a list of words.", "['--split', '0.2']"),
-    "environment": _Kind(_named(), "It is a dict of values by name.", "{'OMP_NUM_THREADS': 2}"),
-    "inputs": _Kind(_named(*_PATH, Channel), "It is a dict of paths or URLs by channel.", "{'train': 'data/train'}"),
-    "outputs": _Kind(_named(*_PATH, Output), "It is a dict of folders by name.", "{'model': 'models'}"),
-    "metrics": _Kind(_named(str), "It is a dict of regular expressions by name.", "{'loss': 'loss=([0-9.]+)'}"),
-    "source_dir": _Kind(_is(*_PATH), "It is a path.", "'src'"),
-    "entry_point": _Kind(_is(*_PATH), "It is a path.", "'train.py'"),
-    "checkpoint_local_path": _Kind(_is(str), "It is the path of a folder in the job.", "'/opt/ml/checkpoints/last'"),
-    "checkpoint": _Kind(_is(*_PATH), "It is a path or a URL.", "'checkpoints'"),
-    "python": _Kind(_is(*_PATH), "It is text or a path.", "'conda:torch'"),
+    "environment": _Kind(_is_dict_of(), "It is a dict of values by name.", "{'OMP_NUM_THREADS': 2}"),
+    "inputs": _Kind(
+        _is_dict_of(*_PATH, Channel), "It is a dict of paths or URLs by channel.", "{'train': 'data/train'}"
+    ),
+    "outputs": _Kind(_is_dict_of(*_PATH, Output), "It is a dict of folders by name.", "{'model': 'models'}"),
+    "metrics": _Kind(_is_dict_of(str), "It is a dict of regular expressions by name.", "{'loss': 'loss=([0-9.]+)'}"),
+    "source_dir": _Kind(_is_instance_of(*_PATH), "It is a path.", "'src'"),
+    "entry_point": _Kind(_is_instance_of(*_PATH), "It is a path.", "'train.py'"),
+    "checkpoint_local_path": _Kind(
+        _is_instance_of(str), "It is the path of a folder in the job.", "'/opt/ml/checkpoints/last'"
+    ),
+    "checkpoint": _Kind(_is_instance_of(*_PATH), "It is a path or a URL.", "'checkpoints'"),
+    "python": _Kind(_is_instance_of(*_PATH), "It is text or a path.", "'conda:torch'"),
     "requirements": _Kind(
         lambda value: isinstance(value, _PATH) or _NAMES(value),
         "It is the path of a file, a list of requirements, or 'none'.",
@@ -105,9 +109,9 @@ def check_types(arguments: Mapping[str, Any]) -> None:
         if kind is None or value is None or kind.fits(value):
             continue
         raise ValidationError(
-            f"{name}: {shown(value)} is of another kind.",
+            f"{name}: {format_value(value)} is of another kind.",
             field=name,
-            value=shown(value),
+            value=format_value(value),
             rule=kind.rule,
             cure=f"For example {name}={kind.example}.",
         )

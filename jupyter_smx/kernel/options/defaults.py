@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from traitlets import Enum, HasTraits, Unicode
 
 from jupyter_smx.kernel.text.front_end import STYLES
-from jupyter_smx.kernel.text.pages import table
+from jupyter_smx.kernel.text.pages import table_page
 from jupyter_smx.model import duration
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,16 +33,16 @@ class Defaults(HasTraits):
         "or auto, which looks at who started the kernel.",
     ).tag(config=True)
 
-    def chosen(self) -> dict[str, str]:
+    def configured_options(self) -> dict[str, str]:
         """Give the options of jobs that are set, by name."""
         return {name: getattr(self, name) for name in _OPTIONS if getattr(self, name)}
 
-    def choose(self, words: list[str]) -> None:
+    def set_options(self, words: list[str]) -> None:
         """Set them from words like ``keep_alive=10m``; nothing after the ``=`` takes one back. All of them or none.
 
         :raises ValidationError: another name, no ``=``, or a value that cannot be used.
         """
-        for name, value in [_pair(word) for word in words]:
+        for name, value in [_parse_assignment(word) for word in words]:
             setattr(self, name, value or _BUILT_IN[name] if name == "card" else value)
 
     def page(self) -> Page:
@@ -51,7 +51,7 @@ class Defaults(HasTraits):
             (name, getattr(self, name) or built_in, "this kernel" if getattr(self, name) not in ("", built_in) else "")
             for name, built_in in _BUILT_IN.items()
         ]
-        return table(("OPTION", "DEFAULT", "SET BY"), rows)
+        return table_page(("OPTION", "DEFAULT", "SET BY"), rows)
 
 
 _BUILT_IN = {"engine": "local", "image": "", "instance_type": "local", "keep_alive": "0", "card": "auto"}
@@ -59,7 +59,7 @@ _OPTIONS = ("engine", "image", "instance_type", "keep_alive")
 NAMES = tuple(_BUILT_IN)
 
 
-def for_line(defaults: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, list[str]]:
+def defaults_for_line(defaults: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, list[str]]:
     """Choose those that stand for options which a line does not have; ``given`` are the ones that it has."""
     left = {name: [value] for name, value in defaults.items() if name not in given}
     if "group" in given:
@@ -69,7 +69,7 @@ def for_line(defaults: Mapping[str, str], given: Mapping[str, Any]) -> dict[str,
     return left
 
 
-def _pair(word: str) -> tuple[str, str]:
+def _parse_assignment(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     name = name.removeprefix("--").replace("-", "_")
     if name not in NAMES:
@@ -78,7 +78,7 @@ def _pair(word: str) -> tuple[str, str]:
             field="line",
             value=word,
             rule=f"There are {', '.join(NAMES)}.",
-            cure=nearest(name, NAMES),
+            cure=suggest_names(name, NAMES),
         )
     if not equals:
         raise ValidationError(
@@ -92,6 +92,6 @@ def _pair(word: str) -> tuple[str, str]:
             field="card",
             value=value,
             rule=f"There are {', '.join(STYLES)}.",
-            cure=nearest(value, STYLES),
+            cure=suggest_names(value, STYLES),
         )
     return name, value

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.options.table import Options
 
 
-def looked_up(options: Options, namespace: Mapping[str, Any]) -> Options:
+def expand_expressions(options: Options, namespace: Mapping[str, Any]) -> Options:
     """Give options in which each ``{expr}`` of one value is the text of what it names.
 
     :raises ValidationError: anything in braces but a path to a value of the notebook.

@@ -8,9 +8,9 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN, plain
-from jupyter_smx.model.errors import ValidationError, nearest
-from jupyter_smx.model.text import shown
+from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN, restore_braces
+from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def value_of(word: str, namespace: Mapping[str, Any], option: str) -> Any:
     whole = _MARKED.fullmatch(word)
     if whole:
         return resolve(whole[1], namespace, option)
-    return plain(_MARKED.sub(lambda found: str(resolve(found[1], namespace, option)), word))
+    return restore_braces(_MARKED.sub(lambda found: str(resolve(found[1], namespace, option)), word))
 
 
 def text_of(word: str, namespace: Mapping[str, Any], option: str) -> str:
@@ -44,7 +44,7 @@ def resolve(expression: str, namespace: Mapping[str, Any], option: str) -> Any:
     try:
         body = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError):
-        raise _refused(expression, option) from None
+        raise _expression_error(expression, option) from None
     return _walk(body, namespace, expression, option)
 
 
@@ -62,7 +62,7 @@ def _walk(node: ast.expr, namespace: Mapping[str, Any], expression: str, option:
         step = f"[{key!r}]"
         take = operator.getitem
     else:
-        raise _refused(expression, option)
+        raise _expression_error(expression, option)
     try:
         return take(owner, key)
     except Exception as error:  # border: attributes and items are the user's code, which may raise anything
@@ -84,11 +84,11 @@ def _variable(name: str, namespace: Mapping[str, Any], option: str) -> Any:
         field=option.removeprefix("--"),
         value=name,
         rule="In braces stand a variable of the notebook, its attributes and its items.",
-        cure=nearest(name, visible(namespace)) or "Run the cell that makes it first.",
+        cure=suggest_names(name, variable_names(namespace)) or "Run the cell that makes it first.",
     )
 
 
-def visible(namespace: Mapping[str, Any]) -> list[str]:
+def variable_names(namespace: Mapping[str, Any]) -> list[str]:
     """List the names that a user would call variables of the notebook."""
     return [name for name in namespace if not name.startswith("_")]
 
@@ -101,10 +101,10 @@ def _constant(node: ast.expr, expression: str, option: str) -> Any:
         return sign * node.value
     if sign > 0 and isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    raise _refused(expression, option)
+    raise _expression_error(expression, option)
 
 
-def _refused(expression: str, option: str) -> ValidationError:
+def _expression_error(expression: str, option: str) -> ValidationError:
     return ValidationError(
         f"{option}: {{{expression}}} is not a path to a value of the notebook.",
         field=option.removeprefix("--"),
@@ -115,7 +115,7 @@ def _refused(expression: str, option: str) -> ValidationError:
     )
 
 
-def hyperparameter(name: str, value: Any) -> str:
+def encode_hyperparameter(name: str, value: Any) -> str:
     """Write a hyperparameter as SageMaker's SDK does: a string stays as it is, anything else becomes JSON.
 
     :raises ValidationError: a value that JSON cannot hold.
@@ -134,7 +134,7 @@ def hyperparameter(name: str, value: Any) -> str:
                 cure=f"Pass it as text, --hp {name}=nan or --hp {name}=inf, and let the script read that.",
             ) from None
         raise ValidationError(
-            f"--hp {name}: {_said(value)} cannot be a hyperparameter.",
+            f"--hp {name}: {_describe_value(value)} cannot be a hyperparameter.",
             field="hyperparameters",
             value=name,
             rule="Hyperparameters are text, numbers, booleans, None, and lists and dicts of them.",
@@ -142,8 +142,8 @@ def hyperparameter(name: str, value: Any) -> str:
         ) from None
 
 
-def _said(value: Any) -> str:
-    return shown(value) if isinstance(value, int) else f"a {type(value).__name__}"
+def _describe_value(value: Any) -> str:
+    return format_value(value) if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 def _scalar(value: Any) -> Any:

@@ -92,7 +92,7 @@ KEYWORDS = {
 }
 
 
-def documented(function: _Function) -> _Function:
+def with_keyword_docs(function: _Function) -> _Function:
     """Put the keywords into a function's docstring, between its first paragraph and what it raises."""
     head, _, tail = (function.__doc__ or "").partition("    :raises")
     rows = (

@@ -30,7 +30,7 @@ def split(line: str) -> list[str]:
     return _Splitter(line).words()
 
 
-def plain(word: str) -> str:
+def restore_braces(word: str) -> str:
     """Give a word back as it was typed, marks turned into braces."""
     return word.replace(OPEN, "{").replace(CLOSE, "}")
 
@@ -66,21 +66,21 @@ class _Splitter:
                     self._word = None
                 self._at += 1
             else:
-                self._word = (self._word or "") + self._piece(char)
+                self._word = (self._word or "") + self._read_piece(char)
         return found if self._word is None else [*found, self._word]
 
-    def _piece(self, char: str) -> str:
+    def _read_piece(self, char: str) -> str:
         if char in _QUOTES:
-            return self._quoted(char)
+            return self._read_quoted(char)
         if char == "{":
-            return self._braced()
+            return self._read_braced()
         if char == "\\" and self._line[self._at + 1 : self._at + 2] in _ESCAPABLE:
             self._at += 1
             char = self._line[self._at : self._at + 1]
         self._at += 1
         return char
 
-    def _quoted(self, quote: str) -> str:
+    def _read_quoted(self, quote: str) -> str:
         """Read up to the closing quote; inside double quotes a backslash escapes them and itself."""
         start = self._at
         text = ""
@@ -95,9 +95,9 @@ class _Splitter:
                 char = self._line[self._at]
             text += char
             self._at += 1
-        raise _unclosed(quote, self._line[start:])
+        raise _unclosed_error(quote, self._line[start:])
 
-    def _braced(self) -> str:
+    def _read_braced(self) -> str:
         """Read up to the brace that closes this one; quotes inside belong to the expression and stay."""
         start = self._at
         quote = ""
@@ -113,10 +113,10 @@ class _Splitter:
                 depth += (char == "{") - (char == "}")
             if depth == 0:
                 return OPEN + self._line[start + 1 : self._at - 1] + CLOSE
-        raise _unclosed("{", self._line[start:])
+        raise _unclosed_error("{", self._line[start:])
 
 
-def _unclosed(mark: str, rest: str) -> ValidationError:
+def _unclosed_error(mark: str, rest: str) -> ValidationError:
     return ValidationError(
         f"The line has a {mark} that is never closed: {rest!r}.",
         field="line",

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_smx.kernel.options.table import TABLE
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,10 +38,10 @@ class Parser(argparse.ArgumentParser):
         try:
             found, rest = self.parse_known_args(words)
         except argparse.ArgumentError as error:
-            raise self._lacking(error) from None
+            raise self._missing_value_error(error) from None
         if rest:
             # A file, a path or a number is no option whose dashes were forgotten.
-            near = nearest(f"--{rest[0]}", self._long_options()) if _NAME.fullmatch(rest[0]) else ""
+            near = suggest_names(f"--{rest[0]}", self._long_options()) if _NAME.fullmatch(rest[0]) else ""
             raise ValidationError(
                 f"{self.prog}: {rest[0]!r} belongs to no option.",
                 field="line",
@@ -62,11 +62,11 @@ class Parser(argparse.ArgumentParser):
                 return
             spelling = word.split("=", 1)[0] if word.startswith("--") else word[:2]
             if spelling not in known:
-                raise self._unknown(spelling if word.startswith("--") else word)
+                raise self._unknown_option_error(spelling if word.startswith("--") else word)
             is_value = word == spelling and known[spelling].nargs != 0
 
-    def _unknown(self, spelling: str) -> ValidationError:
-        cure = nearest(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
+    def _unknown_option_error(self, spelling: str) -> ValidationError:
+        cure = suggest_names(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
         return ValidationError(
             f"{self.prog}: {spelling} is not an option.",
             field="line",
@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
             cure=cure,
         )
 
-    def _lacking(self, error: argparse.ArgumentError) -> ValidationError:
+    def _missing_value_error(self, error: argparse.ArgumentError) -> ValidationError:
         spelling = (error.argument_name or "").split("/")[-1]
         action = next((found for found in self._actions if spelling in found.option_strings), None)
         if action is None:
@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
         return f"Usage: {self.usage}."
 
 
-def one_of(word: str, known: Iterable[str], option: str) -> str:
+def match_choice(word: str, known: Iterable[str], option: str) -> str:
     """Find a word of a short list, whatever its capitals.
 
     :raises ValidationError: it is not in the list; says what is, and what is near.
@@ -115,5 +115,5 @@ def one_of(word: str, known: Iterable[str], option: str) -> str:
         field=option.removeprefix("--"),
         value=word,
         rule=f"It is one of {', '.join(names)}.",
-        cure=nearest(word, names),
+        cure=suggest_names(word, names),
     )

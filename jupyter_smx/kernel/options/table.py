@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.kernel.options.defaults import for_line
-from jupyter_smx.kernel.options.line_splitter import plain, split
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.kernel.options.defaults import defaults_for_line
+from jupyter_smx.kernel.options.line_splitter import restore_braces, split
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -280,14 +280,14 @@ def parse(magic: str, line: str, defaults: Mapping[str, str] = MappingProxyType(
     try:
         found, rest = parser(magic).parse_known_args(words)
     except argparse.ArgumentError as error:
-        raise _missing_value(magic, error) from None
+        raise _missing_value_error(magic, error) from None
     if rest:
-        raise _stray(magic, plain(rest[0]))
+        raise _stray_word_error(magic, restore_braces(rest[0]))
     given = {name: value for name, value in vars(found).items() if value is not None}
-    return gather({**for_line(defaults, given), **given})
+    return build_options({**defaults_for_line(defaults, given), **given})
 
 
-def gather(found: Mapping[str, list[str] | bool | None]) -> Options:
+def build_options(found: Mapping[str, list[str] | bool | None]) -> Options:
     """Make the options of what :func:`parser` collected; names that are none of the table's are left out.
 
     :raises ValidationError: an option that takes one value and stands twice.
@@ -310,14 +310,15 @@ def _collapse(name: str, value: list[str] | bool) -> object:
         return value
     option = ROWS[name]
     if name in _LISTS:
-        return tuple(part.strip() for word in value for part in plain(word).split(",") if part.strip())
+        return tuple(part.strip() for word in value for part in restore_braces(word).split(",") if part.strip())
     if option.many:
         return tuple(value)
     if len(value) > 1:
         raise ValidationError(
-            f"{option.spellings[-1]} stands twice on the line: {plain(value[0])} and {plain(value[1])}.",
+            f"{option.spellings[-1]} stands twice on the line: "
+            f"{restore_braces(value[0])} and {restore_braces(value[1])}.",
             field=name,
-            value=plain(value[1]),
+            value=restore_braces(value[1]),
             rule="It takes one value.",
             cure="Drop one.",
         )
@@ -335,15 +336,15 @@ def _check_spellings(magic: str, words: list[str]) -> None:
             continue
         spelling = word.split("=", 1)[0] if word.startswith("--") else word[:2]
         if spelling not in SPELLINGS:
-            raise _unknown(magic, plain(spelling if word.startswith("--") else word))
+            raise _unknown_option_error(magic, restore_braces(spelling if word.startswith("--") else word))
 
 
 def _looks_like_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-")
 
 
-def _unknown(magic: str, spelling: str) -> ValidationError:
-    near = nearest(spelling, [known for known in SPELLINGS if known.startswith("--")])
+def _unknown_option_error(magic: str, spelling: str) -> ValidationError:
+    near = suggest_names(spelling, [known for known in SPELLINGS if known.startswith("--")])
     return ValidationError(
         f"%%{magic}: {spelling} is not an option.",
         field="line",
@@ -352,7 +353,7 @@ def _unknown(magic: str, spelling: str) -> ValidationError:
     )
 
 
-def _missing_value(magic: str, error: argparse.ArgumentError) -> ValidationError:
+def _missing_value_error(magic: str, error: argparse.ArgumentError) -> ValidationError:
     spelling = (error.argument_name or "").split("/")[-1]
     option = next((row for row in TABLE if spelling in row.spellings), None)
     if option is None or not option.metavar:
@@ -365,8 +366,8 @@ def _missing_value(magic: str, error: argparse.ArgumentError) -> ValidationError
     )
 
 
-def _stray(magic: str, word: str) -> ValidationError:
-    cure = nearest(f"--{word}", [known for known in SPELLINGS if known.startswith("--")])
+def _stray_word_error(magic: str, word: str) -> ValidationError:
+    cure = suggest_names(f"--{word}", [known for known in SPELLINGS if known.startswith("--")])
     return ValidationError(
         f"%%{magic}: {word!r} belongs to no option.",
         field="line",

@@ -38,7 +38,9 @@ else: raised = None
 """``try`` and the call share a line, which is pushed down to where the function stands: the job's traceback then has
 no line that the user did not write."""
 
-_AWAITED = '__import__("asyncio").run(value) if isinstance(value, __import__("types").CoroutineType) else value'
+_AWAIT_EXPRESSION = (
+    '__import__("asyncio").run(value) if isinstance(value, __import__("types").CoroutineType) else value'
+)
 """Only the call itself tells whether there is something to await: decorators make functions async, and plain again."""
 
 _by_value_lock = threading.Lock()
@@ -80,7 +82,9 @@ def call_of(
     return Call(
         name=base_name(name, "function"),
         label=f"{name}()",
-        source=cell.place(_CELL.format(awaited=_AWAITED), code.co_firstlineno - 1 if code else 0),
+        source=cell.prepend_blank_lines(
+            _CELL.format(awaited=_AWAIT_EXPRESSION), code.co_firstlineno - 1 if code else 0
+        ),
         filename=code.co_filename if code else "",
         imports=_imports(function, code) if code else (),
         variables={
@@ -93,16 +97,20 @@ def call_of(
 
 
 @contextmanager
-def by_value(function: Callable[..., Any]) -> Iterator[None]:
+def pickle_by_value(function: Callable[..., Any]) -> Iterator[None]:
     """Let cloudpickle take along what the function's own module defines; a job cannot import a file beside us.
 
     Installed modules stay references, since the job's Python has them too.
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only those pay who send something
 
-    module = sys.modules.get(getattr(_called(function), "__module__", None) or "")
+    module = sys.modules.get(getattr(_unwrap_callable(function), "__module__", None) or "")
     with _by_value_lock:  # cloudpickle's register is one for all threads
-        if module is None or not _lies_beside(module) or module.__name__ in cloudpickle.list_registry_pickle_by_value():
+        if (
+            module is None
+            or not _is_local_module(module)
+            or module.__name__ in cloudpickle.list_registry_pickle_by_value()
+        ):
             yield
             return
         cloudpickle.register_pickle_by_value(module)
@@ -120,7 +128,7 @@ def _check_arguments(function: Callable[..., Any], arguments: Sequence[Any], key
     signature.bind(*arguments, **keywords)
 
 
-def _called(function: Any) -> Any:
+def _unwrap_callable(function: Any) -> Any:
     """Give what is called in the end: what decorators wrap and what a partial is of."""
     found = inspect.unwrap(function)
     while isinstance(found, functools.partial):
@@ -130,12 +138,12 @@ def _called(function: Any) -> Any:
 
 def _code(function: Any) -> CodeType | None:
     """Give the code of a function or of a method's function; None for other callables."""
-    code = getattr(_called(function), "__code__", None)
+    code = getattr(_unwrap_callable(function), "__code__", None)
     return code if isinstance(code, CodeType) else None
 
 
 def _imports(function: Any, code: CodeType) -> tuple[str, ...]:
-    known = getattr(_called(function), "__globals__", {})
+    known = getattr(_unwrap_callable(function), "__globals__", {})
     found = (known.get(name) for name in code.co_names)
     return tuple(dict.fromkeys(module.__name__ for module in found if isinstance(module, ModuleType)))
 
@@ -151,7 +159,7 @@ def _installed_folders() -> tuple[Path, ...]:
     return tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
-def _lies_beside(module: ModuleType) -> bool:
+def _is_local_module(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if module.__name__ == "__main__" or not file:
         return False  # cloudpickle takes __main__ along by itself

@@ -26,13 +26,13 @@ class CellSyntaxError(ValidationError):
         return "\n".join(part for part in (self.message, self.cure) if part)
 
 
-def place(cell: str, lines_before: int) -> str:
+def prepend_blank_lines(cell: str, lines_before: int) -> str:
     """Push the code down by the lines of the magic, so that every traceback of the job counts as the notebook does."""
     return "\n" * lines_before + cell
 
 
 @contextmanager
-def untold() -> Iterator[None]:
+def suppress_compile_warnings() -> Iterator[None]:
     """Keep what Python warns of while code is looked at here: the job compiles it, too, and its log says it once.
 
     Only in the main thread: filters belong to the process, and two threads that each put back what they found leave
@@ -47,7 +47,7 @@ def untold() -> Iterator[None]:
         yield
 
 
-def check(source: str, filename: str) -> ast.Module:
+def parse_cell(source: str, filename: str) -> ast.Module:
     """Compile the code as the job will, and give its tree.
 
     :raises CellSyntaxError: Python refuses it; top-level ``await`` and IPython's own syntax are named.
@@ -62,23 +62,25 @@ def check(source: str, filename: str) -> ast.Module:
             cure="With --entry-point FILE it runs a file.",
         )
     try:
-        with untold():
+        with suppress_compile_warnings():
             tree = ast.parse(source, filename)
             compile(tree, filename, "exec", dont_inherit=True)  # finds what no grammar can, as a return outside of any
     except SyntaxError as error:
-        raise CellSyntaxError(_words(error), field="source", cure=_cure(source, filename, error)) from None
+        raise CellSyntaxError(
+            _format_syntax_error(error), field="source", cure=_cure(source, filename, error)
+        ) from None
     except ValueError as error:  # a NUL byte in the source
         raise CellSyntaxError(f"The cell is no Python: {error}.", field="source") from None
     return tree
 
 
-def _words(error: SyntaxError) -> str:
+def _format_syntax_error(error: SyntaxError) -> str:
     return "".join(traceback.format_exception_only(type(error), error)).rstrip()
 
 
 def _cure(source: str, filename: str, error: SyntaxError) -> str:
     try:
-        with untold():
+        with suppress_compile_warnings():
             compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError:
         lines = source.splitlines()
@@ -89,12 +91,12 @@ def _cure(source: str, filename: str, error: SyntaxError) -> str:
     return "A job has no event loop: put the await into an async function and call asyncio.run. Nothing was started."
 
 
-def imports(tree: ast.Module) -> tuple[str, ...]:
+def top_level_imports(tree: ast.Module) -> tuple[str, ...]:
     """List the modules that the code imports at its top level, in order, each once: a hint for preloading."""
-    return tuple(dict.fromkeys(name for name in _imported(tree.body) if name != "__future__"))
+    return tuple(dict.fromkeys(name for name in _iter_imports(tree.body) if name != "__future__"))
 
 
-def _imported(body: list[ast.stmt]) -> Iterator[str]:
+def _iter_imports(body: list[ast.stmt]) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -102,4 +104,4 @@ def _imported(body: list[ast.stmt]) -> Iterator[str]:
             if node.level == 0 and node.module:
                 yield node.module
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
-            yield from _imported(node.body)
+            yield from _iter_imports(node.body)

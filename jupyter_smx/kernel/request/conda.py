@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BASE = "base"
 _ENVS = "envs"
 _PROGRAMS = ("conda", "mamba", "micromamba")
-_SECONDS = 30.0
+_TIMEOUT = 30.0
 
 
 def prefix_of(
@@ -37,9 +37,9 @@ def prefix_of(
     """
     environ, home, run = os.environ if environ is None else environ, home or Path.home(), run or _run
     roots = _roots(environ)
-    found = named([*_listed(home), *_kept(roots)], roots)
+    found = name_prefixes([*_registered_prefixes(home), *_prefixes_in_roots(roots)], roots)
     if name not in found:
-        found = _merged(found, *_told(environ, run, roots))
+        found = _merge_names(found, *_query_conda(environ, run, roots))
     folders = found.get(name, [])
     if len(folders) == 1:
         return folders[0]
@@ -56,11 +56,11 @@ def prefix_of(
         field="python",
         value=name,
         rule=f"It has {', '.join(sorted(found))}." if found else "No environment of conda was found on this machine.",
-        cure=nearest(name, found) or f"`conda create -n {name} python` makes one.",
+        cure=suggest_names(name, found) or f"`conda create -n {name} python` makes one.",
     )
 
 
-def named(prefixes: Iterable[Path], roots: Iterable[Path]) -> dict[str, list[Path]]:
+def name_prefixes(prefixes: Iterable[Path], roots: Iterable[Path]) -> dict[str, list[Path]]:
     """Name prefixes as conda does: those in a folder ``envs`` after their own folder, an installation ``base``."""
     known = set(roots)
     found: dict[str, list[Path]] = {}
@@ -72,7 +72,7 @@ def named(prefixes: Iterable[Path], roots: Iterable[Path]) -> dict[str, list[Pat
     return found
 
 
-def read_list(text: str) -> tuple[list[Path], dict[str, list[Path]]]:
+def parse_env_list(text: str) -> tuple[list[Path], dict[str, list[Path]]]:
     """Read what ``conda env list --json`` prints: the prefixes, and the names where it says them (conda 25.11 does)."""
     try:
         said: dict[str, Any] = json.loads(text)
@@ -97,7 +97,7 @@ def _roots(environ: Mapping[str, str]) -> list[Path]:
     return [root for root in dict.fromkeys(found) if (root / "conda-meta").is_dir() or (root / _ENVS).is_dir()]
 
 
-def _listed(home: Path) -> list[Path]:
+def _registered_prefixes(home: Path) -> list[Path]:
     try:
         lines = (home / ".conda" / "environments.txt").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -106,7 +106,7 @@ def _listed(home: Path) -> list[Path]:
     return [Path(line.strip()) for line in lines if line.strip() and Path(line.strip()).is_dir()]
 
 
-def _kept(roots: Iterable[Path]) -> list[Path]:
+def _prefixes_in_roots(roots: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for root in roots:
         found.append(root)
@@ -115,7 +115,7 @@ def _kept(roots: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _told(
+def _query_conda(
     environ: Mapping[str, str], run: Callable[[list[str]], str], roots: list[Path]
 ) -> tuple[dict[str, list[Path]], dict[str, list[Path]]]:
     program = environ.get("CONDA_EXE") or environ.get("MAMBA_EXE")
@@ -123,13 +123,13 @@ def _told(
     if not program:
         return {}, {}
     try:
-        prefixes, names = read_list(run([program, "env", "list", "--json"]))
+        prefixes, names = parse_env_list(run([program, "env", "list", "--json"]))
     except (OSError, subprocess.SubprocessError):
         return {}, {}
-    return names, named(prefixes, roots)
+    return names, name_prefixes(prefixes, roots)
 
 
-def _merged(*several: dict[str, list[Path]]) -> dict[str, list[Path]]:
+def _merge_names(*several: dict[str, list[Path]]) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for names in several:
         for name, prefixes in names.items():
@@ -140,6 +140,6 @@ def _merged(*several: dict[str, list[Path]]) -> dict[str, list[Path]]:
 
 def _run(command: list[str]) -> str:
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, text=True
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=True, text=True
     )
     return done.stdout

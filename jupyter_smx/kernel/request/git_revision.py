@@ -15,7 +15,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _POINTER = "gitdir:"
 _REF = "ref:"
 _BRANCH = "refs/heads/"
-_CHAIN = 5
+_MAX_SYMREFS = 5
 """References that lead to references, at most."""
 
 
@@ -33,9 +33,9 @@ def revision_of(folder: Path) -> Revision | None:
 
 def _read(top: Path, marker: Path) -> Revision | None:
     try:
-        own = _git_folder(marker)
+        own = _git_dir(marker)
         head = (own / "HEAD").read_text(encoding="utf-8").strip()
-        commit, branch = _resolve(own, _shared_folder(own), head)
+        commit, branch = _resolve(own, _common_dir(own), head)
     except (OSError, UnicodeDecodeError):
         return None
     if not _COMMIT.fullmatch(commit):
@@ -43,7 +43,7 @@ def _read(top: Path, marker: Path) -> Revision | None:
     return Revision(commit=commit, branch=branch, folder=str(top))
 
 
-def _git_folder(marker: Path) -> Path:
+def _git_dir(marker: Path) -> Path:
     """Give the folder of git's files: ``.git`` itself, or where that file points in a worktree or a submodule."""
     if marker.is_dir():
         return marker
@@ -51,7 +51,7 @@ def _git_folder(marker: Path) -> Path:
     return marker.parent / said.removeprefix(_POINTER).strip() if said.startswith(_POINTER) else marker
 
 
-def _shared_folder(own: Path) -> Path:
+def _common_dir(own: Path) -> Path:
     """Give the folder that all worktrees of a repository share; branches are there."""
     try:
         return own / (own / "commondir").read_text(encoding="utf-8").strip()
@@ -61,7 +61,7 @@ def _shared_folder(own: Path) -> Path:
 
 def _resolve(own: Path, shared: Path, head: str) -> tuple[str, str]:
     branch, value = "", head
-    for _ in range(_CHAIN):
+    for _ in range(_MAX_SYMREFS):
         if not value.startswith(_REF):
             break
         name = value.removeprefix(_REF).strip()

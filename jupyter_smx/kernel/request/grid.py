@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.options.expression import hyperparameter
-from jupyter_smx.kernel.options.values import number
+from jupyter_smx.kernel.options.expression import encode_hyperparameter
+from jupyter_smx.kernel.options.values import parse_number
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.redaction import shown
-from jupyter_smx.model.spec.array import MAX_TASKS, TaskWish
+from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,35 +30,35 @@ class Grid(Struct, frozen=True, kw_only=True):
     """
 
     fixed: dict[str, Any]
-    tasks: tuple[TaskWish, ...]
+    tasks: tuple[TaskOverrides, ...]
     title: str
     max_concurrent: int = 0
 
 
-def spread(
+def expand_sweep(
     hyperparameters: Mapping[str, Any], limit: int | str | None, *, sweep: bool
 ) -> tuple[dict[str, Any], Grid | None]:
     """Give the hyperparameters that all tasks share, and the grid of the others where it is a ``sweep``.
 
     :raises ValidationError: a ``limit`` that is none, or where there is one job; else as :func:`grid_of`.
     """
-    most = at_once(limit)
+    most = parse_max_concurrent(limit)
     if not sweep:
-        _check_alone(limit)
+        _check_limit_without_sweep(limit)
         return dict(hyperparameters), None
     grid = grid_of(hyperparameters)
     return grid.fixed, replace(grid, max_concurrent=most)
 
 
-def at_once(limit: int | str | None) -> int:
+def parse_max_concurrent(limit: int | str | None) -> int:
     """Read how many tasks may run at a time; None, which is no limit, gives 0.
 
     :raises ValidationError: no whole number from 1.
     """
-    return 0 if limit is None else number(limit, "--max-concurrent", "of tasks", 1)
+    return 0 if limit is None else parse_number(limit, "--max-concurrent", "of tasks", 1)
 
 
-def _check_alone(limit: object) -> None:
+def _check_limit_without_sweep(limit: object) -> None:
     if limit is not None:
         raise ValidationError(
             "--max-concurrent stands without --sweep.",
@@ -76,13 +76,13 @@ def grid_of(hyperparameters: Mapping[str, Any]) -> Grid:
     """
     swept = {name: found for name, value in hyperparameters.items() if (found := _values(value)) is not None}
     _check(swept)
-    written = {name: [(each, hyperparameter(name, each)) for each in values] for name, values in swept.items()}
+    written = {name: [(each, encode_hyperparameter(name, each)) for each in values] for name, values in swept.items()}
     tasks = []
     for point in itertools.product(*written.values()):
         chosen = dict(zip(written, point, strict=True))
         tasks.append(
-            TaskWish(
-                label=", ".join(f"{name}={_short(shown(text))}" for name, (_, text) in chosen.items()),
+            TaskOverrides(
+                label=", ".join(f"{name}={_shorten(redact_text(text))}" for name, (_, text) in chosen.items()),
                 hyperparameters={name: text for name, (_, text) in chosen.items()},
             )
         )
@@ -147,5 +147,5 @@ def _json_list(text: str) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -12,25 +12,25 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx import python_version as interpreter
-from jupyter_smx.kernel.options.expanduser import expanded
+from jupyter_smx.kernel.options.expanduser import expand_user
 from jupyter_smx.kernel.request import conda, requirements
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-Required = str | Path | Sequence[str]
+Requirements = str | Path | Sequence[str]
 """A requirements file, or requirements one by one."""
 
-NOTHING = "none"
+NO_REQUIREMENTS = "none"
 """What ``--requirements`` says where not even the file beside the script shall be installed."""
 _CONDA = "conda:"
 _UV = "uv:"
 _PICKLER = "cloudpickle"
-_OLDEST = ".".join(map(str, interpreter.OLDEST))
+_OLDEST = ".".join(map(str, interpreter.MIN_PYTHON))
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class InterpreterChoice(Struct, frozen=True, kw_only=True):
     """An interpreter (absolute path, version as ``3.11``), requirements, and whether they are all that is wanted."""
 
     python: str
@@ -39,27 +39,27 @@ class Choice(Struct, frozen=True, kw_only=True):
     requirements_only: bool = False
 
 
-def choose(word: str, required: Required, own: Choice, folder: Path) -> Choice:
+def choose_interpreter(word: str, required: Requirements, own: InterpreterChoice, folder: Path) -> InterpreterChoice:
     """Read ``--python`` and ``--requirements``; without them a job runs ``own``, the submitting kernel's Python.
 
     Relative paths start at ``folder``. Another interpreter is started once, to learn its version.
 
     :raises ValidationError: there is no such interpreter, or it is none, or a requirement is none.
     """
-    lines = _required(required, folder)
+    lines = _read_requirements(required, folder)
     if word.startswith(_UV):
-        alone = _alone(word.removeprefix(_UV), folder)
-        return Choice(
+        alone = _uv_requirements(word.removeprefix(_UV), folder)
+        return InterpreterChoice(
             python=own.python, python_version=own.python_version, requirements=(*alone, *lines), requirements_only=True
         )
     if not word:
-        return Choice(python=own.python, python_version=own.python_version, requirements=lines)
+        return InterpreterChoice(python=own.python, python_version=own.python_version, requirements=lines)
     if word.startswith(_CONDA):
         prefix = conda.prefix_of(word.removeprefix(_CONDA))
-        python = _inside(prefix, f"the environment of conda at {prefix}", word)
+        python = _interpreter_in(prefix, f"the environment of conda at {prefix}", word)
     else:
-        python = _at(word, folder)
-    return Choice(python=python, python_version=_version(python, word), requirements=lines)
+        python = _find_interpreter(word, folder)
+    return InterpreterChoice(python=python, python_version=_query_version(python, word), requirements=lines)
 
 
 def check_send(spec: JobSpec, own_version: str) -> None:
@@ -79,7 +79,7 @@ def check_send(spec: JobSpec, own_version: str) -> None:
     )
 
 
-def with_pickler(spec: JobSpec) -> JobSpec:
+def add_cloudpickle(spec: JobSpec) -> JobSpec:
     """Add cloudpickle, by which functions travel, to requirements that shall be alone and do not name it."""
     if not spec.requirements_only or any(line.startswith(_PICKLER) for line in spec.requirements):
         return spec
@@ -89,15 +89,15 @@ def with_pickler(spec: JobSpec) -> JobSpec:
     return msgspec.structs.replace(spec, requirements=(*spec.requirements, line))
 
 
-def _required(required: Required, folder: Path) -> tuple[str, ...]:
+def _read_requirements(required: Requirements, folder: Path) -> tuple[str, ...]:
     if isinstance(required, (str, Path)):
-        return requirements.read(required, folder) if str(required) not in ("", NOTHING) else ()
+        return requirements.read(required, folder) if str(required) not in ("", NO_REQUIREMENTS) else ()
     return requirements.specifiers([str(each) for each in required])
 
 
-def _alone(text: str, folder: Path) -> tuple[str, ...]:
+def _uv_requirements(text: str, folder: Path) -> tuple[str, ...]:
     """Read what stands behind ``uv:``: a file, or requirements between commas."""
-    path = folder / expanded(text) if text else folder
+    path = folder / expand_user(text) if text else folder
     if path.is_file() or text.endswith((".txt", ".in")):
         found = requirements.read(text, folder)
     else:
@@ -113,48 +113,48 @@ def _alone(text: str, folder: Path) -> tuple[str, ...]:
     )
 
 
-def _at(word: str, folder: Path) -> str:
+def _find_interpreter(word: str, folder: Path) -> str:
     # Not resolved: the interpreter of a virtual environment is a link, and the link's name is what matters.
-    path = Path(os.path.normpath(folder / expanded(word)))
+    path = Path(os.path.normpath(folder / expand_user(word)))
     if path.is_dir():
-        return _inside(path, f"the folder {path}", word)
+        return _interpreter_in(path, f"the folder {path}", word)
     if not path.exists():
-        raise _refused(word, "does not exist", f"It was looked for at {path}.", _near(path))
-    return _checked(path, word)
+        raise _python_error(word, "does not exist", f"It was looked for at {path}.", _nearest_file(path))
+    return _check_executable(path, word)
 
 
-def _inside(folder: Path, what: str, word: str) -> str:
+def _interpreter_in(folder: Path, what: str, word: str) -> str:
     for name in ("bin/python", "bin/python3"):
         if (folder / name).exists():
-            return _checked(folder / name, word)
-    raise _refused(word, "has no Python", f"There is no bin/python in {what}.", "")
+            return _check_executable(folder / name, word)
+    raise _python_error(word, "has no Python", f"There is no bin/python in {what}.", "")
 
 
-def _checked(path: Path, word: str) -> str:
+def _check_executable(path: Path, word: str) -> str:
     if not os.access(path, os.X_OK):
-        raise _refused(word, "cannot be executed", f"{path} is no program.", f"`chmod +x {path}`, if it is one.")
+        raise _python_error(word, "cannot be executed", f"{path} is no program.", f"`chmod +x {path}`, if it is one.")
     return str(path)
 
 
-def _version(python: str, word: str) -> str:
+def _query_version(python: str, word: str) -> str:
     try:
         found = interpreter.version(python)
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
-        raise _refused(word, "is no Python that can be started", f"({problem})", "") from None
-    if found < interpreter.OLDEST:
-        raise _refused(word, f"is Python {found[0]}.{found[1]}", f"A job runs {_OLDEST} or newer.", "")
+        raise _python_error(word, "is no Python that can be started", f"({problem})", "") from None
+    if found < interpreter.MIN_PYTHON:
+        raise _python_error(word, f"is Python {found[0]}.{found[1]}", f"A job runs {_OLDEST} or newer.", "")
     return f"{found[0]}.{found[1]}"
 
 
-def _near(path: Path) -> str:
+def _nearest_file(path: Path) -> str:
     try:
         beside = [found.name for found in path.parent.iterdir()]
     except OSError:
         return f"There is no folder {path.parent}."
-    return nearest(path.name, beside)
+    return suggest_names(path.name, beside)
 
 
-def _refused(word: str, what: str, rule: str, cure: str) -> ValidationError:
+def _python_error(word: str, what: str, rule: str, cure: str) -> ValidationError:
     return ValidationError(
         f"--python: {word!r} {what}.",
         field="python",

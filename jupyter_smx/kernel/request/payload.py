@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent import variable_file
-from jupyter_smx.kernel.options.expression import visible
+from jupyter_smx.kernel.options.expression import variable_names
 from jupyter_smx.kernel.request import pickle_diagnosis
-from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, nearest
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names
 from jupyter_smx.model.spec.channel import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 SEND = "--send {}: "
-_WORTH_A_THREAD = 1024 * 1024
+_THREAD_THRESHOLD = 1024 * 1024
 """Bytes from which a second processor hashes what this one writes."""
 
 
@@ -36,7 +36,7 @@ class Received(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         """Name the reason, or the nearest variable that came."""
-        raise KeyError(self.missing.get(name) or f"No variable {name!r} came back. {nearest(name, self)}".strip())
+        raise KeyError(self.missing.get(name) or f"No variable {name!r} came back. {suggest_names(name, self)}".strip())
 
     def __getattr__(self, name: str) -> Any:
         """Give a variable by its name."""
@@ -48,7 +48,7 @@ class Received(dict[str, Any]):
             raise AttributeError(error.args[0]) from None
 
 
-def choose(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
+def select_variables(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
     """Take the variables to send out of the notebook.
 
     :raises ValidationError: the notebook has no such variable.
@@ -60,7 +60,7 @@ def choose(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, An
                 field="send",
                 value=name,
                 rule="What is sent are variables of the notebook, by their names.",
-                cure=nearest(name, visible(namespace)) or "Run the cell that makes it first.",
+                cure=suggest_names(name, variable_names(namespace)) or "Run the cell that makes it first.",
             )
     return {name: namespace[name] for name in names}
 
@@ -78,7 +78,7 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     from jupyter_smx.kernel.request import pickler  # noqa: PLC0415 - with it
 
     packed = {name: _dump(where, name, value, pickler.dumps) for name, value in chosen.items()}
-    path, digest = keep(folder, ".pkl", lambda tee: variable_file.write(tee, packed))
+    path, digest = store_by_digest(folder, ".pkl", lambda tee: variable_file.write(tee, packed))
     return Payload(
         path=str(path),
         sha256=digest,
@@ -88,7 +88,7 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     )
 
 
-def contents(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
+def read_pickles(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
     """Read pickle and buffers of each variable in a file, and load none of them.
 
     :raises OSError: the file is gone.
@@ -97,13 +97,13 @@ def contents(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
         return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variable_file.read(file)}
 
 
-def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
+def store_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], None]) -> tuple[Path, str]:
     """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
 
     :raises UnavailableError: the disk is full or the folder cannot be written.
     """
     try:
-        return _keep(folder, suffix, write)
+        return _write_by_digest(folder, suffix, write)
     except OSError as error:
         raise UnavailableError(
             f"What the job gets cannot be kept in {folder}: {error.strerror or error}.",
@@ -114,12 +114,12 @@ def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path,
         ) from error
 
 
-def _keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
+def _write_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], None]) -> tuple[Path, str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
-            tee = Tee(file)
+            tee = HashingWriter(file)
             write(tee)
         digest = tee.digest.hexdigest()
         path = folder / f"{digest}{suffix}"
@@ -156,7 +156,7 @@ def unpack(
             cure=f"They were in {path}.",
         ) from error
     found: dict[str, Any] = {}
-    missing = nothing(wanted, said).missing
+    missing = empty_result(wanted, said).missing
     for name, head, buffers in packed:
         reason = _load(name, partial(loads, head, buffers=buffers), found)
         missing.pop(name, None)
@@ -174,7 +174,7 @@ def _load(name: str, load: Callable[[], Any], found: dict[str, Any]) -> str:
     return ""
 
 
-def nothing(wanted: Sequence[str], said: Sequence[str] = ()) -> Received:
+def empty_result(wanted: Sequence[str], said: Sequence[str] = ()) -> Received:
     """Give the result of a job that brought no variables back; ``said`` are the sentences that its hosts wrote."""
     return Received({}, {name: _reason(name, said) for name in wanted})
 
@@ -184,7 +184,7 @@ def _reason(name: str, said: Sequence[str]) -> str:
     return next(given, f"The job had no variable {name!r} that could be pickled.")
 
 
-class Tee:
+class HashingWriter:
     """Hashes what goes into the file, so that it is read once only."""
 
     def __init__(self, file: Any) -> None:
@@ -194,7 +194,7 @@ class Tee:
     def write(self, data: Any) -> int:
         """Take a piece and give its size in bytes."""
         view = memoryview(data)
-        if view.nbytes < _WORTH_A_THREAD:
+        if view.nbytes < _THREAD_THRESHOLD:
             self.digest.update(view)
             self._file.write(view)
         else:
@@ -215,7 +215,7 @@ def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> var
     try:
         return variable_file.Packed(value, dumps)
     except Exception as error:  # border: reducers are the user's code, which may raise anything
-        found = pickle_diagnosis.find(name, value, lambda part: _can_pickle(part, dumps))
+        found = pickle_diagnosis.find_unpicklable(name, value, lambda part: _can_pickle(part, dumps))
         raise ValidationError(
             f"{where.format(name)}{found.path} is a {found.type} and cannot be pickled.",
             field="send",

@@ -16,14 +16,14 @@ _WIDTH = 1000
 """Children of one object that are tried: a wide container costs one dump for each."""
 
 
-class Culprit(Struct, frozen=True):
+class UnpicklablePart(Struct, frozen=True):
     """Where the refusing object hangs, as ``cfg.model.lock``, and its type, as ``_thread.lock``."""
 
     path: str
     type: str
 
 
-def find(name: str, value: Any, can_pickle: Callable[[Any], bool]) -> Culprit:
+def find_unpicklable(name: str, value: Any, can_pickle: Callable[[Any], bool]) -> UnpicklablePart:
     """Walk down from a variable that cannot be pickled to the deepest part that cannot."""
     path = name
     seen = {id(value)}
@@ -36,7 +36,7 @@ def find(name: str, value: Any, can_pickle: Callable[[Any], bool]) -> Culprit:
             break
         path, value = path + following[0], following[1]
         seen.add(id(value))
-    return Culprit(path, type_name(value))
+    return UnpicklablePart(path, type_name(value))
 
 
 def type_name(value: Any) -> str:
@@ -48,16 +48,16 @@ def type_name(value: Any) -> str:
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
     """Give the parts that pickling visits, each with its step: ``.attribute``, ``['key']``, ``[3]``."""
     if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in _first(value.items()))
+        yield from ((f"[{key!r}]", item) for key, item in _first_items(value.items()))
     elif isinstance(value, (list, tuple)):
-        yield from ((f"[{index}]", item) for index, item in _first(enumerate(value)))
+        yield from ((f"[{index}]", item) for index, item in _first_items(enumerate(value)))
     elif isinstance(value, (set, frozenset)):
-        yield from ((f" ∋ {item!r}"[:40], item) for item in _first(value))
+        yield from ((f" ∋ {item!r}"[:40], item) for item in _first_items(value))
     elif isinstance(value, FunctionType):
-        yield from _captured(value)
+        yield from _closure_variables(value)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        yield from ((f".{key}", item) for key, item in _first(attributes.items()))
+        yield from ((f".{key}", item) for key, item in _first_items(attributes.items()))
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
@@ -65,11 +65,11 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{slot}", getattr(value, slot)
 
 
-def _first(items: Any) -> list[Any]:
+def _first_items(items: Any) -> list[Any]:
     return [item for item, _ in zip(items, range(_WIDTH), strict=False)]
 
 
-def _captured(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _closure_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Give the variables that a function carries with it: its closure and the globals that it names."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _named(code: CodeType) -> tuple[Any, ...]:
+def _reduce_code(code: CodeType) -> tuple[Any, ...]:
     """Take a code apart as cloudpickle does, which names each file ``<dynamic-code>`` from 3.1.3 on."""
     make, parts = CloudPickler.dispatch_table[CodeType](code)
     # In every version of Python the name of the file is the first text among them.
@@ -22,7 +22,7 @@ def _named(code: CodeType) -> tuple[Any, ...]:
 
 
 class _Pickler(CloudPickler):  # type: ignore[misc] # it has no types
-    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _named}, CloudPickler.dispatch_table)
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, CloudPickler.dispatch_table)
 
 
 def dumps(value: object, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:

@@ -15,9 +15,16 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.expression import hyperparameter, text_of, value_of
+from jupyter_smx.kernel.options.expression import encode_hyperparameter, text_of, value_of
 from jupyter_smx.kernel.request import cell, interpreters
-from jupyter_smx.kernel.request.script import Script, absolute_folder, beside, check_folder, choose, own_modules
+from jupyter_smx.kernel.request.script import (
+    Script,
+    absolute_folder,
+    check_folder,
+    choose_script,
+    own_modules,
+    requirements_file,
+)
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.name import base_name, check_base_name
@@ -41,7 +48,7 @@ _LAUNCHERS = {
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class SubmissionContext(Struct, frozen=True, kw_only=True):
     """Where a wish is made.
 
     The interpreter, the folder that relative paths start from, the notebook and the id of its cell that runs ("" where
@@ -72,7 +79,7 @@ def current_folder() -> Path:
         ) from None
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class JobRequest(Struct, frozen=True, kw_only=True):
     """What the user asked for, read and typed. Durations are seconds or text like ``10m``; None means the default."""
 
     kind: Kind
@@ -97,7 +104,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     role: str = ""
     max_run: int | str | None = None
     python: str = ""
-    requirements: interpreters.Required = ""
+    requirements: interpreters.Requirements = ""
     metrics: Mapping[str, str] = {}
     retries: int | str = 0
     spot: bool = False
@@ -110,7 +117,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     """Ids of jobs; names as the user wrote them until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
 
-    def spec(self, code: str, lines_before: int, here: Surroundings, submitted_at: float) -> JobSpec:
+    def build_spec(self, code: str, lines_before: int, here: SubmissionContext, submitted_at: float) -> JobSpec:
         """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
 
         :raises CellSyntaxError: the code is no Python.
@@ -119,7 +126,7 @@ class Wish(Struct, frozen=True, kw_only=True):
         name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
         script = self._script(code, here.folder)
         filename = script.filename or f"<{name}>"
-        source = script.text if script.filename else cell.place(code, lines_before)
+        source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
         chosen = self._interpreter(script, here)
         return JobSpec(
             kind=self.kind,
@@ -131,25 +138,25 @@ class Wish(Struct, frozen=True, kw_only=True):
             instance_groups=self._instance_groups(),
             distribution=self.distribution,
             keep_alive=duration.parse(self.keep_alive, "keep_alive"),
-            hyperparameters={name: hyperparameter(name, value) for name, value in self.hyperparameters.items()},
-            environment={_variable_name(name, "--env"): value for name, value in self.environment.items()},
-            channels=_once(self.channels, "--input"),
-            outputs=_once(self.outputs, "--output"),
+            hyperparameters={name: encode_hyperparameter(name, value) for name, value in self.hyperparameters.items()},
+            environment={_check_variable_name(name, "--env"): value for name, value in self.environment.items()},
+            channels=_check_unique(self.channels, "--input"),
+            outputs=_check_unique(self.outputs, "--output"),
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
-            contract=values.contract(self.contract),
+            contract=values.parse_contract(self.contract),
             arguments=self.arguments,
             role=self.role,
             max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
             **asdict(chosen),
             python_named=bool(self.python),
-            imports=self._hints(self._imports(script, source, filename)),
+            imports=self._preload_hints(self._imports(script, source, filename)),
             notebook=here.notebook,
             cell_id=here.cell_id,
             working_directory=str(here.folder),
             revision=here.revision,
             metrics=dict(self.metrics),
-            retries=values.number(self.retries, "--retries", "of retries", 0),
+            retries=values.parse_number(self.retries, "--retries", "of retries", 0),
             spot=self.spot,
             max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
             checkpoint=self.checkpoint,
@@ -163,14 +170,14 @@ class Wish(Struct, frozen=True, kw_only=True):
     def _script(self, code: str, folder: Path) -> Script:
         if self.source_dir:
             check_folder(self.source_dir)
-        return choose(code, self.source_dir, self.entry_point, folder)
+        return choose_script(code, self.source_dir, self.entry_point, folder)
 
-    def _interpreter(self, script: Script, here: Surroundings) -> interpreters.Choice:
-        required = beside(script, self.source_dir) if self.requirements == "" else self.requirements
-        own = interpreters.Choice(python=here.python, python_version=here.python_version)
-        return interpreters.choose(self.python, required, own, here.folder)
+    def _interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
+        required = requirements_file(script, self.source_dir) if self.requirements == "" else self.requirements
+        own = interpreters.InterpreterChoice(python=here.python, python_version=here.python_version)
+        return interpreters.choose_interpreter(self.python, required, own, here.folder)
 
-    def _hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
+    def _preload_hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
         """Add what the launcher itself imports, so that a warm host has it ready."""
         launcher = _LAUNCHERS.get(self.distribution.runner, ()) if self.distribution else ()
         return tuple(dict.fromkeys([*imports, *launcher]))
@@ -178,9 +185,9 @@ class Wish(Struct, frozen=True, kw_only=True):
     def _imports(self, script: Script, source: str, filename: str) -> tuple[str, ...]:
         if not script.is_python():
             return ()
-        return self.installed(cell.imports(cell.check(source, filename)), script.filename)
+        return self.exclude_own_modules(cell.top_level_imports(cell.parse_cell(source, filename)), script.filename)
 
-    def installed(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
+    def exclude_own_modules(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
         """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""
         if not self.source_dir:
             return imports
@@ -190,7 +197,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     def _instance_groups(self) -> tuple[InstanceGroup, ...]:
         if not self.groups:
             count = 1 if self.instance_count is None else self.instance_count
-            hosts = values.number(count, "--instance-count", "of hosts", 1)
+            hosts = values.parse_number(count, "--instance-count", "of hosts", 1)
             return (InstanceGroup(instance_type=self.instance_type or "local", instance_count=hosts),)
         if self.instance_type or self.instance_count is not None:
             raise ValidationError(
@@ -202,7 +209,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             )
         for found in self.groups:
             cure = f"For example --group {found.name}:{found.instance_type}:1."
-            values.number(found.instance_count, "--group", "of hosts", 1, cure=cure)
+            values.parse_number(found.instance_count, "--group", "of hosts", 1, cure=cure)
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
             raise ValidationError(
@@ -216,7 +223,7 @@ class Wish(Struct, frozen=True, kw_only=True):
         return self.groups
 
 
-def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> Wish:
+def request_from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> JobRequest:
     """Read the words of a magic's line; ``{expr}`` is looked up in ``namespace`` and never evaluated.
 
     In options that take one value it has been looked up (:mod:`jupyter_smx.kernel.options.expand`).
@@ -227,22 +234,24 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
     def texts(words: tuple[str, ...], option: str) -> tuple[str, ...]:
         return tuple(text_of(word, namespace, option) for word in words)
 
-    return Wish(
+    return JobRequest(
         kind=kind,
         name=options.name,
         instance_type=options.instance_type,
         instance_count=options.instance_count or None,
-        groups=tuple(values.group(text) for text in texts(options.group, "--group")),
-        distribution=values.distribution(options.distribution),
+        groups=tuple(values.parse_group(text) for text in texts(options.group, "--group")),
+        distribution=values.parse_distribution(options.distribution),
         engine=options.engine,
         image=options.image,
         keep_alive=options.keep_alive,
         hyperparameters=_hyperparameters(options.hp, namespace),
-        environment=values.once(
-            (values.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")), "--env", "environment"
+        environment=values.collect_unique(
+            (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),
+            "--env",
+            "environment",
         ),
-        channels=tuple(values.channel(text, folder) for text in texts(options.input, "--input")),
-        outputs=tuple(values.output(text, kind, folder) for text in texts(options.output, "--output")),
+        channels=tuple(values.parse_channel(text, folder) for text in texts(options.input, "--input")),
+        outputs=tuple(values.parse_output(text, kind, folder) for text in texts(options.output, "--output")),
         receive=options.receive,
         source_dir=absolute_folder(options.source_dir, folder),
         entry_point=options.entry_point,
@@ -252,11 +261,11 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         max_run=options.max_run,
         python=options.python,
         requirements=options.requirements,
-        metrics=values.metrics(options.metric),
+        metrics=values.parse_metrics(options.metric),
         retries=options.retries or 0,
         spot=options.spot,
         max_wait=options.max_wait,
-        checkpoint=values.absolute(options.checkpoint, folder) if options.checkpoint else "",
+        checkpoint=values.absolute_path(options.checkpoint, folder) if options.checkpoint else "",
         checkpoint_local_path=options.checkpoint_local_path,
         disable_output_compression=options.disable_output_compression,
         network_isolation=options.network_isolation,
@@ -265,9 +274,9 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
 
 
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = (values.pair(word, "--hp", "NAME=VALUE") for word in words)
+    pairs = (values.parse_pair(word, "--hp", "NAME=VALUE") for word in words)
     named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
-    given = values.once(named, "--hp", "hyperparameters")
+    given = values.collect_unique(named, "--hp", "hyperparameters")
     return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 
@@ -287,7 +296,7 @@ def check_identifier(name: str, option: str) -> str:
     )
 
 
-def _variable_name(name: str, option: str) -> str:
+def _check_variable_name(name: str, option: str) -> str:
     if _VARIABLE.fullmatch(name):
         return name
     raise ValidationError(
@@ -299,7 +308,7 @@ def _variable_name(name: str, option: str) -> str:
     )
 
 
-def _once(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
+def _check_unique(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
     names = [item.name for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is None:

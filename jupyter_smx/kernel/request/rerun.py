@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 
-def spec_again(record: Job, submitted_at: float) -> JobSpec:
+def spec_for_rerun(record: Job, submitted_at: float) -> JobSpec:
     """Give the wish of a job for another run.
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
     """
-    return rerun_spec.spec_again(record, submitted_at, kept_source(record))
+    return rerun_spec.make_rerun_spec(record, submitted_at, source_archive(record))
 
 
-def kept_source(record: Job) -> Path:
+def source_archive(record: Job) -> Path:
     """Give the archive of a job's folder of code that lies with its outputs, as long as the job is known."""
     return controller_launch.data_dir() / "jobs" / record.id / "source.tar.gz"

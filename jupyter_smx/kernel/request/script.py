@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.options.expanduser import expanded
-from jupyter_smx.kernel.request.cell import untold
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.kernel.options.expanduser import expand_user
+from jupyter_smx.kernel.request.cell import suppress_compile_warnings
+from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.source import is_entry_point
 
 _CODE = (".py", ".so", ".pyd")
@@ -41,7 +41,7 @@ class Script(Struct, frozen=True, kw_only=True):
         return not self.entry_point or self.entry_point.endswith(".py")
 
 
-def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script:
+def choose_script(code: str, source_dir: str, entry_point: str, folder: Path) -> Script:
     """Take the entry point where one is named, else the cell; relative paths start at ``folder``.
 
     :raises ValidationError: both are there, or the entry point is no script that can be read.
@@ -57,11 +57,11 @@ def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script
             cure="Empty the cell (comments may stay), or drop --entry-point.",
         )
     if Path(entry_point).is_absolute() and source_dir:
-        entry_point = _within(Path(entry_point), source_dir) or entry_point
+        entry_point = _relative_path(Path(entry_point), source_dir) or entry_point
     name = entry_point if source_dir else Path(entry_point).name
-    path = Path(source_dir or folder, expanded(entry_point))
+    path = Path(source_dir or folder, expand_user(entry_point))
     _check(entry_point, name, path, source_dir, folder)
-    text = _text_of_program(path) if source_dir and path.suffix not in _SCRIPTS else read(str(path), _OPTION)
+    text = _text_of_program(path) if source_dir and path.suffix not in _SCRIPTS else read_script(str(path), _OPTION)
     return Script(text=text, filename=str(path), entry_point=name)
 
 
@@ -74,7 +74,7 @@ def _text_of_program(path: Path) -> str:
         return f"# {path.name} is a program of {len(data)} bytes.\n"
 
 
-def beside(script: Script, source_dir: str) -> str:
+def requirements_file(script: Script, source_dir: str) -> str:
     """Give the requirements file that SageMaker would install for a script, "" where there is none."""
     path = Path(source_dir, REQUIREMENTS)
     return str(path) if source_dir and script.is_python() and path.is_file() else ""
@@ -83,7 +83,7 @@ def beside(script: Script, source_dir: str) -> str:
 def is_empty(code: str) -> bool:
     """Say whether a cell has nothing to run: blank lines and comments only."""
     try:
-        with untold():
+        with suppress_compile_warnings():
             return not ast.parse(code).body
     except (SyntaxError, ValueError):
         return False
@@ -91,28 +91,32 @@ def is_empty(code: str) -> bool:
 
 def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> None:
     if source_dir and not path.is_file():
-        inside = _within(folder / word, source_dir)
+        inside = _relative_path(folder / word, source_dir)
         is_here = inside and (folder / word).is_file()
         meant = Path(source_dir, inside) if inside else path
-        cure = f"It is named from --source-dir: --entry-point {shlex.quote(inside)}." if is_here else _near(meant)
-        raise _refused(
+        cure = (
+            f"It is named from --source-dir: --entry-point {shlex.quote(inside)}."
+            if is_here
+            else _nearest_script(meant)
+        )
+        raise _script_error(
             _OPTION, word, f"is no file in {source_dir}.", cure, "Beside --source-dir it lies in that folder."
         )
     if path.suffix == _NOTEBOOK:
-        raise _notebook(_OPTION, word, _typed(path, folder))
+        raise _notebook_error(_OPTION, word, _shell_path(path, folder))
     if not is_entry_point(name):
         rule = (
             "It has letters, digits, dots, hyphens, underscores and plus signs only, as SageMaker's, and no folder "
             "is . or .. in it."
         )
-        raise _refused(_OPTION, word, "has a name that no script of a job has.", "Give it such a name.", rule)
+        raise _script_error(_OPTION, word, "has a name that no script of a job has.", "Give it such a name.", rule)
     if not _is_program(path, alone=not source_dir):
         rule = "It is a .py or a .sh file, or a program in --source-dir that may be executed or begins with #!."
-        executable = f"`chmod +x {_typed(path, folder)}`, if it is a program."
+        executable = f"`chmod +x {_shell_path(path, folder)}`, if it is a program."
         cure = (
             executable if source_dir else "A program is run with the folder that it lies in: name that by --source-dir."
         )
-        raise _refused(_OPTION, word, "is no script that a job can run.", cure, rule)
+        raise _script_error(_OPTION, word, "is no script that a job can run.", cure, rule)
 
 
 def _is_program(path: Path, *, alone: bool) -> bool:
@@ -128,7 +132,7 @@ def _is_program(path: Path, *, alone: bool) -> bool:
         return False
 
 
-def _within(path: Path, source_dir: str) -> str:
+def _relative_path(path: Path, source_dir: str) -> str:
     """Give the path of what lies in a folder, or would, from there; "" elsewhere."""
     try:
         found = path.resolve().relative_to(Path(source_dir).resolve()).as_posix()
@@ -137,14 +141,14 @@ def _within(path: Path, source_dir: str) -> str:
     return "" if found == "." else found
 
 
-def _typed(path: Path, folder: Path) -> str:
+def _shell_path(path: Path, folder: Path) -> str:
     """Write a path as a shell in ``folder`` takes it."""
     return shlex.quote(str(path.relative_to(folder) if path.is_relative_to(folder) else path))
 
 
 def absolute_folder(word: str, folder: Path) -> str:
     """Make the path of a folder absolute from ``folder``; what is on no machine of ours stays as it is."""
-    return word if "://" in word or not word else os.path.normpath(folder / expanded(word))
+    return word if "://" in word or not word else os.path.normpath(folder / expand_user(word))
 
 
 def check_folder(folder: str) -> None:
@@ -160,7 +164,7 @@ def check_folder(folder: str) -> None:
     elif path.is_file():
         sentence, cure = "is a file", f"For the file alone leave --source-dir out: --entry-point {path.name}."
     else:
-        sentence, cure = "does not exist", nearest(path.name, _folders(path.parent))
+        sentence, cure = "does not exist", suggest_names(path.name, _folders(path.parent))
     raise ValidationError(
         f"--source-dir: {folder} {sentence}.",
         field="source_dir",
@@ -192,44 +196,48 @@ def _holds_code(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def read(word: str, where: str) -> str:
+def read_script(word: str, where: str) -> str:
     """Read the code of a script, in the encoding that it declares; ``where`` begins a sentence about it.
 
     :raises ValidationError: no such file, no text, a notebook, or nothing in it.
     """
     path = Path(word)
     if path.suffix == _NOTEBOOK:
-        raise _notebook(where, word, shlex.quote(word))
+        raise _notebook_error(where, word, shlex.quote(word))
     try:
         with tokenize.open(path) as file:
             code = file.read()
     except FileNotFoundError:
-        raise _refused(where, word, "does not exist.", _near(path)) from None
+        raise _script_error(where, word, "does not exist.", _nearest_script(path)) from None
     except (SyntaxError, UnicodeDecodeError) as error:
         rule = "A script is text, in UTF-8 where its first line declares no other encoding."
-        raise _refused(
+        raise _script_error(
             where, word, f"is no text: {error}.", "Save it as UTF-8, or declare its encoding.", rule
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         cure = "Name a file in it." if path.is_dir() else "Name one that you may read."
-        raise _refused(where, word, f"cannot be read: {getattr(error, 'strerror', None) or error}.", cure) from None
+        raise _script_error(
+            where, word, f"cannot be read: {getattr(error, 'strerror', None) or error}.", cure
+        ) from None
     if not code.strip():
-        raise _refused(where, word, "is empty.", "Write into it what the job shall do, and save it.")
+        raise _script_error(where, word, "is empty.", "Write into it what the job shall do, and save it.")
     return code
 
 
-def _notebook(where: str, word: str, typed: str) -> ValidationError:
-    return _refused(where, word, "is a notebook.", f"`jupyter nbconvert --to script {typed}` makes a script of it.")
+def _notebook_error(where: str, word: str, typed: str) -> ValidationError:
+    return _script_error(
+        where, word, "is a notebook.", f"`jupyter nbconvert --to script {typed}` makes a script of it."
+    )
 
 
-def _refused(where: str, word: str, sentence: str, cure: str, rule: str = _RULE) -> ValidationError:
+def _script_error(where: str, word: str, sentence: str, cure: str, rule: str = _RULE) -> ValidationError:
     field = "entry_point" if where == _OPTION else "source"
     return ValidationError(f"{where}: {word} {sentence}", field=field, value=word, rule=rule, cure=cure)
 
 
-def _near(path: Path) -> str:
+def _nearest_script(path: Path) -> str:
     try:
         beside = [found.name for found in path.parent.iterdir() if found.suffix in _SCRIPTS]
     except OSError:
         return f"There is no folder {path.parent}."
-    return nearest(path.name, beside) or f"It was looked for in {path.parent.absolute()}."
+    return suggest_names(path.name, beside) or f"It was looked for in {path.parent.absolute()}."

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, convert, json, to_builtins
 
 from jupyter_smx import controller_launch
-from jupyter_smx.agent.contract.platform_variables import arn_of, region_asked, region_of
-from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous, words_of
+from jupyter_smx.agent.contract.platform_variables import format_arn, region_of, requested_region
+from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous, script_arguments
 from jupyter_smx.model.records.cluster import WarmPoolStatus
 from jupyter_smx.model.records.job import Job
-from jupyter_smx.model.redaction import shown, shown_record
+from jupyter_smx.model.redaction import redact_record, redact_text
 from jupyter_smx.model.spec.channel import input_folder, output_folder
 from jupyter_smx.model.status import Status
 
@@ -43,42 +43,42 @@ LONGEST_REASON = 1_024
 _ROLE = re.compile(r"arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+")
 
 
-class Here(Struct, frozen=True):
+class LocalContext(Struct, frozen=True):
     """What no record says: the region of the user's tools, and the folder in which each job has its own."""
 
     region: str
     jobs: Path
 
 
-def here() -> Here:
+def local_context() -> LocalContext:
     """Look into this process's variables, as the job's host did."""
-    return Here(region_of(os.environ), controller_launch.data_dir() / "jobs")
+    return LocalContext(region_of(os.environ), controller_launch.data_dir() / "jobs")
 
 
-def description(job: Job, where: Here, bill: Bill | None = None) -> dict[str, Any]:
+def description(job: Job, where: LocalContext, bill: Bill | None = None) -> dict[str, Any]:
     """Describe a job as boto3 would: times are datetimes of UTC, and what there is not has no key.
 
     ``bill`` has the seconds that it ran and those that count. Nothing of a secret is in it.
     """
-    job = convert(shown_record(to_builtins(job)), Job)
+    job = convert(redact_record(to_builtins(job)), Job)
     own = _processing(job, where) if job.spec.kind == "process" else _training(job, where, bill)
     return _without_none(own)
 
 
-def as_text(found: Mapping[str, Any]) -> str:
+def format_description(found: Mapping[str, Any]) -> str:
     """Write a description as JSON for people: times in ISO 8601."""
     return json.format(json.encode(found), indent=2).decode()
 
 
-def _arn(job: Job, where: Here) -> str:
-    return arn_of(job.spec.kind, job.name, region_asked(job.spec.environment, where.region))
+def _arn(job: Job, where: LocalContext) -> str:
+    return format_arn(job.spec.kind, job.name, requested_region(job.spec.environment, where.region))
 
 
 def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _training(job: Job, where: Here, bill: Bill | None) -> dict[str, Any]:
+def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any]:
     spec = job.spec
     return {
         "TrainingJobName": job.name,
@@ -114,7 +114,7 @@ def _training(job: Job, where: Here, bill: Bill | None) -> dict[str, Any]:
     }
 
 
-def _processing(job: Job, where: Here) -> dict[str, Any]:
+def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
     spec = job.spec
     first = spec.instance_groups[0]
     outputs = [_output(output, job, where) for output in spec.outputs]
@@ -131,7 +131,7 @@ def _processing(job: Job, where: Here) -> dict[str, Any]:
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_run},
         "AppSpecification": _without_none(
-            {"ImageUri": _image(job) or "", "ContainerArguments": words_of(spec) or None}
+            {"ImageUri": _image(job) or "", "ContainerArguments": script_arguments(spec) or None}
         ),
         "Environment": spec.environment,
         "NetworkConfig": {
@@ -142,7 +142,7 @@ def _processing(job: Job, where: Here) -> dict[str, Any]:
         "ProcessingJobArn": _arn(job, where),
         "ProcessingJobStatus": job.status().value,
         # Records that an earlier version wrote have it as the job said it.
-        "ExitMessage": shown(job.exit_message) or None,
+        "ExitMessage": redact_text(job.exit_message) or None,
         "FailureReason": _reason(job),
         **_times(job, "Processing"),
     }
@@ -150,14 +150,14 @@ def _processing(job: Job, where: Here) -> dict[str, Any]:
 
 def _times(job: Job, what: str) -> dict[str, datetime | None]:
     return {
-        "CreationTime": _when(job.created_at),
-        f"{what}StartTime": _when(job.started_at),
-        f"{what}EndTime": _when(job.ended_at),
-        "LastModifiedTime": _when(job.modified_at or job.created_at),
+        "CreationTime": _utc_datetime(job.created_at),
+        f"{what}StartTime": _utc_datetime(job.started_at),
+        f"{what}EndTime": _utc_datetime(job.ended_at),
+        "LastModifiedTime": _utc_datetime(job.modified_at or job.created_at),
     }
 
 
-def _when(seconds: float | None) -> datetime | None:
+def _utc_datetime(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
 
 
@@ -227,8 +227,8 @@ def _transition(row: Transition) -> dict[str, Any]:
     return _without_none(
         {
             "Status": row.status.value,
-            "StartTime": _when(row.start_time),
-            "EndTime": _when(row.end_time),
+            "StartTime": _utc_datetime(row.start_time),
+            "EndTime": _utc_datetime(row.end_time),
             "StatusMessage": row.status_message,
         }
     )
@@ -239,7 +239,8 @@ def _metrics(job: Job) -> list[dict[str, Any]]:
     known = sorted((metric for metric in job.metrics if metric.value is not None), key=lambda metric: metric.at)
     newest = {metric.name: metric for metric in known}
     return [
-        {"MetricName": name, "Value": metric.value, "Timestamp": _when(metric.at)} for name, metric in newest.items()
+        {"MetricName": name, "Value": metric.value, "Timestamp": _utc_datetime(metric.at)}
+        for name, metric in newest.items()
     ]
 
 
@@ -283,23 +284,23 @@ def _processing_input(channel: Channel) -> dict[str, Any]:
     }
 
 
-def _output(output: Output, job: Job, where: Here) -> dict[str, Any]:
+def _output(output: Output, job: Job, where: LocalContext) -> dict[str, Any]:
     return {
         "OutputName": output.name,
         "AppManaged": False,
         "S3Output": {
-            "S3Uri": _uri(_goal(output, job, where)),
+            "S3Uri": _uri(_destination(output, job, where)),
             "LocalPath": output_folder(output),
             "S3UploadMode": output.mode,
         },
     }
 
 
-def _artifacts(job: Job, where: Here) -> str:
+def _artifacts(job: Job, where: LocalContext) -> str:
     return str(where.jobs / job.id / "artifacts")
 
 
-def _goal(output: Output, job: Job, where: Here) -> str:
+def _destination(output: Output, job: Job, where: LocalContext) -> str:
     """Say where an output goes: to the user's place, or where the job's files lie."""
     if not output.destination:
         return f"{_artifacts(job, where)}/outputs/{output.name}"
@@ -308,11 +309,11 @@ def _goal(output: Output, job: Job, where: Here) -> str:
     return str(Path(job.spec.working_directory or where.jobs / job.id, output.destination))
 
 
-def _model(job: Job, where: Here) -> str:
+def _model(job: Job, where: LocalContext) -> str:
     """Say where the model is, or will be: an archive, or the folder of its files."""
     if job.spec.disable_output_compression:
         asked = next((output for output in job.spec.outputs if output.name == "model"), None)
-        return _uri(_goal(asked, job, where) if asked else f"{_artifacts(job, where)}/outputs/model")
+        return _uri(_destination(asked, job, where) if asked else f"{_artifacts(job, where)}/outputs/model")
     found = next((artifact.path for artifact in job.artifacts if artifact.name == MODEL), None)
     return _uri(found or f"{_artifacts(job, where)}/{MODEL}")
 

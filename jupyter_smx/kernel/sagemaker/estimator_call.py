@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 LONGEST_KEEP_ALIVE = 21_600
 LONGEST_PROCESSING = 777_600
-STAND_IN = "ml.m5.xlarge"
+PLACEHOLDER_INSTANCE_TYPE = "ml.m5.xlarge"
 """For ``local``, which is this machine and no instance type of SageMaker's."""
 
-_OF_IMAGES = ("/bin/", "/usr/bin/")
+_IMAGE_BIN_FOLDERS = ("/bin/", "/usr/bin/")
 """Where interpreters lie that an image has as well."""
 
 Arguments = list[tuple[str, str]]
 """Names and Python expressions."""
 
-_BESIDE_SPARK = ("submit_py_files", '[shutil.make_archive(CODE, "zip", CODE)]')
+_SPARK_PY_FILES = ("submit_py_files", '[shutil.make_archive(CODE, "zip", CODE)]')
 """What lies beside a script, as the workers of Spark find it."""
 
 HEAD = '''\
@@ -96,7 +96,7 @@ def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
     plain = used_modules(spec, alone=alone, json=training)
     kind = "training" if training else "processing"
     title = f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK."
-    return whole(spec, head_of(job, title, plain, classes), body)
+    return join_program(spec, head_of(job, title, plain, classes), body)
 
 
 def used_modules(spec: JobSpec, *, alone: bool, json: bool) -> dict[str, bool]:
@@ -111,16 +111,16 @@ def head_of(job: Job, title: str, plain: dict[str, bool], classes: list[str]) ->
         versions=">=2,<3",
         title=title,
         name=job.name,
-        prefix=quoted(job.name),
-        image=quoted(job.spec.image),
+        prefix=quote(job.name),
+        image=quote(job.spec.image),
         imports="\n".join([*modules, "", *classes]),
     )
 
 
-def whole(spec: JobSpec, head: str, body: str) -> str:
+def join_program(spec: JobSpec, head: str, body: str) -> str:
     """Put a program together: its head, what it needs for the job, and what it does."""
-    if is_here(spec):
-        head += f'INSTANCE_TYPE = "{STAND_IN}"  # the job ran on the machine of its notebook\n'
+    if is_local(spec):
+        head += f'INSTANCE_TYPE = "{PLACEHOLDER_INSTANCE_TYPE}"  # the job ran on the machine of its notebook\n'
     return head + (UPLOAD if has_uploads(spec) else "") + MAIN.format(body=body)
 
 
@@ -129,19 +129,19 @@ def has_uploads(spec: JobSpec) -> bool:
     return any("://" not in channel.source for channel in spec.channels)
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """Write texts, lists and dicts of them as Python; JSON's form of them is the one with double quotes."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def is_here(spec: JobSpec) -> bool:
+def is_local(spec: JobSpec) -> bool:
     """Say whether hosts are this machine, which is no instance type."""
     return any(group.instance_type == "local" for group in spec.instance_groups)
 
 
-def type_of(name: str) -> str:
+def format_instance_type(name: str) -> str:
     """Write an instance type."""
-    return "INSTANCE_TYPE" if name == "local" else quoted(name)
+    return "INSTANCE_TYPE" if name == "local" else quote(name)
 
 
 def training_imports(spec: JobSpec) -> list[str]:
@@ -187,57 +187,58 @@ def estimator_of(
         ("image_uri", "IMAGE_URI"),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
-        ("base_job_name", quoted(spec.base_name)),
+        ("base_job_name", quote(spec.base_name)),
         ("source_dir", "CODE"),
-        ("entry_point", quoted(script)),
+        ("entry_point", quote(script)),
         *([("dependencies", '[str(HERE / "requirements.txt")]')] if requirements else []),
         *_training_hosts(spec),
         ("max_run", str(spec.max_run)),
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
         *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
         *([("checkpoint_s3_uri", checkpoint or checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
-        *([("checkpoint_local_path", quoted(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
+        *([("checkpoint_local_path", quote(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
         *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
         *([("enable_network_isolation", "True")] if spec.network_isolation else []),
         ("hyperparameters", hyperparameters),
-        *([("environment", variables_of(spec.environment, 2))] if spec.environment else []),
+        *([("environment", format_variables(spec.environment, 2))] if spec.environment else []),
         *metrics_of(spec),
         ("output_path", 'f"s3://{BUCKET}/{PREFIX}/output"'),
     ]
-    return call_of("estimator = Estimator", estimator)
+    return format_call("estimator = Estimator", estimator)
 
 
 def channels_of(spec: JobSpec) -> str:
     """Write what ``fit`` takes: the inputs by the name of their channel."""
-    inputs = [f"            {quoted(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
+    inputs = [f"            {quote(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
     return "".join(["\n        {\n", *inputs, "        }\n    "]) if inputs else ""
 
 
 def checkpoint_uri(place: str) -> str:
     """Write where checkpoints are kept."""
-    return quoted(place) if place.startswith("s3://") else 'f"s3://{BUCKET}/{PREFIX}/checkpoints"'
+    return quote(place) if place.startswith("s3://") else 'f"s3://{BUCKET}/{PREFIX}/checkpoints"'
 
 
 def _training_hosts(spec: JobSpec) -> Arguments:
     if is_heterogeneous(spec):
         groups = "".join(
-            f"            InstanceGroup({quoted(g.name)}, {type_of(g.instance_type)}, {g.instance_count}),{helps(g)}\n"
+            f"            InstanceGroup({quote(g.name)}, {format_instance_type(g.instance_type)}, "
+            f"{g.instance_count}),{helper_comment(g)}\n"
             for g in spec.instance_groups
         )
         return [("instance_groups", f"[\n{groups}        ]")]
     only = spec.instance_groups[0]
-    found = [("instance_type", type_of(only.instance_type)), ("instance_count", str(only.instance_count))]
-    return [*found, *kept_warm(spec)]
+    found = [("instance_type", format_instance_type(only.instance_type)), ("instance_count", str(only.instance_count))]
+    return [*found, *keep_alive_argument(spec)]
 
 
-def kept_warm(spec: JobSpec) -> Arguments:
+def keep_alive_argument(spec: JobSpec) -> Arguments:
     """Write how long hosts are kept; SageMaker has warm pools of hosts of one kind, and none of spot hosts."""
     if not spec.keep_alive or spec.spot or is_heterogeneous(spec):
         return []
     return [("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE)))]
 
 
-def helps(group: InstanceGroup) -> str:
+def helper_comment(group: InstanceGroup) -> str:
     """Write what is to be said behind a group that helps another one."""
     if not group.until:
         return ""
@@ -246,37 +247,37 @@ def helps(group: InstanceGroup) -> str:
 
 def metrics_of(spec: JobSpec) -> Arguments:
     """Write the metric definitions."""
-    found = [quoted({"Name": name, "Regex": regex}) for name, regex in spec.metrics.items()]
-    return rows("metric_definitions", found)
+    found = [quote({"Name": name, "Regex": regex}) for name, regex in spec.metrics.items()]
+    return list_argument("metric_definitions", found)
 
 
 def _training_input(channel: Channel) -> str:
     words = [uri_of(channel)]
     if channel.content_type:
-        words.append(f"content_type={quoted(channel.content_type)}")
+        words.append(f"content_type={quote(channel.content_type)}")
     if channel.distribution != "FullyReplicated":
-        words.append(f"distribution={quoted(channel.distribution)}")
+        words.append(f"distribution={quote(channel.distribution)}")
     if channel.mode != "File":
-        words.append(f"input_mode={quoted(channel.mode)}")
+        words.append(f"input_mode={quote(channel.mode)}")
     if channel.groups:
-        words.append(f"instance_groups={quoted(channel.groups)}")
+        words.append(f"instance_groups={quote(channel.groups)}")
     if channel.data_type != "S3Prefix":
-        words.append(f"s3_data_type={quoted(channel.data_type)}")
+        words.append(f"s3_data_type={quote(channel.data_type)}")
     return f"TrainingInput({', '.join(words)})"
 
 
 def uri_of(channel: Channel) -> str:
     """Write where the data of a channel is, having copied there what is on this machine."""
     if channel.source.startswith("s3://"):
-        return quoted(channel.source)
+        return quote(channel.source)
     if "://" in channel.source:  # nothing of ours can copy it there
         return f'f"s3://{{BUCKET}}/{{PREFIX}}/input/{channel.name}"'
-    return f"uploaded(session, {quoted(channel.name)}, {quoted(channel.source)})"
+    return f"uploaded(session, {quote(channel.name)}, {quote(channel.source)})"
 
 
 def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
-    words = words_of(spec)
-    asked: Arguments = [("arguments", quoted(words))] if words else []
+    words = script_arguments(spec)
+    asked: Arguments = [("arguments", quote(words))] if words else []
     return f"{processor_of(spec, alone=alone)}\n{run_of(spec, script, asked, alone=alone)}"
 
 
@@ -290,31 +291,31 @@ def processor_of(spec: JobSpec, *, alone: bool) -> str:
     processor: Arguments = [
         *([] if alone or spark else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
         ("image_uri", "IMAGE_URI"),
-        *([] if spark else [("command", quoted(interpreter_of(spec) or ["/bin/sh"]))]),
+        *([] if spark else [("command", quote(interpreter_of(spec) or ["/bin/sh"]))]),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
-        ("base_job_name", quoted(spec.base_name)),
-        ("instance_type", type_of(groups[0].instance_type)),
+        ("base_job_name", quote(spec.base_name)),
+        ("instance_type", format_instance_type(groups[0].instance_type)),
         ("instance_count", str(spec.instance_count())),
         ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
-        *([("env", variables_of(spec.environment, 2))] if spec.environment else []),
+        *([("env", format_variables(spec.environment, 2))] if spec.environment else []),
         *([("network_config", "NetworkConfig(enable_network_isolation=True)")] if spec.network_isolation else []),
     ]
-    return call_of(f"processor = {_processor_class(spec, alone=alone)}", processor)
+    return format_call(f"processor = {_processor_class(spec, alone=alone)}", processor)
 
 
 def run_of(spec: JobSpec, script: str, asked: Arguments, *, alone: bool, below: str = "") -> str:
     """Write the call that runs a script on a processor, with what is ``asked`` besides; outputs go ``below``."""
     spark = _is_for_spark(spec)
-    path = f'str(HERE / "code" / {quoted(script)})'
+    path = f'str(HERE / "code" / {quote(script)})'
     run: Arguments = [
-        *([("submit_app", path)] if spark else [("code", path if alone else quoted(script))]),
-        *([] if alone else [_BESIDE_SPARK if spark else ("source_dir", "CODE")]),
-        *rows("inputs", (_processing_input(channel) for channel in spec.channels)),
-        *rows("outputs", (_processing_output(output, below) for output in spec.outputs)),
+        *([("submit_app", path)] if spark else [("code", path if alone else quote(script))]),
+        *([] if alone else [_SPARK_PY_FILES if spark else ("source_dir", "CODE")]),
+        *list_argument("inputs", (_processing_input(channel) for channel in spec.channels)),
+        *list_argument("outputs", (_processing_output(output, below) for output in spec.outputs)),
         *asked,
     ]
-    return call_of("processor.run", run)
+    return format_call("processor.run", run)
 
 
 def interpreter_of(spec: JobSpec) -> list[str]:
@@ -326,12 +327,12 @@ def interpreter_of(spec: JobSpec) -> list[str]:
         return ["python3"]
     first = spec.source.split("\n", 1)[0]
     named = first[2:].split() if first.startswith("#!") else []
-    if named and named[0].startswith(_OF_IMAGES):
+    if named and named[0].startswith(_IMAGE_BIN_FOLDERS):
         return named
     return ["/bin/sh"] if spec.entry_point.endswith(".sh") else []
 
 
-def rows(name: str, each: Iterable[str]) -> Arguments:
+def list_argument(name: str, each: Iterable[str]) -> Arguments:
     """Write an argument that is a list, one row of it on a line; of an empty one nothing."""
     found = "".join(f"            {row},\n" for row in each)
     return [(name, f"[\n{found}        ]")] if found else []
@@ -340,30 +341,30 @@ def rows(name: str, each: Iterable[str]) -> Arguments:
 def _processing_input(channel: Channel) -> str:
     words = [
         f"source={uri_of(channel)}",
-        f"destination={quoted(input_folder('process', channel.name, channel.path))}",
-        f"input_name={quoted(channel.name)}",
+        f"destination={quote(input_folder('process', channel.name, channel.path))}",
+        f"input_name={quote(channel.name)}",
     ]
     if channel.distribution != "FullyReplicated":
-        words.append(f"s3_data_distribution_type={quoted(channel.distribution)}")
+        words.append(f"s3_data_distribution_type={quote(channel.distribution)}")
     if channel.data_type != "S3Prefix":
-        words.append(f"s3_data_type={quoted(channel.data_type)}")
+        words.append(f"s3_data_type={quote(channel.data_type)}")
     return f"ProcessingInput({', '.join(words)})"
 
 
 def _processing_output(output: Output, below: str) -> str:
     goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{below}{output.name}"'
-    upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={quoted(output.mode)}"
-    words = f"source={quoted(output_folder(output))}, output_name={quoted(output.name)}, destination={goal}{upload}"
+    upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={quote(output.mode)}"
+    words = f"source={quote(output_folder(output))}, output_name={quote(output.name)}, destination={goal}{upload}"
     return f"ProcessingOutput({words})"
 
 
-def call_of(name: str, arguments: Arguments) -> str:
+def format_call(name: str, arguments: Arguments) -> str:
     """Write a call, one argument on a line."""
     lines = "".join(f"        {word}={value},\n" for word, value in arguments)
     return f"    {name}(\n{lines}    )"
 
 
-def variables_of(value: dict[str, str], depth: int) -> str:
+def format_variables(value: dict[str, str], depth: int) -> str:
     """Write variables as a dict, one on a line; those of secrets are empty."""
     indent = "    " * depth
     found = "".join(f"{indent}    {_variable(name, text)}\n" for name, text in value.items())
@@ -372,25 +373,25 @@ def variables_of(value: dict[str, str], depth: int) -> str:
 
 def _variable(name: str, text: str) -> str:
     return (
-        f'{quoted(name)}: "",  # a secret, which is not exported'
+        f'{quote(name)}: "",  # a secret, which is not exported'
         if is_secret(name)
-        else f"{quoted(name)}: {quoted(text)},"
+        else f"{quote(name)}: {quote(text)},"
     )
 
 
-def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:
+def decode_hyperparameters(hyperparameters: dict[str, str]) -> dict[str, Any]:
     """Give hyperparameters as the script reads them: what is JSON is a value, the rest is text."""
     return {name: as_read.decode(text) for name, text in hyperparameters.items()}
 
 
-def words_of(spec: JobSpec) -> list[str]:
+def script_arguments(spec: JobSpec) -> list[str]:
     """Give the words that follow the script's name, by the contract that the job ran by."""
     if spec.kind == "train" and spec.contract == "v3":
-        return as_read.driven_arguments(spec.hyperparameters)
-    return [*arguments(spec.hyperparameters), *spec.arguments]
+        return as_read.sdk3_arguments(spec.hyperparameters)
+    return [*hyperparameter_arguments(spec.hyperparameters), *spec.arguments]
 
 
-def arguments(hyperparameters: dict[str, str]) -> list[str]:
+def hyperparameter_arguments(hyperparameters: dict[str, str]) -> list[str]:
     """Give the words that follow the script's name, as SageMaker's toolkit makes them of hyperparameters."""
     own, _ = as_read.split(hyperparameters)
     return as_read.arguments(own)

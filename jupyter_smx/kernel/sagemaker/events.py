@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.client.retry import through_outage
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.kernel.sagemaker.describe import description
 from jupyter_smx.model.status import is_final, message_of
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jupyter_smx.kernel.client.client import Client
-    from jupyter_smx.kernel.sagemaker.describe import Here
+    from jupyter_smx.kernel.sagemaker.describe import LocalContext
     from jupyter_smx.model.records.job import Job, Transition
 
 SOURCE = "aws.sagemaker"
-_WORDS = {"train": "Training", "process": "Processing"}
-_OURS = uuid.UUID("6c2f1d5e-4f0a-5b7e-9a55-3d1f0c8e2b47")
+_KIND_NAMES = {"train": "Training", "process": "Processing"}
+_EVENT_NAMESPACE = uuid.UUID("6c2f1d5e-4f0a-5b7e-9a55-3d1f0c8e2b47")
 """Namespace of the events' ids."""
-_TURN = 0.5
+_POLL_SECONDS = 0.5
 """Seconds between two looks at a job that is followed."""
 
 
-def events_of(job: Job, where: Here) -> list[dict[str, Any]]:
+def events_of(job: Job, where: LocalContext) -> list[dict[str, Any]]:
     """Give an event for each step that the job took so far, in order. Pure: the same event has the same ``id``.
 
     What is said of a step may change while it goes on; its own event has the usual sentence of such a step instead, so
@@ -42,7 +42,7 @@ def events_of(job: Job, where: Here) -> list[dict[str, Any]]:
     return [_event(job, number, where) for number in range(len(job.transitions))]
 
 
-def follow(client: Client, job: Job, where: Here) -> Iterator[dict[str, Any]]:
+def follow_events(client: Client, job: Job, where: LocalContext) -> Iterator[dict[str, Any]]:
     """Give the events so far, then each as it comes, until the job has its verdict. Blocks."""
     told = 0
     while True:
@@ -50,19 +50,19 @@ def follow(client: Client, job: Job, where: Here) -> Iterator[dict[str, Any]]:
         told = len(job.transitions)
         if is_final(job.state):
             return
-        job = through_outage(partial(client.wait, job.id, _TURN))
+        job = retry_while_unavailable(partial(client.wait, job.id, _POLL_SECONDS))
 
 
-def _event(job: Job, number: int, where: Here) -> dict[str, Any]:
+def _event(job: Job, number: int, where: LocalContext) -> dict[str, Any]:
     """Make the event of one transition: an envelope, and the job as it was then."""
     row = job.transitions[number]
-    word = _WORDS[job.spec.kind]
-    detail = _in_milliseconds(description(_as_of(job, number), where), as_text=job.spec.kind == "train")
+    word = _KIND_NAMES[job.spec.kind]
+    detail = _in_milliseconds(description(_job_at_transition(job, number), where), as_text=job.spec.kind == "train")
     arn = detail[f"{word}JobArn"]
     region, account = arn.split(":")[3:5]
     return {
         "version": "0",
-        "id": str(uuid.uuid5(_OURS, f"{job.id}/{number}/{row.status.value}")),
+        "id": str(uuid.uuid5(_EVENT_NAMESPACE, f"{job.id}/{number}/{row.status.value}")),
         "detail-type": f"SageMaker {word} Job State Change",
         "source": SOURCE,
         "account": account,
@@ -73,7 +73,7 @@ def _event(job: Job, number: int, where: Here) -> dict[str, Any]:
     }
 
 
-def _as_of(job: Job, number: int) -> Job:
+def _job_at_transition(job: Job, number: int) -> Job:
     """Give the record as it was when a transition began: nobody knew then what came later."""
     rows = job.transitions[: number + 1]
     last = rows[-1]
@@ -81,7 +81,7 @@ def _as_of(job: Job, number: int) -> Job:
     return replace(
         job,
         state=last.status,
-        transitions=(*rows[:-1], last if over else _begun(last)),
+        transitions=(*rows[:-1], last if over else _open_transition(last)),
         modified_at=last.start_time,
         started_at=job.started_at if job.started_at is not None and job.started_at <= last.start_time else None,
         ended_at=last.start_time if over else None,
@@ -92,7 +92,7 @@ def _as_of(job: Job, number: int) -> Job:
     )
 
 
-def _begun(row: Transition) -> Transition:
+def _open_transition(row: Transition) -> Transition:
     """Give a step as it began: its end and what is said of it come later."""
     return replace(row, end_time=None, status_message=message_of(row.status))
 

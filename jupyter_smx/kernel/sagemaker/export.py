@@ -16,13 +16,13 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.request.call import RECEIVE, VALUE
-from jupyter_smx.kernel.request.payload import contents
-from jupyter_smx.kernel.request.rerun import kept_source
+from jupyter_smx.kernel.request.payload import read_pickles
+from jupyter_smx.kernel.request.rerun import source_archive
 from jupyter_smx.kernel.sagemaker import model_trainer
-from jupyter_smx.kernel.sagemaker.api_limits import is_installed, refused_there
-from jupyter_smx.kernel.sagemaker.estimator_call import decoded, program, words_of
-from jupyter_smx.kernel.sagemaker.export_folder import Exported, written
-from jupyter_smx.kernel.text.sizes import size_words
+from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes, has_processor_requirements
+from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, program, script_arguments
+from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folder
+from jupyter_smx.kernel.text.sizes import format_size
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
@@ -56,7 +56,7 @@ for name in {files}:
     run_name="__main__",
 )
 '''
-_KEEPER = f"""
+_RESULT_WRITER = f"""
 # What the function gave comes home in model.tar.gz.
 if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
     try:
@@ -73,27 +73,29 @@ if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def export(job: Job, folder: Path) -> Exported:
+def export(job: Job, folder: Path) -> ExportResult:
     """Write a job to ``folder``, which is new or empty. All of it or nothing.
 
     :raises ValidationError: there is something in the folder.
     :raises ResourceNotFoundError: the folder of code that the job had is gone.
     :raises SmxError: the disk refuses.
     """
-    return written(folder, lambda made: Export(shown(job), made).write())
+    return write_folder(folder, lambda made: Export(redact_job(job), made).write())
 
 
-def shown(job: Job) -> Job:
+def redact_job(job: Job) -> Job:
     """Give a job without what opens URLs, of its places, too; variables of secrets keep their names elsewhere."""
     spec = job.spec
     open_to_all = replace(
         spec,
-        environment=redaction.shown_values(spec.environment),
-        hyperparameters=redaction.shown_values(spec.hyperparameters),
-        arguments=tuple(map(redaction.shown, spec.arguments)),
-        channels=tuple(replace(channel, source=redaction.shown(channel.source)) for channel in spec.channels),
-        outputs=tuple(replace(output, destination=redaction.shown(output.destination)) for output in spec.outputs),
-        checkpoint=redaction.shown(spec.checkpoint),
+        environment=redaction.redact_values(spec.environment),
+        hyperparameters=redaction.redact_values(spec.hyperparameters),
+        arguments=tuple(map(redaction.redact_text, spec.arguments)),
+        channels=tuple(replace(channel, source=redaction.redact_text(channel.source)) for channel in spec.channels),
+        outputs=tuple(
+            replace(output, destination=redaction.redact_text(output.destination)) for output in spec.outputs
+        ),
+        checkpoint=redaction.redact_text(spec.checkpoint),
     )
     return replace(job, spec=open_to_all)
 
@@ -103,18 +105,18 @@ class Export:
 
     def __init__(self, job: Job, folder: Path) -> None:
         self._job = job
-        self._one = job
+        self._example_job = job
         """What is run by hand; of an array its first task."""
         self._folder = folder
         self._code = folder / "code"
-        self._packed = ""
+        self._variables_file = ""
         """In the folder of code: the variables that were sent."""
         self._notes: list[str] = []
 
     def write(self) -> None:
         """Write all of them."""
         self._code.mkdir(parents=True)
-        alone = not self._unpack()
+        alone = not self._unpack_source_dir()
         script = self._script()
         if not script.endswith(".py"):
             (self._code / script).chmod(0o755)
@@ -122,30 +124,37 @@ class Export:
         if started != script and self._is_call():
             self._notes.append(f"What the function gives is in the `model.tar.gz` of a job there, as `{RESULT}`.")
         requirements = self._requirements()
-        self._json("hyperparameters.json", decoded(self._job.spec.of_sdk_2()))
-        self._about()
-        beside = self._beside(requirements)
-        if is_driven(self._job):
-            self._text(model_trainer.NAME, model_trainer.trainer(self._one, started, requirements=beside))
+        self._json("hyperparameters.json", decode_hyperparameters(self._job.spec.sdk2_hyperparameters()))
+        self._write_job_json()
+        beside = self._copy_requirements(requirements)
+        if is_sdk3_job(self._job):
+            self._text(
+                model_trainer.NAME, model_trainer.trainer_program(self._example_job, started, requirements=beside)
+            )
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
-        self._calls(started, alone=alone and started == script and not beside, requirements=needs)
-        self._text("README.md", self._readme(self._by_hand(started)))
+        self._write_programs(started, alone=alone and started == script and not beside, requirements=needs)
+        self._text("README.md", self._readme(self._shell_command(started)))
 
-    def _about(self) -> None:
-        self._json("job.json", description_of(self._job))
+    def _write_job_json(self) -> None:
+        self._json("job.json", export_summary(self._job))
 
-    def _calls(self, script: str, *, alone: bool, requirements: bool) -> None:
+    def _write_programs(self, script: str, *, alone: bool, requirements: bool) -> None:
         self._text(PROGRAM, program(self._job, script, alone=alone, requirements=requirements))
 
     def _readme(self, by_hand: str) -> str:
         return readme(
-            self._job, _ran(self._job), files_of(self._job), by_hand, self._notes, refused_there(self._job.spec)
+            self._job,
+            _run_sentence(self._job),
+            file_descriptions(self._job),
+            by_hand,
+            self._notes,
+            api_limit_notes(self._job.spec),
         )
 
-    def _beside(self, requirements: list[str]) -> bool:
+    def _copy_requirements(self, requirements: list[str]) -> bool:
         """Put what is required beside the script, where the call looks for it there, and say whether it finds it."""
         there = self._code / REQUIREMENTS
-        if not (is_driven(self._job) or is_installed(self._job.spec)):
+        if not (is_sdk3_job(self._job) or has_processor_requirements(self._job.spec)):
             return False
         if requirements and not there.exists():
             shutil.copyfile(self._folder / REQUIREMENTS, there)
@@ -157,12 +166,12 @@ class Export:
     def _json(self, name: str, value: object) -> None:
         self._text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
-    def _unpack(self) -> bool:
+    def _unpack_source_dir(self) -> bool:
         """Put the folder of code there, if the job had one."""
         source = self._job.spec.source_dir
         if source is None:
             return False
-        archive = next((path for path in (kept_source(self._job), Path(source.path)) if path.exists()), None)
+        archive = next((path for path in (source_archive(self._job), Path(source.path)) if path.exists()), None)
         if archive is None:
             raise ResourceNotFoundError(
                 f"{self._job.name} cannot be exported: the folder of code that it had is gone.",
@@ -171,7 +180,7 @@ class Export:
                 cure=f"It was packed from {source.folder}.",
             )
         with tarfile.open(archive) as opened:
-            for member, path in _inside(opened, self._code):
+            for member, path in _members_below(opened, self._code):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as file:
                     shutil.copyfileobj(opened.extractfile(member), file)  # type: ignore[arg-type]  # it is a file
@@ -197,20 +206,21 @@ class Export:
         sent = [payload for payload in (self._job.spec.shared, self._job.spec.send) if payload is not None]
         if not sent:
             return script
-        names = ", ".join(f"`{name}` ({size_words(size)})" for each in sent for name, size in each.sizes.items())
+        names = ", ".join(f"`{name}` ({format_size(size)})" for each in sent for name, size in each.sizes.items())
         packed: dict[str, tuple[bytes, list[bytes]]] = {}
         try:
             for payload in sent:
-                packed.update(contents(Path(payload.path)))
+                packed.update(read_pickles(Path(payload.path)))
         except FileNotFoundError:
             self._notes.append(f"The notebook had sent {names}. They are gone, and the script does not run without.")
             return script
-        self._packed = self._free(VARIABLES)
-        (self._code / self._packed).write_bytes(pickle.dumps(packed))
-        loader = self._free(WITH_VARIABLES)
-        self._loader(loader, script, self._packed)
+        self._variables_file = self._unused_name(VARIABLES)
+        (self._code / self._variables_file).write_bytes(pickle.dumps(packed))
+        loader = self._unused_name(WITH_VARIABLES)
+        self._loader(loader, script, self._variables_file)
         self._notes.append(
-            f"The notebook had sent {names}. They are in `code/{self._packed}`, a pickle: read it only where you trust "
+            f"The notebook had sent {names}. They are in `code/{self._variables_file}`, a pickle: "
+            "read it only where you trust "
             f"this folder. `code/{loader}` hands them to the script."
         )
         return loader
@@ -219,7 +229,7 @@ class Export:
         """Say whether the code is a call of a function, whose value the job has a model for."""
         return self._job.spec.kind == "train" and self._job.spec.receive[: len(RECEIVE)] == RECEIVE
 
-    def _free(self, name: str) -> str:
+    def _unused_name(self, name: str) -> str:
         """Give a name in the folder of code that the user has nothing by."""
         stem, _, suffix = name.rpartition(".")
         while (self._code / name).exists():
@@ -229,15 +239,15 @@ class Export:
 
     def _loader(self, name: str, script: str, *files: str) -> None:
         """Write what gives the script the variables that lie in some files."""
-        modules, found, end = ("os", "found = ", _KEEPER) if self._is_call() else ("", "", "")
+        modules, found, end = ("os", "found = ", _RESULT_WRITER) if self._is_call() else ("", "", "")
         imports = "\n".join(f"import {module}" for module in (modules, "pickle", "runpy") if module)
         text = _LOADER.format(script=script, files=list(files), imports=imports, found=found)
         (self._code / name).write_text(text + end, encoding="utf-8")
 
-    def _by_hand(self, script: str) -> str:
+    def _shell_command(self, script: str) -> str:
         """Say how a shell starts the code, as the job did."""
-        spec = self._one.spec
-        words = shlex.join(words_of(spec))
+        spec = self._example_job.spec
+        words = shlex.join(script_arguments(spec))
         if not script.endswith(".py"):
             how = f"./{shlex.quote(script)}"
         elif spec.kind == "train" and spec.contract == "v2" and spec.entry_point and (self._code / "setup.py").exists():
@@ -252,7 +262,7 @@ class Export:
         return lines
 
 
-def _inside(archive: tarfile.TarFile, folder: Path) -> Iterator[tuple[tarfile.TarInfo, Path]]:
+def _members_below(archive: tarfile.TarFile, folder: Path) -> Iterator[tuple[tarfile.TarInfo, Path]]:
     for member in archive:
         path = (folder / member.name).resolve()
         if member.isfile() and path.is_relative_to(folder.resolve()):
@@ -266,11 +276,11 @@ def requirements(job: Job) -> list[str]:
     if sent and "/" in sent.protocol:
         packages.setdefault("cloudpickle", sent.protocol.partition("/")[2])
     known = {_canonical(name) for name in packages}
-    asked = [_pips(line) for line in job.spec.requirements if _canonical(line) not in known]
+    asked = [_pip_line(line) for line in job.spec.requirements if _canonical(line) not in known]
     return [*(f"{name}=={version}" for name, version in sorted(packages.items())), *asked]
 
 
-def _pips(line: str) -> str:
+def _pip_line(line: str) -> str:
     """Write a line as pip reads it: a constraint of ours stands in no file of its own."""
     return f"# constraint: {line[3:]}" if line.startswith("-c ") else line
 
@@ -280,15 +290,15 @@ def _canonical(line: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else line
 
 
-def is_driven(job: Job) -> bool:
+def is_sdk3_job(job: Job) -> bool:
     """Say whether SDK 3's drivers ran the script."""
     return job.spec.kind == "train" and job.spec.contract == "v3"
 
 
-def description_of(job: Job) -> dict[str, Any]:
+def export_summary(job: Job) -> dict[str, Any]:
     """Describe what went in and came out, and on what it ran."""
     spec = job.spec
-    spec_shown = redaction.shown_record(to_builtins(job))["spec"]
+    spec_shown = redaction.redact_record(to_builtins(job))["spec"]
     return {
         "name": job.name,
         "kind": spec.kind,
@@ -296,8 +306,8 @@ def description_of(job: Job) -> dict[str, Any]:
         "instance_groups": to_builtins(spec.instance_groups),
         "keep_alive": spec.keep_alive,
         "max_run": spec.max_run,
-        "image": job.image.whole() if job.image else spec.image,
-        "environment": redaction.without(spec.environment),
+        "image": job.image.display_name_with_digest() if job.image else spec.image,
+        "environment": redaction.redact_variables(spec.environment),
         "python_version": spec.python_version,
         "inputs": spec_shown["channels"],
         "outputs": spec_shown["outputs"],
@@ -309,13 +319,13 @@ def description_of(job: Job) -> dict[str, Any]:
     }
 
 
-def _ran(job: Job) -> str:
+def _run_sentence(job: Job) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     said = f"`{job.name}` is a {'processing' if job.spec.kind == 'process' else 'training'} job of {when}; it "
     return said + ("is still going on" if job.ended_at is None else f"ended as {job.status().value}")
 
 
-def files_of(job: Job) -> dict[str, str]:
+def file_descriptions(job: Job) -> dict[str, str]:
     """Say of each file what it is."""
     found = {
         "code/": "the script as it ran, with the folder of code that it had",
@@ -324,7 +334,7 @@ def files_of(job: Job) -> dict[str, str]:
         "job.json": "inputs, outputs, environment and hosts",
         PROGRAM: "the same job on Amazon SageMaker: set three names at its top, then run it",
     }
-    if is_driven(job):
+    if is_sdk3_job(job):
         found[model_trainer.NAME] = "the same by SageMaker's Python SDK 3, with its drivers"
     return found
 
@@ -335,7 +345,7 @@ def readme(
     """Write the page that lies beside the files: what ran, what is in them, what is said of SageMaker ``there``."""
     spec = job.spec
     inputs = [
-        f"- `{channel.name}`: {redaction.shown(channel.source)}, "
+        f"- `{channel.name}`: {redaction.redact_text(channel.source)}, "
         f"in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.options.expanduser import expanded
+from jupyter_smx.kernel.options.expanduser import expand_user
 from jupyter_smx.model.errors import SmxError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Exported(Struct, frozen=True):
+class ExportResult(Struct, frozen=True):
     """Where a job was exported to, and the names of the files there."""
 
     folder: str
     files: tuple[str, ...]
 
 
-def written(folder: Path, write: Callable[[Path], None]) -> Exported:
+def write_folder(folder: Path, write: Callable[[Path], None]) -> ExportResult:
     """Let ``write`` fill a folder that is to be ``folder``. All of it or nothing.
 
     :raises ValidationError: there is something in the folder.
     :raises SmxError: the disk refuses.
     """
-    folder = expanded(folder).absolute()
+    folder = expand_user(folder).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValidationError(
             f"FOLDER: {folder} {'is not empty' if folder.is_dir() else 'is a file'}.",
@@ -46,7 +46,7 @@ def written(folder: Path, write: Callable[[Path], None]) -> Exported:
             _move(made, folder)
     except OSError as error:
         raise SmxError(f"FOLDER: {folder} cannot be written: {error.strerror or error}.", field="folder") from error
-    return Exported(str(folder), files)
+    return ExportResult(str(folder), files)
 
 
 def _move(made: Path, folder: Path) -> None:

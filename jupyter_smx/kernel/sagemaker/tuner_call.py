@@ -9,33 +9,33 @@ from msgspec.structs import replace
 from jupyter_smx.kernel.sagemaker.estimator_call import (
     HYPERPARAMETERS,
     MAIN,
-    STAND_IN,
+    PLACEHOLDER_INSTANCE_TYPE,
     UPLOAD,
-    call_of,
     channels_of,
     checkpoint_uri,
     estimator_of,
+    format_call,
     has_uploads,
     head_of,
-    is_here,
+    is_local,
+    join_program,
     metrics_of,
     processing_imports,
     processor_of,
-    quoted,
+    quote,
     run_of,
     training_imports,
     used_modules,
-    whole,
 )
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.sagemaker.estimator_call import Arguments
-    from jupyter_smx.kernel.sagemaker.tuning import Tuner
+    from jupyter_smx.kernel.sagemaker.tuning import TuningJob
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 TASKS = "tasks.json"
-OWN = "task.pkl"
+TASK_VARIABLES = "task.pkl"
 """In ``code/``, if that is free there: the variables of the task whose turn it is."""
 
 _INDEX = "{task['index']}/"
@@ -62,7 +62,7 @@ _EACH = f"""\
             raise"""
 
 
-def tuning_program(job: Job, tuner: Tuner, script: str, *, requirements: bool) -> str:
+def tuning_program(job: Job, tuner: TuningJob, script: str, *, requirements: bool) -> str:
     """Write the program of a tuning job; ``job`` has what all tasks have in common, and the array's name."""
     # A tuning job keeps its hosts from one job to the next by itself.
     spec = replace(job.spec, keep_alive=0)
@@ -70,14 +70,13 @@ def tuning_program(job: Job, tuner: Tuner, script: str, *, requirements: bool) -
     title = f"The sweep {spec.base_name} as a tuning job of the SageMaker Python SDK."
     head = head_of(job, title, used_modules(spec, alone=True, json=True), sorted(classes))
     other = "Maximize" if tuner.objective == "Minimize" else "Minimize"
-    head += _OBJECTIVE.format(objective=tuner.objective, other=other, metric=_in_a_comment(tuner.metric))
+    head += _OBJECTIVE.format(objective=tuner.objective, other=other, metric=_comment_text(tuner.metric))
     categories = "".join(
-        f"            {quoted(name)}: CategoricalParameter({quoted(values)}),\n"
-        for name, values in tuner.ranges.items()
+        f"            {quote(name)}: CategoricalParameter({quote(values)}),\n" for name, values in tuner.ranges.items()
     )
     asked: Arguments = [
         ("estimator", "estimator"),
-        ("objective_metric_name", quoted(tuner.metric)),
+        ("objective_metric_name", quote(tuner.metric)),
         ("objective_type", "OBJECTIVE_TYPE"),
         *metrics_of(spec),
         ("hyperparameter_ranges", f"{{\n{''.join(categories)}        }}"),
@@ -85,11 +84,11 @@ def tuning_program(job: Job, tuner: Tuner, script: str, *, requirements: bool) -
         ("max_jobs", str(tuner.max_jobs)),
         ("max_parallel_jobs", str(tuner.parallel)),
         ("early_stopping_type", '"Off"'),
-        ("base_tuning_job_name", quoted(tuner.base_name)),
+        ("base_tuning_job_name", quote(tuner.base_name)),
     ]
     estimator = estimator_of(spec, script, requirements=requirements)
-    body = [estimator, call_of("tuner = HyperparameterTuner", asked), f"    tuner.fit({channels_of(spec)})"]
-    return whole(spec, head, "\n".join(body))
+    body = [estimator, format_call("tuner = HyperparameterTuner", asked), f"    tuner.fit({channels_of(spec)})"]
+    return join_program(spec, head, "\n".join(body))
 
 
 def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, own: str) -> str:
@@ -109,9 +108,9 @@ def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, 
     head = head_of(job, title, dict(sorted(plain.items())), classes)
     body = _training(spec, script, requirements=requirements) if training else _processing(spec, script, alone=alone)
     if own:
-        body = f'    shutil.copyfile(HERE / task["variables"], Path(CODE, {quoted(own)}))\n{body}'
-    if is_here(spec):
-        head += f'INSTANCE_TYPE = "{STAND_IN}"  # the jobs ran on the machine of their notebook\n'
+        body = f'    shutil.copyfile(HERE / task["variables"], Path(CODE, {quote(own)}))\n{body}'
+    if is_local(spec):
+        head += f'INSTANCE_TYPE = "{PLACEHOLDER_INSTANCE_TYPE}"  # the jobs ran on the machine of their notebook\n'
     # The same inputs for all: they are copied there once.
     upload = UPLOAD.replace("def uploaded", "@functools.cache\ndef uploaded") if has_uploads(spec) else ""
     return head + upload + _START.format(body=body).rstrip("\n") + "\n" + MAIN.format(body=_EACH)
@@ -131,5 +130,5 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
     return f"{processor_of(spec, alone=alone)}\n{run_of(spec, script, asked, alone=alone, below=_INDEX)}"
 
 
-def _in_a_comment(name: str) -> str:
+def _comment_text(name: str) -> str:
     return " ".join(name.split())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.sagemaker.api_limits import ADDED, MAX_HYPERPARAMETERS
+from jupyter_smx.kernel.sagemaker.api_limits import MAX_HYPERPARAMETERS, SDK_HYPERPARAMETERS
 from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous
 
 if TYPE_CHECKING:
@@ -32,13 +32,26 @@ MAX_VALUES = 30
 LONGEST_VALUE = 256
 MAX_VARIABLES = 48
 """In the environment of a tuning job's jobs, which is fewer than of others."""
-AT_ONCE = 10
+MAX_PARALLEL_JOBS = 10
 """Jobs of one tuning job that run at a time by SageMaker's usual quota."""
-_SMALLER = {"loss", "losses", "logloss", "err", "error", "errors", "mse", "mae", "mape", "rmse", "perplexity", "nll"}
+_MINIMIZE_WORDS = {
+    "loss",
+    "losses",
+    "logloss",
+    "err",
+    "error",
+    "errors",
+    "mse",
+    "mae",
+    "mape",
+    "rmse",
+    "perplexity",
+    "nll",
+}
 """Words in the names of metrics of which less is better."""
 
 
-class Tuner(Struct, frozen=True, kw_only=True):
+class TuningJob(Struct, frozen=True, kw_only=True):
     """A tuning job: the metric that it looks at, its categories in order, how many jobs it makes and runs at once."""
 
     metric: str
@@ -51,23 +64,23 @@ class Tuner(Struct, frozen=True, kw_only=True):
     """What the SDK makes a name of that SageMaker takes: 32 characters with the time behind it."""
 
 
-def tuning(spec: JobSpec, points: Sequence[Mapping[str, str]], at_once: int = 0) -> Tuner | str:
+def tuning_job(spec: JobSpec, points: Sequence[Mapping[str, str]], at_once: int = 0) -> TuningJob | str:
     """Say what tuning job an array is, or why it is none, as a sentence.
 
     ``points`` are the hyperparameters of each task in which tasks differ; ``at_once`` of them may run at a time (0: any
     number).
     """
     ranges = _ranges(points)
-    reason = next(_against(spec, points, ranges), "")
+    reason = next(_rejections(spec, points, ranges), "")
     if reason:
         return reason
     metric = next(iter(spec.metrics))
-    return Tuner(
+    return TuningJob(
         metric=metric,
-        objective="Minimize" if _SMALLER.intersection(re.split("[^a-z]", metric.lower())) else "Maximize",
+        objective="Minimize" if _MINIMIZE_WORDS.intersection(re.split("[^a-z]", metric.lower())) else "Maximize",
         ranges=ranges,
         max_jobs=len(points),
-        parallel=min(at_once or len(points), len(points), AT_ONCE),
+        parallel=min(at_once or len(points), len(points), MAX_PARALLEL_JOBS),
         base_name=(spec.base_name or spec.kind)[: LONGEST_NAME - _SUFFIX].rstrip("-"),
     )
 
@@ -78,7 +91,7 @@ def _ranges(points: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys(point[name] for point in points if name in point)) for name in names}
 
 
-def _against(
+def _rejections(
     spec: JobSpec, points: Sequence[Mapping[str, str]], ranges: Mapping[str, tuple[str, ...]]
 ) -> Iterator[str]:
     if spec.kind != "train":
@@ -87,12 +100,12 @@ def _against(
         yield "Its tasks differ in their variables, and a tuning job's in hyperparameters."
     if not spec.metrics:
         yield "No metric was defined (`--metric NAME=REGEX`), and a tuning job has one that it looks at."
-    yield from _against_grid(points, ranges)
-    yield from _against_ranges(ranges)
-    yield from _against_limits(spec, len(points), ranges)
+    yield from _grid_rejections(points, ranges)
+    yield from _range_rejections(ranges)
+    yield from _limit_rejections(spec, len(points), ranges)
 
 
-def _against_grid(points: Sequence[Mapping[str, str]], ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _grid_rejections(points: Sequence[Mapping[str, str]], ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     counts = [len(values) for values in ranges.values()]
     product = math.prod(counts)
     distinct = {tuple(sorted(point.items())) for point in points}
@@ -105,7 +118,7 @@ def _against_grid(points: Sequence[Mapping[str, str]], ranges: Mapping[str, tupl
         )
 
 
-def _against_ranges(ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _range_rejections(ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     if len(ranges) > MAX_RANGES:
         yield f"It varies {len(ranges)} hyperparameters, and a tuning job {MAX_RANGES} at most."
     for name, values in ranges.items():
@@ -115,16 +128,16 @@ def _against_ranges(ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
             yield f"A value of `{name[:LONGEST_VALUE]}`, or its name, is longer than {LONGEST_VALUE} characters."
 
 
-def _against_limits(spec: JobSpec, jobs: int, ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _limit_rejections(spec: JobSpec, jobs: int, ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     if jobs > MAX_JOBS:
         yield f"It has {jobs} tasks, and a tuning job makes {MAX_JOBS} jobs at most."
     if len(spec.metrics) > MAX_METRICS:
         yield f"It has {len(spec.metrics)} metrics, and a tuning job {MAX_METRICS} at most."
-    count = len({*spec.of_sdk_2(), *ranges})
-    if count > MAX_HYPERPARAMETERS - ADDED:
+    count = len({*spec.sdk2_hyperparameters(), *ranges})
+    if count > MAX_HYPERPARAMETERS - SDK_HYPERPARAMETERS:
         yield (
             f"Its jobs have {count} hyperparameters; those of a tuning job have {MAX_HYPERPARAMETERS} at most, and the "
-            f"SDK adds {ADDED} of its own."
+            f"SDK adds {SDK_HYPERPARAMETERS} of its own."
         )
     if len(spec.environment) > MAX_VARIABLES:
         yield f"It has {len(spec.environment)} variables in its environment, and jobs of a tuning job {MAX_VARIABLES}."

@@ -18,7 +18,7 @@ _NOTEBOOK_OF_VS_CODE = "__vsc_ipynb_file__"
 _MODULE_OF_COLAB = "google.colab"
 
 
-def wants_widgets(
+def uses_widgets(
     style: str,
     namespace: Mapping[str, Any],
     environment: Mapping[str, str] = os.environ,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.text.pages import Page, note, table
+from jupyter_smx.kernel.text.pages import Page, table_page, text_page
 
 if TYPE_CHECKING:
     from jupyter_smx.model.spec.instance import TypesListing
@@ -24,6 +24,6 @@ def types_page(found: TypesListing) -> Page:
         )
         for kind in found.instance_types
     ]
-    text, html = table(("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE FROM", "REST FROM"), rows)
-    where = note(f"From {found.file}." if found.file else "The catalogue that ships with jupyter-smx.")
+    text, html = table_page(("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE FROM", "REST FROM"), rows)
+    where = text_page(f"From {found.file}." if found.file else "The catalogue that ships with jupyter-smx.")
     return f"{text}\n{where[0]}", html + where[1]

@@ -13,11 +13,11 @@ from jupyter_smx.model.errors import ValidationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE = "SMX_WAIT"
-_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+WAIT_VARIABLE = "SMX_WAIT"
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
-class Presence(Struct, frozen=True, kw_only=True):
+class Interactivity(Struct, frozen=True, kw_only=True):
     """What a kernel knows of its user.
 
     ``kernel``: there is a front end that draws displays. ``allow_stdin``: the request that runs now may ask the user a
@@ -34,7 +34,7 @@ class Presence(Struct, frozen=True, kw_only=True):
         return self.allow_stdin if self.kernel else self.terminal
 
 
-def should_wait(*, option: bool, setting: str | None, presence: Presence) -> bool:
+def should_wait(*, option: bool, setting: str | None, presence: Interactivity) -> bool:
     """Decide whether a magic waits for its job: ``--wait``, else ``SMX_WAIT``, else whether nobody is there.
 
     :raises ValidationError: ``SMX_WAIT`` is neither yes nor no.
@@ -42,24 +42,27 @@ def should_wait(*, option: bool, setting: str | None, presence: Presence) -> boo
     if option:
         return True
     if setting:
-        found = _WORDS.get(setting.strip().lower())
+        found = _BOOLEANS.get(setting.strip().lower())
         if found is None:
             raise ValidationError(
-                f"{VARIABLE}: {setting!r} is neither 1 nor 0.", field=VARIABLE, value=setting, cure="Set one of them."
+                f"{WAIT_VARIABLE}: {setting!r} is neither 1 nor 0.",
+                field=WAIT_VARIABLE,
+                value=setting,
+                cure="Set one of them.",
             )
         return found
     return not presence.has_person()
 
 
-def presence_of(shell: Any) -> Presence:
+def interactivity_of(shell: Any) -> Interactivity:
     """Look at an IPython shell (None: a plain Python process)."""
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
-        return Presence(kernel=False, terminal=bool(sys.stdin) and sys.stdin.isatty())
+        return Interactivity(kernel=False, terminal=bool(sys.stdin) and sys.stdin.isatty())
     content = kernel.get_parent().get("content", {})
-    return Presence(kernel=True, allow_stdin=bool(content.get("allow_stdin", True)))
+    return Interactivity(kernel=True, allow_stdin=bool(content.get("allow_stdin", True)))
 
 
-def setting(environ: Mapping[str, str] = os.environ) -> str | None:
+def wait_setting(environ: Mapping[str, str] = os.environ) -> str | None:
     """Read ``SMX_WAIT``."""
-    return environ.get(VARIABLE)
+    return environ.get(WAIT_VARIABLE)

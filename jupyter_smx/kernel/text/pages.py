@@ -7,9 +7,14 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.text.plain import readable
-from jupyter_smx.kernel.text.progress import expected_words, metric_words, progress_words, queue_words
+from jupyter_smx.kernel.text.progress import (
+    format_expected_duration,
+    format_metrics,
+    format_progress,
+    format_queue_position,
+)
 from jupyter_smx.model import duration
-from jupyter_smx.model.spec.array import counts_words
+from jupyter_smx.model.spec.array import format_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,9 +30,9 @@ Page = tuple[str, str]
 """The same thing as text and as HTML."""
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
+def table_page(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
     """Lay rows out under their headers."""
-    rows = [[_in_a_line(word) for word in row] for row in rows]
+    rows = [[_single_line(word) for word in row] for row in rows]
     lines = [headers, *rows]
     widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
     padded = ([word.ljust(width) for word, width in zip(row, widths, strict=True)] for row in lines)
@@ -37,12 +42,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
     return text, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _in_a_line(word: str) -> str:
+def _single_line(word: str) -> str:
     """Write what jobs said, as the reason of a failure, so that it stays in its cell and steers no terminal."""
     return " ".join(line for line in map(readable, word.splitlines()) if line) if not word.isprintable() else word
 
 
-def note(text: str) -> Page:
+def text_page(text: str) -> Page:
     """Say something in lines of text."""
     return text, f"<pre>{escape(text)}</pre>"
 
@@ -52,14 +57,14 @@ def jobs_page(jobs: Iterable[JobSummary], now: float, arrays: Iterable[ArraySumm
     dated = [(job.created_at, _job_row(job, now)) for job in jobs]
     dated += [(array.created_at, _array_row(array, now)) for array in arrays]
     if not dated:
-        return note("No jobs yet.")
+        return text_page("No jobs yet.")
     rows = [row for _, row in sorted(dated, key=lambda each: -each[0])]
-    return table(("JOB", "STATUS", "START", "INSTANCES", "TIME", "COST", ""), rows)
+    return table_page(("JOB", "STATUS", "START", "INSTANCES", "TIME", "COST", ""), rows)
 
 
 def _array_row(array: ArraySummary, now: float) -> tuple[str, ...]:
-    took = duration.words(max(0.0, now - array.created_at)) if array.counts.left() else ""
-    said = ", ".join(part for part in (array.title, counts_words(array)) if part)
+    took = duration.format_duration(max(0.0, now - array.created_at)) if array.counts.remaining_count() else ""
+    said = ", ".join(part for part in (array.title, format_counts(array)) if part)
     return (array.name, array.counts.status().value, "", array.instances, took, "", said)
 
 
@@ -67,10 +72,11 @@ def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
     return (
         job.name,
         job.status.value if job.ended_at else job.secondary_status.value,
-        _start(job),
+        _format_start(job),
         job.instances,
-        f"{duration.words(max(0.0, (job.ended_at or now) - job.created_at))} {expected_words(job)}".strip(),
-        money(job.cost),
+        f"{duration.format_duration(max(0.0, (job.ended_at or now) - job.created_at))} "
+        f"{format_expected_duration(job)}".strip(),
+        format_dollars(job.cost),
         _outcome(job, now),
     )
 
@@ -79,35 +85,35 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     """List live pools: name, state, how long it is kept, what it did, and which image, where any is made of one."""
     pools = list(pools)
     if not pools:
-        return note("No warm pools. A job leaves one with --keep-alive 10m.")
+        return text_page("No warm pools. A job leaves one with --keep-alive 10m.")
     of_images = any(pool.image for pool in pools)
     headers = ("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
     rows = [
         (
             pool.name,
             pool.state,
-            "" if pool.expires_at is None else duration.words(max(0, round(pool.expires_at - now))),
+            "" if pool.expires_at is None else duration.format_duration(max(0, round(pool.expires_at - now))),
             pool.instances,
             pool.engine,
-            *((pool.image.words() if pool.image else "",) if of_images else ()),
+            *((pool.image.display_name() if pool.image else "",) if of_images else ()),
             str(pool.jobs_served),
-            duration.words(pool.saved_seconds) if pool.saved_seconds else "",
-            money(pool.idle_cost),
+            duration.format_duration(pool.saved_seconds) if pool.saved_seconds else "",
+            format_dollars(pool.idle_cost),
             pool.job or pool.last_job,
         )
         for pool in pools
     ]
-    return table((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+    return table_page((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
 
 
-def kept_words(pool: PoolSummary, now: float) -> str:
+def format_keep_alive(pool: PoolSummary, now: float) -> str:
     """Say for how long a pool is kept, or, of one that is let go, where it is."""
     if pool.expires_at is None:
         return f"{pool.name}: {pool.state}."
-    return f"{pool.name} is kept for {duration.words(max(0, round(pool.expires_at - now)))} from now."
+    return f"{pool.name} is kept for {duration.format_duration(max(0, round(pool.expires_at - now)))} from now."
 
 
-def money(dollars: float | None) -> str:
+def format_dollars(dollars: float | None) -> str:
     """Write dollars in a list; less than a cent is not called free, and what is not known is empty."""
     if dollars is None:
         return ""
@@ -120,12 +126,12 @@ def plan_page(plan: Plan) -> Page:
     if plan.engine_request:
         lines.append(json.dumps(plan.engine_request, indent=2, default=str))
     lines.append("Nothing was started.")
-    return note("\n".join(lines))
+    return text_page("\n".join(lines))
 
 
 def facts_page(facts: dict[str, Any]) -> Page:
     """List facts by name, those of a group under their group."""
-    return note("\n".join(_fact_lines(facts, "")))
+    return text_page("\n".join(_fact_lines(facts, "")))
 
 
 def _fact_lines(facts: dict[str, Any], indent: str) -> list[str]:
@@ -136,9 +142,11 @@ def _fact_lines(facts: dict[str, Any], indent: str) -> list[str]:
         elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
             lines.append(f"{indent}{_label(name)}:")
             for item in value:
-                lines.append(f"{indent}  {_one_line(item)}")
+                lines.append(f"{indent}  {_format_value(item)}")
         else:
-            lines.append(f"{indent}{_label(name)}" if value == "" else f"{indent}{_label(name)}: {_one_line(value)}")
+            lines.append(
+                f"{indent}{_label(name)}" if value == "" else f"{indent}{_label(name)}: {_format_value(value)}"
+            )
     return lines
 
 
@@ -146,29 +154,29 @@ def _label(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _one_line(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{_label(key)} {_one_line(item)}" for key, item in value.items()) or "none"
+        return ", ".join(f"{_label(key)} {_format_value(item)}" for key, item in value.items()) or "none"
     if isinstance(value, (list, tuple)):
-        return ", ".join(_one_line(item) for item in value) or "none"
+        return ", ".join(_format_value(item) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value in (None, "") else str(value)
 
 
-def _start(job: JobSummary) -> str:
+def _format_start(job: JobSummary) -> str:
     if job.first_line_seconds is None:
         return "" if job.start == "none" else job.start
-    return f"{job.start} {duration.words(job.first_line_seconds)}".strip()
+    return f"{job.start} {duration.format_duration(job.first_line_seconds)}".strip()
 
 
 def _outcome(job: JobSummary, now: float) -> str:
-    parts = [progress_words(job), metric_words(job)]
+    parts = [format_progress(job), format_metrics(job)]
     if job.failure_type:
         line = "" if job.failure_line is None else f", line {job.failure_line}"
         parts.insert(0, f"{job.failure_type}{line}")
     elif job.queue_position:
-        parts.insert(0, queue_words(job, now))
+        parts.insert(0, format_queue_position(job, now))
     elif job.status.value != "Completed" and (job.ended_at or not any(parts)):
         parts.insert(0, job.message)
     return " · ".join(part for part in parts if part)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import number
+from jupyter_smx.model.text import format_number
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import JobSummary
 
 _CELLS = 8
-_SHOWN = 3
+_MAX_METRICS = 3
 """Metrics in one line."""
 
 
-def bar(job: JobSummary) -> str:
+def progress_bar(job: JobSummary) -> str:
     """Draw how far a running job is in a few cells, as ``▮▮▮▮▮▮▯▯``; empty where nobody knows or it has ended."""
     fraction = job.progress.fraction if job.progress is not None else None
     if fraction is None or is_final(job.secondary_status):
@@ -25,7 +25,7 @@ def bar(job: JobSummary) -> str:
     return "▮" * full + "▯" * (_CELLS - full)
 
 
-def progress_words(job: JobSummary) -> str:
+def format_progress(job: JobSummary) -> str:
     """Say how far a job is, as ``epoch 7/10, 74 %``; of one that has its verdict, only if it did not complete."""
     progress = job.progress
     if progress is None or job.status.value == "Completed":
@@ -38,25 +38,25 @@ def progress_words(job: JobSummary) -> str:
     )
 
 
-def metric_words(job: JobSummary, most: int = _SHOWN) -> str:
+def format_metrics(job: JobSummary, most: int = _MAX_METRICS) -> str:
     """Say the newest values, as ``loss 0.2134, val_acc 0.962``; nan where the job printed no number."""
     values = list(job.metrics.items())
-    shown = ", ".join(f"{name} {'nan' if value is None else number(value)}" for name, value in values[:most])
+    shown = ", ".join(f"{name} {'nan' if value is None else format_number(value)}" for name, value in values[:most])
     return shown if len(values) <= most else f"{shown}, …"
 
 
-def expected_words(job: JobSummary) -> str:
+def format_expected_duration(job: JobSummary) -> str:
     """Say how long a running job is expected to take in all, as ``of ~3 min``; empty where nothing is known."""
     if job.expectation is None or is_final(job.secondary_status):
         return ""
-    return f"of ~{duration.rough(job.expectation.seconds)}"
+    return f"of ~{duration.format_estimate(job.expectation.seconds)}"
 
 
-def queue_words(job: JobSummary, now: float) -> str:
+def format_queue_position(job: JobSummary, now: float) -> str:
     """Say where a waiting job stands and for how long, as ``number 2 in the queue, ~40 s``; empty for others."""
     if not job.queue_position:
         return ""
     words = f"number {job.queue_position} in the queue"
     if job.expected_start_at is None or job.expected_start_at <= now:
         return words
-    return f"{words}, ~{duration.rough(job.expected_start_at - now)}"
+    return f"{words}, ~{duration.format_estimate(job.expected_start_at - now)}"

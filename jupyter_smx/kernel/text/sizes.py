@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def size_words(size: int) -> str:
+def format_size(size: int) -> str:
     """Write a size for people, in decimal units: ``812 B``, ``1.2 MB``."""
     number = float(size)
     for unit in ("B", "kB", "MB", "GB"):

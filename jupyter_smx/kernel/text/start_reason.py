@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 
-def why_text(job: Job) -> str:
+def format_start_reason(job: Job) -> str:
     """Say why a job started warm or cold, each pool that was passed over, and how long the start took."""
     why = job.why
     if why is None:
@@ -20,7 +20,7 @@ def why_text(job: Job) -> str:
         f"  pool {found.pool}: {found.field} is {found.found}, wanted is {found.wanted}" for found in why.differences
     ]
     if (seconds := start_seconds(job)) is not None:
-        lines.append(f"  from the cell to the first line: {duration.words(seconds)}")
+        lines.append(f"  from the cell to the first line: {duration.format_duration(seconds)}")
     if why.isolation:
         lines.append(f"  isolation: {why.isolation}")
     lines += [f"  {note}" for note in why.notes]

@@ -61,7 +61,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
 class HostHandle(Struct, frozen=True, kw_only=True):
     """What finds one host again, from any process: its name in the job (``algo-1``) and the engine's own words.
 
-    ``given_up`` are sentences for people: what of its isolation could not be had here.
+    ``missing_isolation`` are sentences for people: what of its isolation could not be had here.
     """
 
     host: str

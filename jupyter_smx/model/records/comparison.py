@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
-from jupyter_smx.model.redaction import is_secret, shown, shown_values
+from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import counted, listed
+from jupyter_smx.model.text import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.channel import Channel
     from jupyter_smx.model.spec.instance import InstanceGroup
 
-_HIDDEN = "(not shown)"
+_PLACEHOLDER = "(not shown)"
 _DIGITS = 12
 """Of a hash; enough to tell two apart."""
 _FEW = 4
@@ -38,7 +38,7 @@ class Change(Struct, frozen=True, kw_only=True):
     before: str | None = None
     after: str | None = None
 
-    def words(self) -> str:
+    def text(self) -> str:
         """Say it in a line: ``hyperparameter lr (0.1 → 0.2)``."""
         what = f"{self.section} {self.name}".strip()
         if self.before is None:
@@ -69,14 +69,14 @@ def compare(before: Job, after: Job) -> Comparison:
         sentence=_sentence(changes, code_differs=bool(code)),
         code=code,
         changes=changes,
-        unknown=tuple(_unknown(before, after)),
+        unknown=tuple(_limitations(before, after)),
     )
 
 
 def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
     named = ["the code"] if code_differs else []
     if len(named) + len(changes) <= _FEW:
-        named += [change.words() for change in changes]
+        named += [change.text() for change in changes]
     else:
         counts: dict[str, int] = {}
         for change in changes:
@@ -84,7 +84,7 @@ def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
         named += [section if count == 1 else f"{section} ({count})" for section, count in counts.items()]
     if not named:
         return "Nothing differs."
-    return f"Nothing differs except {listed(named, most=len(named))}."
+    return f"Nothing differs except {format_list(named, most=len(named))}."
 
 
 def _code(before: Job, after: Job) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _changes(before: Job, after: Job) -> Iterator[Change]:
     learnt = before.provenance is not None and after.provenance is not None
     incomparable = {channel for channel, methods in _methods(before, after).items() if len(methods) > 1}
     for section, facts in _SECTIONS.items():
-        if section in _LEARNT and not learnt:
+        if section in _PROVENANCE_SECTIONS and not learnt:
             continue
         old, new = facts(before), facts(after)
         for name in sorted({*old, *new}, key=lambda name: (name not in old, name not in new, name)):
@@ -107,39 +107,39 @@ def _changes(before: Job, after: Job) -> Iterator[Change]:
             yield Change(
                 section=section,
                 name=name,
-                before=_HIDDEN if hide and name in old else old.get(name),
-                after=_HIDDEN if hide and name in new else new.get(name),
+                before=_PLACEHOLDER if hide and name in old else old.get(name),
+                after=_PLACEHOLDER if hide and name in new else new.get(name),
             )
 
 
-def _said(facts: Mapping[str, object]) -> Facts:
+def _drop_empty(facts: Mapping[str, object]) -> Facts:
     """Keep what says something."""
     return {name: str(value) for name, value in facts.items() if value not in (None, "", ())}
 
 
-def _wish(job: Job) -> Facts:
+def _request(job: Job) -> Facts:
     spec = job.spec
-    return _said(
+    return _drop_empty(
         {
             "kind": spec.kind,
             "engine": spec.engine,
             "instances": spec.instances(),
             "instance groups": ", ".join(filter(None, map(_group, spec.instance_groups))),
-            "distribution": spec.distribution.words() if spec.distribution else "",
-            **({"kept warm for": duration.words(spec.keep_alive)} if spec.keep_alive else {}),
-            "image": job.image.words() if job.image else spec.image,
+            "distribution": spec.distribution.option_value() if spec.distribution else "",
+            **({"kept warm for": duration.format_duration(spec.keep_alive)} if spec.keep_alive else {}),
+            "image": job.image.display_name() if job.image else spec.image,
             "role": spec.role,
-            "maximum run time": duration.words(spec.max_run),
-            **({"maximum wait time": duration.words(spec.max_wait)} if spec.max_wait else {}),
+            "maximum run time": duration.format_duration(spec.max_run),
+            **({"maximum wait time": duration.format_duration(spec.max_wait)} if spec.max_wait else {}),
             **({"managed spot": "yes"} if spec.spot else {}),
             **({"retries": str(spec.retries)} if spec.retries else {}),
-            **({"checkpoints": shown(spec.checkpoint)} if spec.checkpoint else {}),
+            **({"checkpoints": redact_text(spec.checkpoint)} if spec.checkpoint else {}),
             **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
             **({"network isolation": "on"} if spec.network_isolation else {}),
             **({"model": "without compression"} if spec.disable_output_compression else {}),
             "entry point": spec.entry_point,
             "contract": spec.contract,
-            "arguments": shown(shlex.join(spec.arguments)),
+            "arguments": redact_text(shlex.join(spec.arguments)),
             "received variables": ", ".join(sorted(spec.receive)),
             **{f"metric {name}": regex for name, regex in spec.metrics.items()},
         }
@@ -154,14 +154,14 @@ def _group(group: InstanceGroup) -> str:
 
 def _variables(environment: Mapping[str, str]) -> Facts:
     # A secret is compared and not shown.
-    return {name: value if is_secret(name) else shown(value) for name, value in environment.items()}
+    return {name: value if is_secret(name) else redact_text(value) for name, value in environment.items()}
 
 
 def _python(job: Job) -> Facts:
     found = job.provenance
     version = (found.python_version if found else "") or job.spec.python_version
     alone = "none" if job.spec.requirements_only else ""
-    return _said({"interpreter": job.spec.python, "version": version, "packages of the interpreter": alone}) | {
+    return _drop_empty({"interpreter": job.spec.python, "version": version, "packages of the interpreter": alone}) | {
         f"requirement {line}": "asked for" for line in job.spec.requirements
     }
 
@@ -173,15 +173,15 @@ def _packages(job: Job) -> Facts:
 def _files(job: Job) -> Facts:
     spec, found = job.spec, job.provenance
     facts = {one.name: _short(one.sha256) or one.path for one in found.own_modules} if found else {}
-    return facts | _said({"source folder": _short(spec.source_dir.sha256) if spec.source_dir else ""})
+    return facts | _drop_empty({"source folder": _short(spec.source_dir.sha256) if spec.source_dir else ""})
 
 
 def _inputs(job: Job) -> Facts:
-    facts = {f"{one.name} from": f"{shown(one.source)} ({_presented(one)})" for one in job.spec.channels}
+    facts = {f"{one.name} from": f"{redact_text(one.source)} ({_format_channel(one)})" for one in job.spec.channels}
     return facts | {_channel(one): _digest(one) for one in (job.provenance.inputs if job.provenance else ())}
 
 
-def _presented(one: Channel) -> str:
+def _format_channel(one: Channel) -> str:
     """Say how a channel reaches a job: what is always said of it, and what was asked for besides."""
     asked = {
         "groups": "+".join(one.groups),
@@ -194,7 +194,7 @@ def _presented(one: Channel) -> str:
 
 def _outputs(job: Job) -> Facts:
     return {
-        one.name: f"{one.path}{f' to {shown(one.destination)}' if one.destination else ''} ({one.mode})"
+        one.name: f"{one.path}{f' to {redact_text(one.destination)}' if one.destination else ''} ({one.mode})"
         for one in job.spec.outputs
     }
 
@@ -204,10 +204,10 @@ def _channel(one: InputDigest) -> str:
 
 
 def _digest(one: InputDigest) -> str:
-    return f"{one.method} {_short(one.sha256)}, {counted(one.files, 'file')}, {counted(one.bytes, 'byte')}"
+    return f"{one.method} {_short(one.sha256)}, {format_count(one.files, 'file')}, {format_count(one.bytes, 'byte')}"
 
 
-def _sent(job: Job) -> Facts:
+def _sent_variables(job: Job) -> Facts:
     facts: Facts = {}
     for name, sent in (("all together", job.spec.send), ("of all tasks together", job.spec.shared)):
         if sent is not None:
@@ -229,18 +229,22 @@ def _hosts(job: Job) -> Facts:
             "memory": f"{machine.memory_bytes / 2**30:.1f} GiB" if machine.memory_bytes else "",
             "GPUs": ", ".join(machine.gpus),
         }
-        facts |= _said({f"{host.host} {name}": value for name, value in about.items()})
+        facts |= _drop_empty({f"{host.host} {name}": value for name, value in about.items()})
     return facts
 
 
 def _revision(job: Job) -> Facts:
     found = job.spec.revision
-    return {} if found is None else _said({"commit": found.commit[:_DIGITS], "branch": found.branch})
+    return {} if found is None else _drop_empty({"commit": found.commit[:_DIGITS], "branch": found.branch})
 
 
 def _outcome(job: Job) -> Facts:
-    ran = "" if job.started_at is None or job.ended_at is None else duration.words(job.ended_at - job.started_at)
-    return _said({"status": job.status().value, "failure": job.failure_words(), "duration": ran})
+    ran = (
+        ""
+        if job.started_at is None or job.ended_at is None
+        else duration.format_duration(job.ended_at - job.started_at)
+    )
+    return _drop_empty({"status": job.status().value, "failure": job.failure_text(), "duration": ran})
 
 
 def _metrics(job: Job) -> Facts:
@@ -258,15 +262,15 @@ def _short(sha256: str) -> str:
 
 _ENVIRONMENT = "environment variable"
 _SECTIONS = {
-    "wish": _wish,
-    "hyperparameter": lambda job: shown_values(job.spec.hyperparameters),
+    "wish": _request,
+    "hyperparameter": lambda job: redact_values(job.spec.hyperparameters),
     _ENVIRONMENT: lambda job: _variables(job.spec.environment),
     "Python": _python,
     "package": _packages,
     "own code": _files,
     "input": _inputs,
     "output": _outputs,
-    "variable": _sent,
+    "variable": _sent_variables,
     "git": _revision,
     "host": _hosts,
     "outcome": _outcome,
@@ -275,7 +279,7 @@ _SECTIONS = {
 """What is compared, in the order in which it is shown: what went in, where it ran, what came out."""
 
 
-_LEARNT = ("package", "own code", "host")
+_PROVENANCE_SECTIONS = ("package", "own code", "host")
 """What is known of a job that left its provenance, and else not at all."""
 
 
@@ -288,7 +292,7 @@ def _methods(before: Job, after: Job) -> dict[str, set[str]]:
     return {channel: {old[channel], new[channel]} for channel in sorted(old.keys() & new.keys())}
 
 
-def _unknown(before: Job, after: Job) -> Iterator[str]:
+def _limitations(before: Job, after: Job) -> Iterator[str]:
     for job in (before, after):
         if not is_final(job.state):
             yield f"{job.name} is {job.state.value}: what it imports and what comes of it is not known yet."

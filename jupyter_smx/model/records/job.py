@@ -16,12 +16,12 @@ from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Artifact
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.status import AT_WORK, Goal, SecondaryStatus, Status, status_of
+from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState, SecondaryStatus, Status, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_HOSTS_OWN = "host: "
+_HOST_PREFIX = "host: "
 """How the sentence of a host begins that refuses a job for its own sake and not for the wish's."""
 
 IMAGE_GONE = "image_gone"
@@ -70,34 +70,34 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
     exited_at: float | None = None
 
-    def ended_well(self) -> bool:
+    def is_successful(self) -> bool:
         """Say whether the job's part here left by itself with exit code 0, or was done because its leader was."""
         return self.cause == "drained" or (self.cause == "exit" and self.exit_code == 0)
 
-    def was_told(self) -> bool:
+    def is_stopped_by_request(self) -> bool:
         """Say whether we ended it: somebody asked, its leader was done, another host had failed, its time was over."""
         return self.cause in ("stopped", "drained", "max_runtime", "max_wait", "interrupted")
 
-    def is_ours(self) -> bool:
+    def is_host_failure(self) -> bool:
         """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
-        return self.cause == "host" or (self.cause == "refused" and self.failure.startswith(_HOSTS_OWN))
+        return self.cause == "host" or (self.cause == "refused" and self.failure.startswith(_HOST_PREFIX))
 
 
-def guilty(hosts: Iterable[HostEnd]) -> HostEnd | None:
+def failing_host(hosts: Iterable[HostEnd]) -> HostEnd | None:
     """Choose the host whose end explains the job's; None when there is none.
 
     What we ended explains nothing, nor does what went well. What others meet as a broken connection (a lost
     host, memory that ran out) comes before an exception, that before a signal, and that before an exit code. Of equals
     the one that ended first.
     """
-    return min(hosts, key=_innocence, default=None)
+    return min(hosts, key=_failure_rank, default=None)
 
 
-def _innocence(end: HostEnd) -> tuple[bool | float, ...]:
+def _failure_rank(end: HostEnd) -> tuple[bool | float, ...]:
     return (
-        end.was_told(),
-        end.ended_well(),
-        not end.is_ours(),
+        end.is_stopped_by_request(),
+        end.is_successful(),
+        not end.is_host_failure(),
         end.cause != "memory",
         end.exception is None,
         end.signal is None,
@@ -139,7 +139,7 @@ class Job(Struct, frozen=True, kw_only=True):
     name: str
     spec: JobSpec
     state: SecondaryStatus = SecondaryStatus.PENDING
-    goal: Goal = Goal.RUN
+    goal: DesiredState = DesiredState.RUN
     cluster: str = ""
     lease: int = 0
     attempt: int = 1
@@ -191,7 +191,7 @@ class Job(Struct, frozen=True, kw_only=True):
         """SageMaker's ``Status`` for the step the job is at."""
         return status_of(self.state)
 
-    def failure_words(self) -> str:
+    def failure_text(self) -> str:
         """Say why the job failed, for people; "" when it did not."""
         return self.failure_message or self.failure_reason
 
@@ -199,26 +199,26 @@ class Job(Struct, frozen=True, kw_only=True):
         """Count how often its hosts were taken away."""
         return sum(attempt.interrupted for attempt in self.attempts)
 
-    def most_attempts(self) -> int:
+    def max_attempts(self) -> int:
         """Count the runs that it may have, as far as that is known now."""
         return 1 + self.spec.retries + self.interruptions()
 
 
-def rows_of_this_attempt(job: Job) -> tuple[Transition, ...]:
+def current_attempt_transitions(job: Job) -> tuple[Transition, ...]:
     """Give the transitions of the attempt at hand, from its ``Starting`` on."""
     rows = job.transitions
     since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
     return rows[since:]
 
 
-def attempt_began(job: Job) -> float | None:
+def attempt_started_at(job: Job) -> float | None:
     """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
-    rows = rows_of_this_attempt(job)
+    rows = current_attempt_transitions(job)
     if not rows or rows[0].status is not SecondaryStatus.STARTING:
         return None  # what is downloaded before there are hosts is their image
     if IMAGE_GONE in job.timings or any(row.status is SecondaryStatus.PENDING for row in rows):
         return None  # there were to be hosts, and their image went; it is downloaded again, or was
-    return next((row.start_time for row in rows if row.status in AT_WORK), None)
+    return next((row.start_time for row in rows if row.status in ACTIVE_STEPS), None)
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

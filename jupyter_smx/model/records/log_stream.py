@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.model.records.job import attempt_began
-from jupyter_smx.model.spec.instance import groups_of_hosts
+from jupyter_smx.model.records.job import attempt_started_at
+from jupyter_smx.model.spec.instance import groups_by_host
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -42,11 +42,11 @@ def streams_of(job: Job) -> tuple[LogStream, ...]:
         )
         for number, when in sorted(began.items())
         if when is not None
-        for host, owner in groups_of_hosts(job.spec.instance_groups).items()
+        for host, owner in groups_by_host(job.spec.instance_groups).items()
     )
 
 
 def _began(job: Job) -> float | None:
     """Find when the run at hand began; of a first one that nobody watched the record says it at the end."""
-    began = attempt_began(job)
+    began = attempt_started_at(job)
     return job.started_at if began is None and not job.attempts else began

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.records.job import Job, JobSummary, guilty
-from jupyter_smx.model.results.progress import Outlook
+from jupyter_smx.model.records.job import Job, JobSummary, failing_host
+from jupyter_smx.model.results.progress import JobTelemetry
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def summary_of(
-    job: Job, *, queue_position: int | None = None, cost: float | None = None, outlook: Outlook | None = None
+    job: Job, *, queue_position: int | None = None, cost: float | None = None, outlook: JobTelemetry | None = None
 ) -> JobSummary:
     """Give the summary of ``job``: no source, no path, no value of a variable. ``cost`` is US dollars.
 
     ``outlook`` is what is known of it beside its record; without one the record has to know.
     """
-    outlook = outlook or Outlook(progress=job.progress, metrics=job.metrics)
+    outlook = outlook or JobTelemetry(progress=job.progress, metrics=job.metrics)
     submitted = job.spec.submitted_at or job.timings.get("magic") or job.created_at
     first_line = job.timings.get("first_line")
     exception = _exception(job)
@@ -45,7 +45,7 @@ def summary_of(
         cost=cost,
         array=job.spec.array,
         attempt=job.attempt,
-        attempts=job.most_attempts(),
+        attempts=job.max_attempts(),
         failure_type=exception.type if exception else "",
         failure_line=exception.line if exception else None,
         progress=outlook.progress,
@@ -65,8 +65,8 @@ def base_name_of(job: Job) -> str:
 
 
 def _message(job: Job) -> str:
-    if job.status() is Status.FAILED and job.failure_words():
-        return job.failure_words()
+    if job.status() is Status.FAILED and job.failure_text():
+        return job.failure_text()
     if job.spec.after and job.state is SecondaryStatus.PENDING and job.why is not None:
         return job.why.sentence
     said = job.transitions[-1].status_message if job.transitions else ""
@@ -74,5 +74,5 @@ def _message(job: Job) -> str:
 
 
 def _exception(job: Job) -> RemoteException | None:
-    end = guilty(job.hosts)
+    end = failing_host(job.hosts)
     return end.exception if end else None

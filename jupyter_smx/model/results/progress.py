@@ -61,7 +61,7 @@ class StepPace(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Outlook(Struct, frozen=True, kw_only=True):
+class JobTelemetry(Struct, frozen=True, kw_only=True):
     """What is known of a live job beside its record: how far it is, when it begins and ends, what it measures and uses.
 
     ``start_at`` is when a waiting job is expected to begin, seconds since the epoch.

@@ -9,24 +9,24 @@ from msgspec import Struct
 from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.model.status import SecondaryStatus, Status, status_of
 
-Kind: TypeAlias = Literal["pending", "running", "completed", "failed", "stopped"]
+TaskStatus: TypeAlias = Literal["pending", "running", "completed", "failed", "stopped"]
 """Where a task is, as arrays count it."""
 
 MAX_TASKS = 10_000
 """Tasks of one array, as in AWS Batch."""
 _INDEX_DIGITS = 6
-_VERDICTS: dict[Status, Kind] = {
+_OUTCOMES: dict[Status, TaskStatus] = {
     Status.COMPLETED: "completed",
     Status.FAILED: "failed",
     Status.STOPPED: "stopped",
 }
 
 
-def kind_of(step: SecondaryStatus) -> Kind:
+def task_status(step: SecondaryStatus) -> TaskStatus:
     """Say where a task is that is at a step: what has no verdict and is not pending has or had hosts, so it runs."""
     if step is SecondaryStatus.PENDING:
         return "pending"
-    return _VERDICTS.get(status_of(step), "running")
+    return _OUTCOMES.get(status_of(step), "running")
 
 
 class ArrayTask(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class ArrayTask(Struct, frozen=True, kw_only=True):
     max_concurrent: int = 0
 
 
-class TaskWish(Struct, frozen=True, kw_only=True):
+class TaskOverrides(Struct, frozen=True, kw_only=True):
     """In what one task differs from its array's template: more hyperparameters, and variables of its own."""
 
     label: str = ""
@@ -64,17 +64,17 @@ class ArrayCounts(Struct, frozen=True, kw_only=True):
     failed: int = 0
     stopped: int = 0
 
-    def ended(self) -> int:
+    def finished_count(self) -> int:
         """Count the tasks with a verdict."""
         return self.completed + self.failed + self.stopped
 
-    def left(self) -> int:
+    def remaining_count(self) -> int:
         """Count the tasks without one."""
         return self.pending + self.running
 
     def status(self) -> Status:
         """Say where the array is as a whole."""
-        if self.left():
+        if self.remaining_count():
             return Status.IN_PROGRESS
         return Status.FAILED if self.failed else Status.STOPPED if self.stopped else Status.COMPLETED
 
@@ -119,7 +119,7 @@ def array_summary(array: Array, counts: ArrayCounts) -> ArraySummary:
     return ArraySummary(counts=counts, **{name: getattr(array, name) for name in ArrayFacts.__struct_fields__})
 
 
-def counts_words(summary: ArraySummary) -> str:
+def format_counts(summary: ArraySummary) -> str:
     """Say it in words: ``4 of 12 done, 1 failed, 2 running``."""
     counts = summary.counts
     parts = [f"{counts.completed} of {summary.size} done"]

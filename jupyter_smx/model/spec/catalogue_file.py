@@ -13,14 +13,14 @@ from jupyter_smx.model.errors import ValidationError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BETWEEN = re.compile(r"[\s,]*")
+_SEPARATOR = re.compile(r"[\s,]*")
 _RULE = (
     "It is a JSON list of objects with name, vcpus (1 or more), memory_gib, and if you like gpus, price_per_hour "
     "(US dollars, null: not known), source and hardware_source (where the price and the rest are from)."
 )
 
 
-class Named(Protocol):
+class CatalogueRow(Protocol):
     """A row of a catalogue."""
 
     @property
@@ -28,7 +28,7 @@ class Named(Protocol):
         """Give what no other row is called."""
 
 
-_Row = TypeVar("_Row", bound=Named)
+_Row = TypeVar("_Row", bound=CatalogueRow)
 
 
 def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
@@ -42,7 +42,7 @@ def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
             row = msgspec.convert(json.loads(text[begin:end]), kind)
         except msgspec.ValidationError as error:
             what, _, path = str(error).partition(" - at `$")
-            field = path.rstrip("`").lstrip(".") or _named(what)
+            field = path.rstrip("`").lstrip(".") or _field_in_message(what)
             at = re.search(rf'"{re.escape(field)}"\s*:', text[begin:end]) if field else None
             ahead = text.count("\n", begin, begin + at.start()) if at else 0
             _refuse(where, line + ahead, f"{field}: {what}" if field else what, field)
@@ -56,9 +56,9 @@ def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
 
 def _objects(text: str, where: str) -> Iterator[tuple[int, int, int]]:
     """Give line, begin and end of each element of the list that the text is."""
-    decoder = json.JSONDecoder(parse_constant=_no_number)
+    decoder = json.JSONDecoder(parse_constant=_reject_constant)
     try:
-        whole = json.loads(text, parse_constant=_no_number)
+        whole = json.loads(text, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         _refuse(where, error.lineno, f"it is no JSON: {error.msg}", "")
     except ValueError as error:
@@ -74,11 +74,11 @@ def _objects(text: str, where: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _skip(text: str, begin: int) -> int:
-    found = _BETWEEN.match(text, begin)
+    found = _SEPARATOR.match(text, begin)
     return found.end() if found else begin
 
 
-def _named(what: str) -> str:
+def _field_in_message(what: str) -> str:
     """Find the field in a sentence of msgspec about one that is missing or not known."""
     found = re.search(r"field `([^`]+)`$", what)
     return found[1] if found else ""
@@ -88,7 +88,7 @@ def _kind(value: Any) -> str:
     return {dict: "an object", str: "a string", type(None): "null", bool: "true or false"}.get(type(value), "a number")
 
 
-def _no_number(word: str) -> NoReturn:
+def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
 
 

@@ -34,8 +34,8 @@ def input_folder(kind: Literal["train", "process"], channel: str, path: str = ""
 class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
 
-    An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` brings files of a processing job
-    there while it runs, too (SageMaker's ``S3UploadMode``).
+    An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
+    while it runs (SageMaker's ``S3UploadMode``).
     """
 
     name: str

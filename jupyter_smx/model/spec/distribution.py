@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
 
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     processes: int | None = None
     groups: tuple[str, ...] = ()
 
-    def words(self) -> str:
+    def option_value(self) -> str:
         """Say it as it is written behind ``--distribution``."""
         processes = "" if self.processes is None else f",processes={self.processes}"
         return f"{self.runner}{processes}{f',groups={self.groups[0]}' if self.groups else ''}"
@@ -42,7 +42,7 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.runner == "pyspark":
             return {}
         if self.runs_once():
-            return {f"sagemaker_{self.runner}_enabled": "true", **self._chosen()}
+            return {f"sagemaker_{self.runner}_enabled": "true", **self._group_parameters()}
         kinds = {group.name: group.instance_type for group in groups}
         found = {
             "sagemaker_instance_type": json.dumps(kinds[self.groups[0]] if self.groups else groups[0].instance_type)
@@ -53,9 +53,9 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found["sagemaker_torch_distributed_enabled"] = "true"
         if self.processes is not None:
             found["sagemaker_mpi_num_of_processes_per_host"] = str(self.processes)
-        return found | self._chosen()
+        return found | self._group_parameters()
 
-    def _chosen(self) -> dict[str, str]:
+    def _group_parameters(self) -> dict[str, str]:
         return {"sagemaker_distribution_instance_groups": json.dumps(list(self.groups))} if self.groups else {}
 
     def runs_once(self) -> bool:
@@ -74,19 +74,19 @@ def check_distribution(
     unknown = next((name for name in wanted.groups if name not in names), "")
     said: tuple[str, str, str] | None = None
     if wanted.runner == "pyspark":
-        said = _against_spark(wanted, kind, names)
+        said = _spark_error(wanted, kind, names)
     elif kind != "train":
         rule = f"Only training jobs are distributed by {wanted.runner}, as on SageMaker."
         said = ("a processing job has none", rule, "Use %%train, or for Spark --distribution pyspark.")
     elif wanted.runs_once() and (contract == "v3" or wanted.processes is not None):
-        said = _against_tensorflow(wanted, contract)
+        said = _tensorflow_error(wanted, contract)
     elif contract == "v3" and wanted.groups:
         rule = "The drivers of SDK 3 distribute a script over all hosts of its job."
         said = (f"it names {wanted.groups[0]}", rule, "Leave groups or --contract out.")
     elif wanted.processes is not None and wanted.processes < 1:
         said = (f"processes={wanted.processes}", "There is one process or more on each host.", "")
     elif unknown:
-        said = (f"no group is named {unknown}", f"The groups are {', '.join(names)}.", nearest(unknown, names))
+        said = (f"no group is named {unknown}", f"The groups are {', '.join(names)}.", suggest_names(unknown, names))
     elif len(wanted.groups) > 1 or (len(names) > 1 and not wanted.groups and contract == "v2"):
         rule = "Of several groups one is distributed, as on SageMaker; hosts of the others run the script plainly."
         said = (f"it names {len(wanted.groups)} of {len(names)} groups", rule, f"For example ,groups={names[0]}.")
@@ -101,13 +101,13 @@ def check_distribution(
         raise ValidationError(
             f"--distribution {wanted.runner}: {said[0]}.",
             field="distribution",
-            value=wanted.words(),
+            value=wanted.option_value(),
             rule=said[1],
             cure=said[2],
         )
 
 
-def _against_tensorflow(wanted: Distribution, contract: str) -> tuple[str, str, str]:
+def _tensorflow_error(wanted: Distribution, contract: str) -> tuple[str, str, str]:
     if contract == "v3":
         rule = "SDK 3 has drivers for torchrun and mpi; TensorFlow's strategies are those of SageMaker's images."
         return ("SDK 3 has none", rule, "Leave --contract out.")
@@ -115,7 +115,7 @@ def _against_tensorflow(wanted: Distribution, contract: str) -> tuple[str, str, 
     return (f"processes={wanted.processes}", rule, "Leave processes out.")
 
 
-def _against_spark(wanted: Distribution, kind: str, names: Sequence[str]) -> tuple[str, str, str] | None:
+def _spark_error(wanted: Distribution, kind: str, names: Sequence[str]) -> tuple[str, str, str] | None:
     if kind != "process":
         rule = "Spark runs the script of a processing job, as SageMaker's PySparkProcessor does."
         return ("a training job has none", rule, "Use %%process, or torchrun or mpi.")

@@ -31,11 +31,13 @@ class Image(Struct, frozen=True, kw_only=True, eq=False):
         """Give what an engine is asked for: the id, or the name of one that is not here yet."""
         return self.id or self.name
 
-    def words(self) -> str:
+    def display_name(self) -> str:
         """Say which it is, as ``train:1 (3fa85f645717)``; an id that is its own name, or not known yet, is not said."""
         digits = self.id.rpartition(":")[2][:_DIGITS]
         return self.name if self.id in {"", self.name} else f"{self.name} ({digits})"
 
-    def whole(self) -> str:
+    def display_name_with_digest(self) -> str:
         """Say which it is on the record, and where it can be had: ``train:1 (3fa85f645717), train@sha256:…``."""
-        return f"{self.words()}, {self.digest}" if self.digest and self.digest != self.name else self.words()
+        return (
+            f"{self.display_name()}, {self.digest}" if self.digest and self.digest != self.name else self.display_name()
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.catalogue_file import read_rows
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     until: str = ""
 
 
-def groups_of_hosts(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]:
+def groups_by_host(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]:
     """Name the hosts of all groups, ``algo-1 … algo-N`` in the groups' order as SageMaker numbers them, with theirs."""
     owners = [group for group in groups for _ in range(group.instance_count)]
     return {f"algo-{number}": group for number, group in enumerate(owners, 1)}
@@ -55,7 +55,7 @@ def groups_of_hosts(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]
 
 def leader_of(groups: Iterable[InstanceGroup]) -> str:
     """Name the host that stands for a job: the first one that helps no other."""
-    hosts = groups_of_hosts(groups)
+    hosts = groups_by_host(groups)
     return next((name for name, group in hosts.items() if not group.until), next(iter(hosts)))
 
 
@@ -95,7 +95,7 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
             field="instance_type",
             value=name,
             rule=f"The catalogue has {len(known)} types; local runs on a share of this machine.",
-            cure=nearest(name, known) or "`%smx types` lists them.",
+            cure=suggest_names(name, known) or "`%smx types` lists them.",
         )
     return found
 
@@ -111,15 +111,15 @@ def check_helpers(groups: Iterable[InstanceGroup]) -> None:
         if not group.until or (leader is not None and not leader.until):
             continue
         raise ValidationError(
-            f"--group {group.name}: until={group.until} {_no_leader(group, leader)}.",
+            f"--group {group.name}: until={group.until} {_helper_problem(group, leader)}.",
             field="instance_groups",
             value=group.until,
             rule="A helper names the group that it helps, and that one is no helper.",
-            cure=_leader_instead(group, known),
+            cure=_suggest_leader(group, known),
         )
 
 
-def _no_leader(group: InstanceGroup, leader: InstanceGroup | None) -> str:
+def _helper_problem(group: InstanceGroup, leader: InstanceGroup | None) -> str:
     if leader is None:
         return "names no group of this job"
     if leader is group:
@@ -129,8 +129,8 @@ def _no_leader(group: InstanceGroup, leader: InstanceGroup | None) -> str:
     return f"names a group that is a helper itself, of {leader.until}"
 
 
-def _leader_instead(group: InstanceGroup, known: Mapping[str, InstanceGroup]) -> str:
+def _suggest_leader(group: InstanceGroup, known: Mapping[str, InstanceGroup]) -> str:
     leaders = [other.name for other in known.values() if not other.until and other is not group]
     if not leaders:
         return f"Drop ,until={group.until} from one of the groups."
-    return nearest(group.until, leaders) or f"until can be {' or '.join(leaders)} here."
+    return suggest_names(group.until, leaders) or f"until can be {' or '.join(leaders)} here."

@@ -15,7 +15,7 @@ from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.source import SourceDir
 
 DAY = 86_400
-MAX_WISH = 5 * 2**20
+MAX_SPEC_BYTES = 5 * 2**20
 """Bytes of a wish as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
 
 
@@ -92,9 +92,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def all_hyperparameters(self) -> dict[str, str]:
         """Give the hyperparameters with those by which the SDK of the contract says how the script is distributed."""
-        return self.of_sdk_2() if self.contract == "v2" else dict(self.hyperparameters)
+        return self.sdk2_hyperparameters() if self.contract == "v2" else dict(self.hyperparameters)
 
-    def of_sdk_2(self) -> dict[str, str]:
+    def sdk2_hyperparameters(self) -> dict[str, str]:
         """Give the hyperparameters as SageMaker's SDK 2 sends them; SDK 3 has a file for the distribution."""
         told = {} if self.distribution is None else self.distribution.parameters(self.instance_groups)
         return {**told, **self.hyperparameters}

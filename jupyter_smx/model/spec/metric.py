@@ -38,10 +38,10 @@ def check_metrics(definitions: Mapping[str, str]) -> None:
                 rule=f"A metric's name has 1 to {MAX_NAME} characters.",
                 cure="For example --metric 'loss=loss=([0-9.]+)'.",
             )
-        compiled(name, pattern)
+        compile_metric(name, pattern)
 
 
-def compiled(name: str, pattern: str) -> Pattern[str]:
+def compile_metric(name: str, pattern: str) -> Pattern[str]:
     """Compile the regex of a metric.
 
     :raises ValidationError: its length, its syntax (with the position), or no group to take the value from.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.records.job import attempt_began
+from jupyter_smx.model.records.job import attempt_started_at
 from jupyter_smx.model.results.bill import Bill, GroupBill
-from jupyter_smx.policy.lifecycle.transitions import attempt_seconds, was_taken_away
+from jupyter_smx.policy.lifecycle.transitions import attempt_seconds, is_attempt_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ def training_seconds(job: Job, now: float) -> float:
     """Seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
     # Nobody pays for the time between two attempts.
     taken = math.fsum(attempt.seconds() for attempt in job.attempts if attempt.interrupted)
-    return billable_seconds(job, now) + taken + (_last_attempt(job, now) if was_taken_away(job) else 0.0)
+    return billable_seconds(job, now) + taken + (_last_attempt(job, now) if is_attempt_interrupted(job) else 0.0)
 
 
 def billable_seconds(job: Job, now: float) -> float:
@@ -56,7 +56,7 @@ def billable_seconds(job: Job, now: float) -> float:
     if job.started_at is None:
         return 0.0
     kept = math.fsum(attempt.seconds() for attempt in job.attempts if not attempt.interrupted)
-    return kept if was_taken_away(job) else kept + _last_attempt(job, now)
+    return kept if is_attempt_interrupted(job) else kept + _last_attempt(job, now)
 
 
 def _last_attempt(job: Job, now: float) -> float:
@@ -66,7 +66,7 @@ def _last_attempt(job: Job, now: float) -> float:
     if counted is not None:
         return counted
     # Only the hosts told that it was there, or a version wrote it down that did not count.
-    began = attempt_began(job) if job.attempts else job.started_at
+    began = attempt_started_at(job) if job.attempts else job.started_at
     return 0.0 if began is None else max(0.0, (job.ended_at or now) - began)
 
 
@@ -80,7 +80,7 @@ def job_cost(job: Job, known: Catalogue, now: float) -> float | None:
     return cost(job.spec.instance_groups, billable_seconds(job, now) + retained_seconds(job), known)
 
 
-def per_step(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
+def cost_per_step(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
     """Dollars for one step of that many seconds on all hosts; None when a price is not known.
 
     What a step costs while the job does steps: start, inputs and outputs are in the cost of the job only.
@@ -95,7 +95,7 @@ def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -
     return Bill(
         steps=pace.steps if pace else None,
         step_seconds=pace.seconds if pace else None,
-        cost_per_step=per_step(job.spec.instance_groups, pace.seconds, known) if pace else None,
+        cost_per_step=cost_per_step(job.spec.instance_groups, pace.seconds, known) if pace else None,
         price_per_hour=rate(job.spec.instance_groups, known),
         billable_seconds=billable_seconds(job, now),
         retained_seconds=retained_seconds(job),

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.results.advice import Advice
-from jupyter_smx.model.text import dollars
+from jupyter_smx.model.text import format_usd
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.hosts.names import named_hosts
 
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     gpu: float
 
 
-class Setting(NamedTuple):
+class PredictionInput(NamedTuple):
     """What a prediction needs to know of the job: its groups, prices, and how fast it steps."""
 
     groups: tuple[InstanceGroup, ...]
@@ -63,7 +63,7 @@ class Setting(NamedTuple):
     pace: StepPace | None = None
 
 
-def advise(hosts: Iterable[HostUsage], setting: Setting, rules: Rules = DEFAULTS) -> tuple[Advice, ...]:
+def advise(hosts: Iterable[HostUsage], setting: PredictionInput, rules: Rules = DEFAULTS) -> tuple[Advice, ...]:
     """Say what the rules find on each host."""
     found: list[Advice] = []
     for host in hosts:
@@ -85,7 +85,7 @@ def advise(hosts: Iterable[HostUsage], setting: Setting, rules: Rules = DEFAULTS
     return tuple(found)
 
 
-def _gpus_of(host: HostUsage, setting: Setting) -> int:
+def _gpus_of(host: HostUsage, setting: PredictionInput) -> int:
     """Count the GPUs that a host was given; of a type without any, those that the job used."""
     type_of = {one.name: one.instance_type for one in named_hosts(setting.groups)}
     kind = setting.known.get(type_of.get(host.host, ""))
@@ -107,7 +107,7 @@ def rows_of(host: HostUsage, count: int) -> list[Row]:
     return rows
 
 
-def _after(rows: Sequence[Row], host: HostUsage, patience: int) -> list[Row]:
+def _rows_after_patience(rows: Sequence[Row], host: HostUsage, patience: int) -> list[Row]:
     begin = (host.at[0] if host.at else 0.0) + patience * POINT
     return [row for row in rows if row.at > begin]
 
@@ -117,7 +117,7 @@ def _share(part: Iterable[Row], whole: Iterable[Row]) -> float:
 
 
 def _cpu_bottleneck(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advice | None:
-    judged = _after(rows, host, rules.patience)
+    judged = _rows_after_patience(rows, host, rules.patience)
     starved = [row for row in judged if row.cpu > rules.cpu_threshold and row.gpu < rules.gpu_threshold]
     share = _share(starved, judged)
     if 100 * share <= rules.threshold:
@@ -135,7 +135,7 @@ def _cpu_bottleneck(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advic
 
 
 def _low_gpu(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advice | None:
-    judged = _after(rows, host, rules.low_patience)
+    judged = _rows_after_patience(rows, host, rules.low_patience)
     recent = [row for row in judged if row.at > judged[-1].at - rules.window * POINT]
     if not recent:
         return None
@@ -197,8 +197,10 @@ def data_group(more_vcpus: float, known: Catalogue) -> tuple[InstanceType, int] 
     return None if best is None else (known[best[2]], best[0])
 
 
-def _prediction(host: HostUsage, rows: Sequence[Row], setting: Setting, rules: Rules) -> tuple[str, dict[str, float]]:
-    judged = _after(rows, host, rules.patience)
+def _prediction(
+    host: HostUsage, rows: Sequence[Row], setting: PredictionInput, rules: Rules
+) -> tuple[str, dict[str, float]]:
+    judged = _rows_after_patience(rows, host, rules.patience)
     full = [row for row in judged if row.cpu > rules.cpu_threshold]
     if 100 * _share(full, judged) <= rules.threshold:
         return "", {}  # the GPUs wait for something else than the CPU
@@ -210,21 +212,22 @@ def _prediction(host: HostUsage, rows: Sequence[Row], setting: Setting, rules: R
     words = (
         f"Input-bound: for {100 * waits:.0f} % of the time the GPUs stood still while the CPU was full. A data group "
         f"with {math.ceil(found.more_vcpus - 1e-9)} more vCPUs would bring a step down to {100 * (1 - waits):.0f} % of "
-        f"its time at best{_steps(found, setting, numbers)}. This assumes that the GPUs wait for input only, that "
+        f"its time at best{_format_step_gain(found, setting, numbers)}. "
+        "This assumes that the GPUs wait for input only, that "
         "preparing it takes the same CPU time elsewhere, and that the network carries it."
     )
     return words, numbers
 
 
-def _steps(found: Gain, setting: Setting, numbers: dict[str, float]) -> str:
+def _format_step_gain(found: Gain, setting: PredictionInput, numbers: dict[str, float]) -> str:
     """Say it in seconds and dollars of a step, as far as pace and prices are known."""
     pace, chosen = setting.pace, data_group(found.more_vcpus, setting.known)
     if pace is None:
         return ""
     faster = pace.seconds * (1 - found.waits)
     numbers |= {"step_seconds": pace.seconds, "step_seconds_fed": faster}
-    words = f", from {duration.fine(pace.seconds)} to {duration.fine(faster)}"
-    now = price.per_step(setting.groups, pace.seconds, setting.known)
+    words = f", from {duration.format_precise(pace.seconds)} to {duration.format_precise(faster)}"
+    now = price.cost_per_step(setting.groups, pace.seconds, setting.known)
     rate = price.rate(setting.groups, setting.known)
     if chosen is None or not now or rate is None:
         return words
@@ -232,4 +235,4 @@ def _steps(found: Gain, setting: Setting, numbers: dict[str, float]) -> str:
     fed = (rate + count * (kind.price_per_hour or 0.0)) * faster / price.HOUR
     numbers |= {"cost_per_step": now, "cost_per_step_fed": fed}
     change = f"{abs(100 * (1 - fed / now)):.0f} % {'less' if fed < now else 'more'}"
-    return f"{words}, and with {kind.name} × {count} from {dollars(now)} to {dollars(fed)} per step, {change}"
+    return f"{words}, and with {kind.name} × {count} from {format_usd(now)} to {format_usd(fed)} per step, {change}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _Line = TypeVar("_Line")
 
-SHORTEST = 0.2
+MIN_INTERVAL = 0.2
 """Seconds; over a shorter time the counters of a host say nothing about rates."""
 
 
@@ -65,7 +65,7 @@ _note = msgspec.json.Decoder(Note).decode
 _head = msgspec.json.Decoder(Head).decode
 
 
-def history(host: str, data: bytes, since: float = 0.0) -> HostUsage:
+def read_host_usage(host: str, data: bytes, since: float = 0.0) -> HostUsage:
     """Read a host's file; lines that are not whole are passed over.
 
     ``since`` leaves out what came up to that moment, in seconds since the epoch.
@@ -75,25 +75,25 @@ def history(host: str, data: bytes, since: float = 0.0) -> HostUsage:
         head = _head(lines[0])
     except msgspec.DecodeError:
         head = Head(version=0)
-    said = [*_whole(_note, (line for line in lines[1:-1] if line.startswith(b"{")))]
+    said = [*_decode_lines(_note, (line for line in lines[1:-1] if line.startswith(b"{")))]
     notes = [text for text in (head.note, *(one.note for one in said)) if text]
     gpus = [one.gpus for one in said if one.gpus is not None]
     head = replace(head, gpus=gpus[-1]) if gpus else head
-    samples = newest(lines[1:-1], since)
+    samples = read_samples(lines[1:-1], since)
     return _columns(host, head, [*zip([None, *samples], samples, strict=False)], since, notes)
 
 
-def newest(lines: Sequence[bytes], since: float) -> list[Sample]:
+def read_samples(lines: Sequence[bytes], since: float) -> list[Sample]:
     """Read the samples after a moment and the one before it; who follows a job asks each second for the last second."""
     found: list[Sample] = []
-    for sample in _whole(_sample, (line for line in reversed(lines) if not line.startswith(b"{"))):
+    for sample in _decode_lines(_sample, (line for line in reversed(lines) if not line.startswith(b"{"))):
         found.append(sample)
         if sample.at <= since:
             break
     return found[::-1]
 
 
-def _whole(read: Callable[[bytes], _Line], lines: Iterable[bytes]) -> Iterator[_Line]:
+def _decode_lines(read: Callable[[bytes], _Line], lines: Iterable[bytes]) -> Iterator[_Line]:
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError):
             yield read(line)
@@ -129,7 +129,7 @@ def _columns(
 def _rate(name: str, before: Sample | None, now: Sample, unit: float) -> float | None:
     old: float | None = getattr(before, name, None)
     new: float | None = getattr(now, name)
-    if before is None or old is None or new is None or now.at - before.at < SHORTEST:
+    if before is None or old is None or new is None or now.at - before.at < MIN_INTERVAL:
         return None
     return round(max(0.0, unit * (new - old) / (now.at - before.at)), 1)
 
@@ -155,7 +155,7 @@ def usage_of(said: Mapping[str, Any]) -> Usage | None:
     return None if found == Usage() else found
 
 
-def together(hosts: Iterable[Usage | None]) -> Usage | None:
+def sum_usage(hosts: Iterable[Usage | None]) -> Usage | None:
     """Add up the figures of the hosts that have some; None where none has."""
     sums: dict[str, float] = {}
     for host in hosts:

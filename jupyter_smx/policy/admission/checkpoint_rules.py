@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 _ML = "/opt/ml"
-_TAKEN = tuple(
+_RESERVED_FOLDERS = tuple(
     f"{_ML}/{name}"
     for name in ("code", "config", "input", "model", "output/data", "output/intermediate", "processing", "sagemaker")
 )
 """Folders that a job finds filled, or that are emptied when it ends."""
-_OF_HOSTS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there
+_HOST_FOLDERS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there
 
 
 def check(spec: JobSpec, *, shared_folder: bool) -> None:
@@ -43,7 +43,9 @@ def _check_local_path(spec: JobSpec) -> None:
     elif not folder.startswith(f"{_ML}/"):
         said = f"On this engine it is an absolute path below {_ML}."
     else:
-        near = [one for one in _TAKEN if f"{folder}/".startswith(f"{one}/") or f"{one}/".startswith(f"{folder}/")]
+        near = [
+            one for one in _RESERVED_FOLDERS if f"{folder}/".startswith(f"{one}/") or f"{one}/".startswith(f"{folder}/")
+        ]
         said = f"{near[0]} is for something else." if near else ""
     if said:
         raise ValidationError(
@@ -58,7 +60,7 @@ def _check_local_path(spec: JobSpec) -> None:
 
 
 def _check_url(place: str) -> None:
-    why = urls.why_not(place)
+    why = urls.unwritable_reason(place)
     if why:
         raise ValidationError(
             f"--checkpoint: nothing can be kept at {place}.",
@@ -78,7 +80,7 @@ def _check_folder(spec: JobSpec, *, shared_folder: bool) -> None:
             rule="Checkpoints are kept in a folder here, or at a URL.",
             cure="Name the folder by its whole path.",
         )
-    if any(f"{normpath(spec.checkpoint)}/".startswith(f"{taken}/") for taken in _OF_HOSTS):
+    if any(f"{normpath(spec.checkpoint)}/".startswith(f"{taken}/") for taken in _HOST_FOLDERS):
         raise ValidationError(
             f"--checkpoint: {spec.checkpoint} is a folder of the hosts.",
             field="checkpoint",

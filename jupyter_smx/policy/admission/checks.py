@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model import name, unsupported
-from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
+from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
 from jupyter_smx.model.spec import instance
 from jupyter_smx.model.spec.distribution import check_distribution
 from jupyter_smx.model.spec.metric import check_metrics
 from jupyter_smx.model.spec.source import is_entry_point
 from jupyter_smx.policy.admission import sdk3_rules
-from jupyter_smx.policy.admission.path_rules import check_places
+from jupyter_smx.policy.admission.path_rules import check_paths
 from jupyter_smx.policy.lifecycle import keep_alive, spot
 from jupyter_smx.policy.lifecycle.retries import MAX_RETRIES
 
@@ -54,7 +54,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_outputs(spec)
     check_metrics(spec.metrics)
     _check_code(spec)
-    check_places(spec)
+    check_paths(spec)
     sdk3_rules.check(spec)
     unsupported.check(spec)
 
@@ -66,7 +66,7 @@ def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> No
             field="engine",
             value=spec.engine,
             rule=f"Installed engines: {', '.join(sorted(engines))}.",
-            cure=nearest(spec.engine, engines),
+            cure=suggest_names(spec.engine, engines),
         )
     if limits.allowed_engines and spec.engine not in limits.allowed_engines:
         raise ResourceLimitError(
@@ -299,7 +299,7 @@ def _check_channels(spec: JobSpec) -> None:
                 field="channels",
                 value=channel.name,
                 rule=f"The groups of this job are {', '.join(sorted(groups))}.",
-                cure=nearest(min(unknown), groups) or "Leave groups= out, and each has the channel.",
+                cure=suggest_names(min(unknown), groups) or "Leave groups= out, and each has the channel.",
             )
 
 
@@ -358,7 +358,7 @@ def _check_code(spec: JobSpec) -> None:
         )
 
 
-def queue_full(limits: Limits) -> ResourceLimitError:
+def queue_full_error(limits: Limits) -> ResourceLimitError:
     """Make the refusal of a job that would be one too many."""
     return ResourceLimitError(
         f"{limits.max_jobs_queued} jobs are waiting or running.",

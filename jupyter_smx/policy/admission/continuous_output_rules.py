@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.channel import Output
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-_PLACE = "sagemaker_s3_output"
+_PARAMETER = "sagemaker_s3_output"
 """Hyperparameter of sagemaker-training: where its images bring that folder."""
 
 
@@ -27,11 +27,11 @@ def check(spec: JobSpec, *, shared_folder: bool) -> None:
     _check_intermediate(spec, shared_folder=shared_folder)
 
 
-def intermediate(spec: JobSpec) -> str:
+def intermediate_destination(spec: JobSpec) -> str:
     """Give the place for what is written to ``/opt/ml/output/intermediate``, "" where there is none."""
     if spec.kind != "train" or spec.contract != "v2":
         return ""
-    text = spec.hyperparameters.get(_PLACE, "")
+    text = spec.hyperparameters.get(_PARAMETER, "")
     try:
         found = json.loads(text)
     except ValueError:
@@ -40,8 +40,8 @@ def intermediate(spec: JobSpec) -> str:
 
 
 def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
-    place = intermediate(spec)
-    rule = urls.why_not(place) if urls.is_url(place) else ""
+    place = intermediate_destination(spec)
+    rule = urls.unwritable_reason(place) if urls.is_url(place) else ""
     if place and not urls.is_url(place):
         if not place.startswith("/"):
             rule = "Files of a job that runs are brought to a URL, or to a folder that is named by its whole path."
@@ -49,7 +49,7 @@ def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
             rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
     if rule:
         raise ValidationError(
-            f"--hp {_PLACE}: nothing of /opt/ml/output/intermediate can be brought to {place!r}.",
+            f"--hp {_PARAMETER}: nothing of /opt/ml/output/intermediate can be brought to {place!r}.",
             field="hyperparameters",
             value=place,
             rule=rule,
@@ -64,7 +64,7 @@ def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:
             "Save to --checkpoint what is needed before.",
         )
     elif urls.is_url(output.destination):
-        rule = urls.why_not(output.destination)
+        rule = urls.unwritable_reason(output.destination)
         cure = "Name a folder of an object store, as s3://BUCKET/FOLDER, or of this machine."
     elif not output.destination.startswith("/"):
         rule = "While a job runs its files are brought to a folder of this machine, or a URL, which has to be named."

@@ -22,7 +22,7 @@ _PATH = re.compile(rf"(?:^|\s|=)(?:{_FILE}(/[^\s;\[]+)|\"{_FILE}(/[^\"]*)|'{_FIL
 """A path of the submitter's machine in a line of requirements, where such paths are absolute; it may have quotes."""
 
 
-def completed(spec: JobSpec, usual: str) -> JobSpec:
+def apply_default_image(spec: JobSpec, usual: str) -> JobSpec:
     """Give a wish for hosts of an image, ``usual`` if it names none; what its submitter runs plays no role there.
 
     An interpreter that somebody named stays, so that it can be refused.

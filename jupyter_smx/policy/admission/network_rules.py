@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.policy import urls
-from jupyter_smx.policy.admission.continuous_output_rules import intermediate
+from jupyter_smx.policy.admission.continuous_output_rules import intermediate_destination
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _PATHS = "Name files and folders of this machine by their paths; they are brought to the hosts."
-_LATER = "Leave it out: outputs come home at the end, and go to their URL from here."
-_IN_IMAGE = (
+_OUTPUTS_CURE = "Leave it out: outputs come home at the end, and go to their URL from here."
+_PACKAGES_CURE = (
     "Install it when the image is built, or put wheels into --source-dir and write --no-index and --find-links into "
     "the requirements."
 )
@@ -40,7 +40,7 @@ def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> Non
             cure=f"Name one that can: --engine {' or '.join(sorted(able))}." if able else "No engine here can.",
         )
     who = f"--engine {spec.engine} isolates the network of all its hosts" if for_all else "--network-isolation"
-    for what, field, value, cure in _ways_out(spec):
+    for what, field, value, cure in _network_uses(spec):
         raise ValidationError(
             f"{who}: {what}.",
             field=field,
@@ -50,7 +50,7 @@ def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> Non
         )
 
 
-def _ways_out(spec: JobSpec) -> Iterator[tuple[str, str, str, str]]:
+def _network_uses(spec: JobSpec) -> Iterator[tuple[str, str, str, str]]:
     """Name all for which the hosts themselves would go out: what, the field, its value, and the cure."""
     for channel in spec.channels:
         # What a manifest names is somewhere else, wherever it lies itself.
@@ -63,9 +63,14 @@ def _ways_out(spec: JobSpec) -> Iterator[tuple[str, str, str, str]]:
     for output in spec.outputs:
         if output.mode == "Continuous" and urls.is_url(output.destination):
             said = f"its hosts cannot bring anything to {output.destination} while it runs (--output {output.name})"
-            yield said, "outputs", output.destination, _LATER
-    if urls.is_url(intermediate(spec)):
-        yield f"its hosts cannot bring anything to {intermediate(spec)}", "hyperparameters", intermediate(spec), _LATER
+            yield said, "outputs", output.destination, _OUTPUTS_CURE
+    if urls.is_url(intermediate_destination(spec)):
+        yield (
+            f"its hosts cannot bring anything to {intermediate_destination(spec)}",
+            "hyperparameters",
+            intermediate_destination(spec),
+            _OUTPUTS_CURE,
+        )
     if spec.image and spec.requirements and not any("--no-index" in line for line in spec.requirements):
         line = spec.requirements[0]
-        yield f"pip in its hosts finds no package index, to install {line}", "requirements", line, _IN_IMAGE
+        yield f"pip in its hosts finds no package index, to install {line}", "requirements", line, _PACKAGES_CURE

@@ -19,7 +19,7 @@ _STARTER = "/opt/ml/processing/input/entrypoint"
 """Where the code of a processing job lies, and how a FrameworkProcessor starts a folder of code."""
 
 
-def check_places(spec: JobSpec) -> None:
+def check_paths(spec: JobSpec) -> None:
     """Refuse folders that a job cannot have.
 
     :raises ValidationError: an input of a training job names a folder, two inputs have one, a FastFile channel lies in
@@ -32,7 +32,7 @@ def check_places(spec: JobSpec) -> None:
     for name, folder in folders.items():
         other = names.setdefault(folder, name)
         if other != name:
-            raise _refused(name, folder, f"channel {other!r} is there already.", "Give each its own folder.")
+            raise _channel_error(name, folder, f"channel {other!r} is there already.", "Give each its own folder.")
     own = _folders_of_code(spec)
     taken = next((folder for folder in own if folder in names), "")
     if taken:
@@ -54,7 +54,7 @@ def _folders_of_code(spec: JobSpec) -> list[str]:
     return [_CODE] if spec.source_dir is None or spec.distribution is not None else [_CODE, _STARTER]
 
 
-def _refused(name: str, value: str, rule: str, cure: str) -> ValidationError:
+def _channel_error(name: str, value: str, rule: str, cure: str) -> ValidationError:
     return ValidationError(
         f"--input {name}: it cannot be at {value!r}.", field="channels", value=value, rule=rule, cure=cure
     )
@@ -68,7 +68,7 @@ def _check_path(spec: JobSpec, channel: Channel) -> None:
     if not channel.path:
         return
     if spec.kind == "train":
-        raise _refused(
+        raise _channel_error(
             channel.name,
             channel.path,
             f"A channel of a training job is at {input_folder('train', channel.name)}.",
@@ -77,7 +77,7 @@ def _check_path(spec: JobSpec, channel: Channel) -> None:
     folder = _folder_of(spec, channel)
     if not channel.path.startswith("/") or folder == _PROCESSING or not _is_in(folder, _PROCESSING):
         rule = f"As on SageMaker it is an absolute path below {_PROCESSING}."
-        raise _refused(channel.name, channel.path, rule, f"For example path={_PROCESSING}/input.")
+        raise _channel_error(channel.name, channel.path, rule, f"For example path={_PROCESSING}/input.")
 
 
 def _check_views(spec: JobSpec, folders: list[str]) -> None:
@@ -87,7 +87,7 @@ def _check_views(spec: JobSpec, folders: list[str]) -> None:
         near = [other for other in folders if other != own and (_is_in(other, own) or _is_in(own, other))]
         if channel.mode == "FastFile" and near:
             rule = f"A FastFile channel is read-only, and {near[0]} is in one place with it."
-            raise _refused(channel.name, own, rule, "Use mode=File, or another path.")
+            raise _channel_error(channel.name, own, rule, "Use mode=File, or another path.")
 
 
 def _check_output_folder(spec: JobSpec, output: Output, inputs: list[str]) -> None:

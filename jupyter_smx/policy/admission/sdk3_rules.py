@@ -24,11 +24,11 @@ def check(spec: JobSpec) -> None:
     """
     if spec.contract == "v2":
         return
-    for trouble in _troubles(spec):
+    for trouble in _errors(spec):
         raise trouble
 
 
-def _troubles(spec: JobSpec) -> Iterator[ValidationError]:
+def _errors(spec: JobSpec) -> Iterator[ValidationError]:
     if spec.kind != "train":
         yield ValidationError(
             "--contract: v3 stands on a processing job.",

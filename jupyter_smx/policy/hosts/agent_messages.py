@@ -26,7 +26,7 @@ _Moment: TypeAlias = Annotated[float, Meta(ge=0, le=_LAST)]
 _Moments: TypeAlias = dict[str, _Moment | None]
 
 
-class GarbledError(ValueError):
+class MalformedMessageError(ValueError):
     """What was said does not have the form that an agent gives it; the text says where."""
 
 
@@ -77,7 +77,7 @@ class _Isolation(Struct, frozen=True):
     reason: str = ""
 
 
-class _Facts(Struct, frozen=True):
+class _JobFacts(Struct, frozen=True):
     """What an agent knows of one job."""
 
     phase: str = ""
@@ -87,13 +87,13 @@ class _Facts(Struct, frozen=True):
     at: _Moments = {}
 
 
-class _Greeting(Struct, frozen=True):
+class _HelloReply(Struct, frozen=True):
     isolation: _Isolation = _Isolation()
     preload: _Preload = _Preload()
     python: str = ""
     version: str = ""
     deadline: _Moment | None = None
-    jobs: dict[str, _Facts] = {}
+    jobs: dict[str, _JobFacts] = {}
 
 
 class _Event(_Preload, frozen=True):
@@ -107,93 +107,96 @@ class _Event(_Preload, frozen=True):
     reason: str = ""
 
 
-class _Ended(_Event, frozen=True):
+class _EndedEvent(_Event, frozen=True):
     """The end of a job; a record too long for a frame stays where it was written, and these are its bytes."""
 
     kept: _Count = 0
 
 
-class _Exited(_Event, frozen=True):
+class _ExitedEvent(_Event, frozen=True):
     """That code has ended: the one event with a single moment."""
 
     at: _Moment | None = None  # type: ignore[assignment]  # what only this event says in another form
 
 
-_KINDS: dict[str, type[Struct]] = {"exited": _Exited, "ended": _Ended}
+_KINDS: dict[str, type[Struct]] = {"exited": _ExitedEvent, "ended": _EndedEvent}
 
 
-def record(said: object) -> dict[str, Any]:
+def parse_record(said: object) -> dict[str, Any]:
     """Give the record of an end; of what is none the record of a host that failed, which says why."""
     try:
-        found = _believed(said, _Record)
-    except GarbledError as error:
-        return unreadable(str(error))
+        found = _validate(said, _Record)
+    except MalformedMessageError as error:
+        return unreadable_record(str(error))
     if isinstance(said, dict) and "artifacts" in said:
         # These are names of files, which are what they are.
         found["artifacts"] = said["artifacts"]
     return found
 
 
-def unreadable(why: str) -> dict[str, Any]:
+def unreadable_record(why: str) -> dict[str, Any]:
     """Give the record of a host that failed, for there is none of the job's end that can be read."""
     return {"cause": "host", "failure": f"The host left a record of the job's end that nobody can read: {why}."}
 
 
-def greeting(said: object) -> dict[str, Any]:
+def parse_hello(said: object) -> dict[str, Any]:
     """Give a greeting.
 
     :raises GarbledError: it is none.
     """
-    return _believed(said, _Greeting)
+    return _validate(said, _HelloReply)
 
 
-def event(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an event; the record in one is looked at by :func:`record`.
+def parse_event(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Give an event; the record in one is looked at by :func:`parse_record`.
 
     :raises GarbledError: it is none.
     """
     name = said.get("event")
     kind = _KINDS.get(name, _Event) if isinstance(name, str) else _Event
-    return {**_believed({name: what for name, what in said.items() if name != "record"}, kind), **_record_in(said)}
+    return {
+        **_validate({name: what for name, what in said.items() if name != "record"}, kind),
+        **_parse_nested_record(said),
+    }
 
 
-def count(said: object) -> int:
+def parse_count(said: object) -> int:
     """Give a number of bytes, 0 for what is none."""
     return said if isinstance(said, int) and 0 <= said <= _LARGEST else 0
 
 
-def text(said: object) -> str:
+def printable_text(said: object) -> str:
     """Give words that can be written down: half characters become what Python shows for them."""
     return str(said).encode("utf-8", "backslashreplace").decode()
 
 
-def _record_in(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {"record": record(said["record"])} if "record" in said else {}
+def _parse_nested_record(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {"record": parse_record(said["record"])} if "record" in said else {}
 
 
-def _believed(said: object, kind: type[Struct]) -> dict[str, Any]:
-    plain = _plain(said, _DEEPEST) if isinstance(said, dict) else {}
+def _validate(said: object, kind: type[Struct]) -> dict[str, Any]:
+    plain = _sanitize(said, _DEEPEST) if isinstance(said, dict) else {}
     try:
         convert(plain if isinstance(said, dict) else said, kind)
     except ValidationError as error:
-        raise GarbledError(str(error)) from error
+        raise MalformedMessageError(str(error)) from error
     return plain
 
 
-def _plain(said: Any, deepest: int) -> Any:
+def _sanitize(said: Any, deepest: int) -> Any:
     """Give what any reader of JSON reads again; what is too large, too deep or no number becomes None."""
     if isinstance(said, str):
-        return text(said)
+        return printable_text(said)
     if isinstance(said, (int, float)):
-        return said if _can_be_written(said) else None
+        return said if _is_representable(said) else None
     if isinstance(said, (dict, list)) and not deepest:
         return None
     if isinstance(said, dict):
-        return {text(name): _plain(what, deepest - 1) for name, what in said.items()}
+        return {printable_text(name): _sanitize(what, deepest - 1) for name, what in said.items()}
     if isinstance(said, list):
-        return [_plain(what, deepest - 1) for what in said]
+        return [_sanitize(what, deepest - 1) for what in said]
     return said
 
 
-def _can_be_written(number: float) -> bool:
+def _is_representable(number: float) -> bool:
     return abs(number) <= _LARGEST if isinstance(number, int) else math.isfinite(number)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.model.records.cluster import Host
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.provenance import limits_of, machine_of
-from jupyter_smx.policy.preload import costs_of
+from jupyter_smx.policy.preload import preload_costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,14 +35,14 @@ def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tu
                 agent_version=str(said.get("version", "")),
                 preloaded=tuple(preload.get("loaded", ())),
                 preload_failures=dict(preload.get("failed", {})),
-                preload_costs=costs_of(preload),
+                preload_costs=preload_costs(preload),
                 machine=machine_of(said),
             )
         )
     return tuple(rows)
 
 
-def given_up(hosts: Iterable[Host]) -> tuple[str, ...]:
+def isolation_notes(hosts: Iterable[Host]) -> tuple[str, ...]:
     """Say what of their isolation hosts lack, each thing once, as notes for the job that runs there."""
     hosts = tuple(hosts)
     whose: dict[str, list[str]] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.model.spec.instance import groups_of_hosts
+from jupyter_smx.model.spec.instance import groups_by_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import HostEnd
     from jupyter_smx.model.spec.instance import InstanceGroup
 
-_OF_ITSELF = ("exit", "signal", "memory")
+_OWN_CAUSES = ("exit", "signal", "memory")
 """Causes of an end that nobody gave it."""
 
 
@@ -31,7 +31,7 @@ def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
     """Name the hosts of all groups."""
     return tuple(
         NamedHost(name=name, group=group.name, instance_type=group.instance_type)
-        for name, group in groups_of_hosts(groups).items()
+        for name, group in groups_by_host(groups).items()
     )
 
 
@@ -48,14 +48,14 @@ def leaders_of(groups: Sequence[InstanceGroup]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def to_drain(groups: Sequence[InstanceGroup], exited: Collection[str]) -> tuple[str, ...]:
+def drainable_hosts(groups: Sequence[InstanceGroup], exited: Collection[str]) -> tuple[str, ...]:
     """Name the hosts whose part is over because all hosts that they helped have ended, and which have not."""
     return tuple(
         host for host, leaders in leaders_of(groups).items() if host not in exited and set(leaders) <= set(exited)
     )
 
 
-def excused(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[HostEnd, ...]:
+def mark_drained_helpers(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[HostEnd, ...]:
     """Call the end of a helper ``drained`` where it came by itself, but not before the last of its leaders ended.
 
     Code that feeds another meets its end as a broken connection, often before anybody could tell it that it is done.
@@ -65,13 +65,15 @@ def excused(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[H
         return tuple(ends)
     when = {end.host: end.exited_at for end in ends}
     return tuple(
-        replace(end, cause="drained") if _came_after(end, [when.get(one) for one in leaders.get(end.host, ())]) else end
+        replace(end, cause="drained")
+        if _is_after_leaders(end, [when.get(one) for one in leaders.get(end.host, ())])
+        else end
         for end in ends
     )
 
 
-def _came_after(end: HostEnd, leaders: Sequence[float | None]) -> bool:
-    if not leaders or end.ended_well() or end.cause not in _OF_ITSELF or end.exited_at is None:
+def _is_after_leaders(end: HostEnd, leaders: Sequence[float | None]) -> bool:
+    if not leaders or end.is_successful() or end.cause not in _OWN_CAUSES or end.exited_at is None:
         return False
     return all(moment is not None and moment <= end.exited_at for moment in leaders)
 

@@ -31,7 +31,7 @@ def provenance_of(job: Job, hosts: Sequence[Host], records: Mapping[str, Mapping
     machine = hosts[0].machine if hosts else Machine()
     return Provenance(
         code_sha256=hashlib.sha256(spec.source.encode(errors="surrogatepass")).hexdigest(),
-        image=job.image.whole() if job.image else "",
+        image=job.image.display_name_with_digest() if job.image else "",
         python=machine.executable or spec.python,
         python_version=hosts[0].python_version if hosts else "",
         packages=dict(sorted(packages.items(), key=lambda item: item[0].lower())),
@@ -97,7 +97,7 @@ def _inputs(records: Mapping[str, Mapping[str, Any]]) -> tuple[InputDigest, ...]
     found: dict[str, dict[str, InputDigest]] = {}
     for host, record in records.items():
         for digest in _rows(record, "inputs", tuple[InputDigest, ...]):
-            found.setdefault(digest.channel, {})[host] = replace(digest, reason=redaction.shown(digest.reason))
+            found.setdefault(digest.channel, {})[host] = replace(digest, reason=redaction.redact_text(digest.reason))
     rows: list[InputDigest] = []
     for by_host in found.values():
         if len(set(by_host.values())) == 1:
@@ -112,7 +112,7 @@ def _notes(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> I
         if host.name not in records:
             yield f"{host.name} left no record, so what it imported is not known."
     yield from dict.fromkeys(
-        redaction.shown(str(note)) for record in records.values() for note in record.get("notes", ())
+        redaction.redact_text(str(note)) for record in records.values() for note in record.get("notes", ())
     )
     said = {host: dict(_packages(record)) for host, record in records.items()}
     first_host, first = next(iter(said.items()), ("", {}))

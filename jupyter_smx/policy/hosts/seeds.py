@@ -28,8 +28,8 @@ _SETTERS = (
     "PRNGKey",
 )
 _KEYWORDS = ("random_state", "seed")
-_NAMED_AFTER_A_SEED = re.compile(r"(^|[_.-])(seed|random_state)([_.-]|$)")
-_WORTH_PARSING = re.compile(f"{'|'.join((*_SETTERS, *_KEYWORDS))}|random")
+_SEED_NAME = re.compile(r"(^|[_.-])(seed|random_state)([_.-]|$)")
+_SEED_HINT = re.compile(f"{'|'.join((*_SETTERS, *_KEYWORDS))}|random")
 _MOST = 20
 _LONGEST_SOURCE = 65_536
 """Letters; to read more would hold up the controller."""
@@ -41,12 +41,12 @@ def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedN
     ``imported`` are the top-level packages that it imported, ``hash_seed`` is the interpreter's ``PYTHONHASHSEED``.
     """
     calls, imports_random = _read(spec.source)
-    given = {name: value for name, value in spec.hyperparameters.items() if _NAMED_AFTER_A_SEED.search(name.lower())}
+    given = {name: value for name, value in spec.hyperparameters.items() if _SEED_NAME.search(name.lower())}
     libraries = [name for name in _STATEFUL if name in imported]
     if imports_random:
         libraries.append("random")
     return SeedNote(
-        sentence=" ".join([_of_the_code(calls, given), *_of_the_interpreter(spec, hash_seed)]),
+        sentence=" ".join([_code_sentence(calls, given), *_interpreter_sentences(spec, hash_seed)]),
         libraries=tuple(sorted(libraries)),
         calls=calls,
         hyperparameters=given,
@@ -54,7 +54,7 @@ def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedN
     )
 
 
-def _of_the_code(calls: tuple[str, ...], given: dict[str, str]) -> str:
+def _code_sentence(calls: tuple[str, ...], given: dict[str, str]) -> str:
     ours = "Each job begins with random states of its own, and none is fixed for it"
     if calls:
         return f"{ours}; its source sets {', '.join(calls)}."
@@ -64,7 +64,7 @@ def _of_the_code(calls: tuple[str, ...], given: dict[str, str]) -> str:
     return f"{ours}; its source sets none that could be seen."
 
 
-def _of_the_interpreter(spec: JobSpec, hash_seed: str) -> Iterator[str]:
+def _interpreter_sentences(spec: JobSpec, hash_seed: str) -> Iterator[str]:
     yield f"PYTHONHASHSEED was {hash_seed}." if hash_seed else "Hashes of strings were random (no PYTHONHASHSEED)."
     wanted = spec.environment.get("PYTHONHASHSEED")
     if wanted is not None and wanted != hash_seed:
@@ -74,13 +74,13 @@ def _of_the_interpreter(spec: JobSpec, hash_seed: str) -> Iterator[str]:
 @lru_cache(maxsize=16)
 def _read(source: str) -> tuple[tuple[str, ...], bool]:
     """Find the calls that set a state, and whether :mod:`random` is imported; tasks of an array have one source."""
-    if len(source) > _LONGEST_SOURCE or not _WORTH_PARSING.search(source):
+    if len(source) > _LONGEST_SOURCE or not _SEED_HINT.search(source):
         return (), False
-    nodes = [*ast.walk(_parsed(source))]
+    nodes = [*ast.walk(_parse(source))]
     return tuple(_calls(nodes))[:_MOST], any(map(_imports_random, nodes))
 
 
-def _parsed(source: str) -> ast.AST:
+def _parse(source: str) -> ast.AST:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -91,14 +91,14 @@ def _calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         name = _dotted(call.func)
-        if name.rpartition(".")[2] in _SETTERS and call.args and _says_something(call.args[0]):
+        if name.rpartition(".")[2] in _SETTERS and call.args and _is_not_none(call.args[0]):
             yield f"{name} (line {call.lineno})"
         for keyword in call.keywords:
-            if keyword.arg in _KEYWORDS and _says_something(keyword.value):
+            if keyword.arg in _KEYWORDS and _is_not_none(keyword.value):
                 yield f"{keyword.arg} of {name or 'a call'} (line {call.lineno})"
 
 
-def _says_something(value: ast.expr) -> bool:
+def _is_not_none(value: ast.expr) -> bool:
     return not (isinstance(value, ast.Constant) and value.value is None)
 
 

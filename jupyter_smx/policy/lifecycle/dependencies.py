@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.model.text import listed
+from jupyter_smx.model.text import format_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREFIX = "ClientError: --after: "
 FREED = "freed"
 """Moment in the timings of a job: those that it comes after let it stand in line."""
-_WAITS = "Queued. It waits for "
+_WAIT_PREFIX = "Queued. It waits for "
 
 
 class Predecessor(Struct, frozen=True, kw_only=True):
@@ -34,37 +34,37 @@ class Predecessor(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class DependencyState(Struct, frozen=True, kw_only=True):
     """What the order says of a job: whom it waits for, or how it ends without running; neither lets it begin."""
 
     waits_for: tuple[str, ...] = ()
     verdict: SecondaryStatus | None = None
     reason: str = ""
 
-    def lets_begin(self) -> bool:
+    def is_satisfied(self) -> bool:
         """Say whether nothing stands before the job."""
         return not self.waits_for and self.verdict is None
 
     def sentence(self) -> str:
         """Say whom the job waits for, if for anybody."""
-        return f"{_WAITS}{listed(self.waits_for)}." if self.waits_for else "Queued."
+        return f"{_WAIT_PREFIX}{format_list(self.waits_for)}." if self.waits_for else "Queued."
 
 
-FREE = Order()
+NO_DEPENDENCIES = DependencyState()
 
 
-def is_said_to_wait(job: Job) -> bool:
+def is_waiting_for_dependencies(job: Job) -> bool:
     """Say whether a job's record says that it waits for others."""
-    return job.why is not None and job.why.sentence.startswith(_WAITS)
+    return job.why is not None and job.why.sentence.startswith(_WAIT_PREFIX)
 
 
-def let_in(job: Job, now: float) -> Job:
+def mark_dependencies_met(job: Job, now: float) -> Job:
     """Write down that nobody holds a job any more."""
-    why = Why(start="queued", sentence=FREE.sentence())
+    why = Why(start="queued", sentence=NO_DEPENDENCIES.sentence())
     return replace(job, why=why, timings={**job.timings, FREED: now})
 
 
-def order_of(predecessors: Sequence[Predecessor]) -> Order:
+def resolve_dependencies(predecessors: Sequence[Predecessor]) -> DependencyState:
     """Decide for a job that waits for ``predecessors``: all must have completed.
 
     The first that ended otherwise ends the job, too, however many are still going: what it needs will never be there.
@@ -72,17 +72,19 @@ def order_of(predecessors: Sequence[Predecessor]) -> Order:
     for each in predecessors:
         if each.status is None:
             gone = f"{PREFIX}{each.name} is not known any more, so nobody can say whether it completed."
-            return Order(verdict=SecondaryStatus.FAILED, reason=gone)
+            return DependencyState(verdict=SecondaryStatus.FAILED, reason=gone)
         if each.status is Status.FAILED:
             why = each.reason.removeprefix(PREFIX)
-            return Order(verdict=SecondaryStatus.FAILED, reason=f"{PREFIX}{each.name} failed: {why}".rstrip(": "))
+            return DependencyState(
+                verdict=SecondaryStatus.FAILED, reason=f"{PREFIX}{each.name} failed: {why}".rstrip(": ")
+            )
         if each.status is Status.STOPPED:
             told = f"Stopped before it began: {each.name}, which it waited for, was stopped."
-            return Order(verdict=SecondaryStatus.STOPPED, reason=told)
-    return Order(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))
+            return DependencyState(verdict=SecondaryStatus.STOPPED, reason=told)
+    return DependencyState(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))
 
 
-def status_of_array(counts: ArrayCounts, size: int) -> Status | None:
+def array_dependency_status(counts: ArrayCounts, size: int) -> Status | None:
     """Say how an array of ``size`` tasks stands to those that come after it: one that did not complete is enough.
 
     None where tasks were deleted: nobody knows what became of them.
@@ -91,6 +93,6 @@ def status_of_array(counts: ArrayCounts, size: int) -> Status | None:
         return Status.FAILED
     if counts.stopped:
         return Status.STOPPED
-    if counts.ended() + counts.left() < size:
+    if counts.finished_count() + counts.remaining_count() < size:
         return None
-    return Status.IN_PROGRESS if counts.left() else Status.COMPLETED
+    return Status.IN_PROGRESS if counts.remaining_count() else Status.COMPLETED

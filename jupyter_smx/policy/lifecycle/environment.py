@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.environment import PythonEnvironment
-from jupyter_smx.model.text import listed
+from jupyter_smx.model.text import format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,12 +34,12 @@ BUILT = "built"
 
 _DIGITS = 20
 _TAIL = re.compile(r"\s(?=--(?:hash|config-settings?|global-option)\b)|\s(?=# content )")
-_OF_PIP = re.compile(r"\s--(?!hash\b)")
-_OF_A_FOLDER = ("-e", "--find-links")
+_PIP_OPTION = re.compile(r"\s--(?!hash\b)")
+_FOLDER_OPTIONS = ("-e", "--find-links")
 _BREAKS = re.compile(r"[\r\n\0]")
 MAX_LETTERS = 262_144
 _FLAG = re.compile(r"--?[A-Za-z][A-Za-z-]*")
-UV_KNOWS = frozenset(
+UV_OPTIONS = frozenset(
     {"-e", "--editable", "-i", "--index-url", "--extra-index-url", "--no-index", "-f", "--find-links"}
     | {"--no-binary", "--only-binary", "-c"}
 )
@@ -100,20 +100,20 @@ def environment_of(spec: JobSpec) -> PythonEnvironment | None:
     """
     if spec.image or not spec.requirements:
         return None
-    lines = normalised(spec.requirements)
+    lines = normalise_requirements(spec.requirements)
     return PythonEnvironment(requirements=lines, only=spec.requirements_only, python_version=spec.python_version)
 
 
 @lru_cache(maxsize=1_024)
-def normalised(lines: tuple[str, ...]) -> tuple[str, ...]:
+def normalise_requirements(lines: tuple[str, ...]) -> tuple[str, ...]:
     """Write requirements as everybody would: options first in their order, then each requirement once, sorted."""
     plain = [" ".join(line.split()) for line in lines if line.strip()]
     options = [line for line in plain if line.startswith("-") and not line.startswith((CONSTRAINT, "-e "))]
-    rest = {_one(line) for line in plain if line not in options}
+    rest = {_normalise_line(line) for line in plain if line not in options}
     return (*dict.fromkeys(options), *sorted(rest))
 
 
-def _one(line: str) -> str:
+def _normalise_line(line: str) -> str:
     prefix = CONSTRAINT if line.startswith(CONSTRAINT) else ""
     head, *tail = _TAIL.split(line.removeprefix(prefix))
     try:
@@ -125,31 +125,31 @@ def _one(line: str) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def identity(python: str, environment: PythonEnvironment) -> str:
+def environment_id(python: str, environment: PythonEnvironment) -> str:
     """Name an environment over the interpreter ``python`` (absolute path): 20 hexadecimal digits."""
     facts = [python, environment.python_version, environment.only, *environment.requirements]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_DIGITS]
 
 
-def words(environment: PythonEnvironment | None) -> str:
+def format_environment(environment: PythonEnvironment | None) -> str:
     """Say which environment it is: its requirements, a few by name."""
     if environment is None:
         return "without requirements"
     names = [_name(line) for line in environment.requirements if not line.startswith("-") or line.startswith("-e ")]
-    return f"{'only ' if environment.only else ''}{listed(names) or 'options alone'}"
+    return f"{'only ' if environment.only else ''}{format_list(names) or 'options alone'}"
 
 
-def apart(wanted: PythonEnvironment | None, found: PythonEnvironment | None) -> tuple[str, str]:
+def environment_diff(wanted: PythonEnvironment | None, found: PythonEnvironment | None) -> tuple[str, str]:
     """Say of two environments in which they differ: what is wanted, what is there. Equal ones give equal words."""
-    mine, other = words(wanted), words(found)
+    mine, other = format_environment(wanted), format_environment(found)
     if mine != other or wanted is None or found is None or wanted == found:
         return mine, other
     if wanted.python_version != found.python_version:
         return f"{mine} for Python {wanted.python_version}", f"{other} for Python {found.python_version}"
-    return _with(mine, wanted, found), _with(other, found, wanted)
+    return _format_difference(mine, wanted, found), _format_difference(other, found, wanted)
 
 
-def _with(said: str, one: PythonEnvironment, other: PythonEnvironment) -> str:
+def _format_difference(said: str, one: PythonEnvironment, other: PythonEnvironment) -> str:
     more: Sequence[str] = [line for line in one.requirements if line not in other.requirements]
     if set(one.requirements) == set(other.requirements):
         more = one.requirements  # the order of options
@@ -173,19 +173,19 @@ def needs_pip(lines: Iterable[str]) -> bool:
 
 def _needs_pip(line: str) -> bool:
     if not line.startswith("-"):
-        return _OF_PIP.search(line) is not None
+        return _PIP_OPTION.search(line) is not None
     flag = _FLAG.match(line)
-    return flag is None or flag.group() not in UV_KNOWS
+    return flag is None or flag.group() not in UV_OPTIONS
 
 
-def for_pip(lines: Iterable[str]) -> list[str]:
+def format_for_pip(lines: Iterable[str]) -> list[str]:
     """Give the lines as pip reads them: behind an option words as a shell does, where uv reads up to the line's end."""
-    return [_quoted(line) for line in lines]
+    return [_quote_path(line) for line in lines]
 
 
-def _quoted(line: str) -> str:
+def _quote_path(line: str) -> str:
     flag, _, rest = line.partition(" ")
-    if flag not in _OF_A_FOLDER:
+    if flag not in _FOLDER_OPTIONS:
         return line
     value, mark, content = rest.partition(" # ")
     return f"{flag} {shlex.quote(value)}{mark}{content}"
@@ -201,8 +201,8 @@ def note(job: Job, *, ready: bool) -> str:
     environment = environment_of(job.spec)
     if environment is None:
         return ""
-    named = f"Its environment ({words(environment)})"
+    named = f"Its environment ({format_environment(environment)})"
     begun, built = job.timings.get(BUILDING), job.timings.get(BUILT)
     if begun is not None and built is not None:
-        return f"{named} was built in {duration.words(max(0.0, built - begun))}."
+        return f"{named} was built in {duration.format_duration(max(0.0, built - begun))}."
     return f"{named} was ready." if ready else f"{named} has to be built first."

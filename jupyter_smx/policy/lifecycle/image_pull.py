@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 PULLING, PULLED = "pulling", "pulled"
 """Moments in the timings of a job: the download of its image began, and was over."""
 GONE = IMAGE_GONE
-PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before a registry that is away is asked again; a minute in all, which a restart of one takes."""
 
 
-def is_had(job: Job) -> bool:
+def is_available(job: Job) -> bool:
     """Say whether the image of a job is on record, and is here as far as anybody knows."""
     return job.image is not None and GONE not in job.timings
 
 
-def source(job: Job) -> str:
+def pull_reference(job: Job) -> str:
     """Say what to ask for: the name of an image, or where the one on record can be had again."""
     return job.spec.image if job.image is None else job.image.digest
 
 
-def gone(job: Job, now: float) -> Job | None:
+def mark_image_missing(job: Job, now: float) -> Job | None:
     """Give a job without hosts whose image went, so that the same one is brought again; None where nobody has it."""
     if job.image is None or not job.image.digest:
         return None
     return replace(job, cluster="", lease=0, timings={**job.timings, GONE: now})
 
 
-def lost(image: Image) -> RefusedError:
+def image_missing_error(image: Image) -> RefusedError:
     """Say of an image that went why its job has no hosts."""
     why = "that one goes whenever it was brought again" if image.digest else "no registry is known to have that one"
     return RefusedError(
-        f"image: {image.whole()} is not here any more.",
+        f"image: {image.display_name_with_digest()} is not here any more.",
         field="image",
         value=image.name,
         rule=f"A job runs in the image that its name meant when it was handed in, and {why}.",
@@ -53,7 +53,7 @@ def lost(image: Image) -> RefusedError:
     )
 
 
-def same(image: Image, found: Image) -> Image:
+def check_same_image(image: Image, found: Image) -> Image:
     """Take an image that was brought again for the one on record.
 
     :raises RefusedError: it is another one.
@@ -61,7 +61,7 @@ def same(image: Image, found: Image) -> Image:
     if found == image:
         return image
     raise RefusedError(
-        f"image: {image.digest} is another image than {image.words()}, of which the job was to have hosts.",
+        f"image: {image.digest} is another image than {image.display_name()}, of which the job was to have hosts.",
         field="image",
         value=image.name,
         rule=f"It has the id {found.id} now.",
@@ -69,12 +69,12 @@ def same(image: Image, found: Image) -> Image:
     )
 
 
-def doing(name: str) -> str:
+def format_pull_status(name: str) -> str:
     """Say that an image is downloaded, in SageMaker's words but for the name."""
     return f"Downloading the image {name}"
 
 
-def again(error: SmxError, seconds: float) -> str:
+def format_retry(error: SmxError, seconds: float) -> str:
     """Say why a registry is asked again, and when."""
     return f"{error.message.rstrip('.')}; it is tried again in {seconds:g} s"
 
@@ -82,9 +82,9 @@ def again(error: SmxError, seconds: float) -> str:
 def note(image: Image, timings: Mapping[str, float]) -> str:
     """Say for ``why`` of what the hosts of a job are made, and how long that took to come here if it had to."""
     if not image.id:
-        return f"The image {image.words()} is not here, and is downloaded first."
+        return f"The image {image.display_name()} is not here, and is downloaded first."
     begun, over = timings.get(PULLING), timings.get(PULLED)
-    made = f"Its hosts are made of the image {image.words()}"
+    made = f"Its hosts are made of the image {image.display_name()}"
     if begun is None or over is None:
         return f"{made}."
-    return f"{made}, which was downloaded in {duration.words(max(0.0, over - begun))}."
+    return f"{made}, which was downloaded in {duration.format_duration(max(0.0, over - begun))}."

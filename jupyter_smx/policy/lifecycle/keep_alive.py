@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.instance import InstanceGroup
 
 
-class Keep(Struct, frozen=True):
+class KeepDecision(Struct, frozen=True):
     """Seconds to keep the hosts idle (0: release them) and the reason in a sentence."""
 
     seconds: int
@@ -56,7 +56,7 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
     cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
     if seconds > cap:
         raise ResourceLimitError(
-            f"{asked}: {duration.words(seconds)} is over the cap of {duration.words(cap)}.",
+            f"{asked}: {duration.format_duration(seconds)} is over the cap of {duration.format_duration(cap)}.",
             field="keep_alive",
             value=seconds,
             rule="The administrator sets the cap by ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
@@ -64,12 +64,12 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
         )
 
 
-def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
+def warm_pool_quota_error(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
     """Say which instance type has no room in the warm-pool quota; empty when there is room or no quota."""
     # Hosts that the next task of an array takes wait for nothing that may never come.
     idle = (one for one in kept if one.state is ClusterState.AVAILABLE and not one.kept_for)
-    held = _by_type(group for cluster in idle for group in cluster.key.instance_groups)
-    for kind, count in _by_type(groups).items():
+    held = _count_by_type(group for cluster in idle for group in cluster.key.instance_groups)
+    for kind, count in _count_by_type(groups).items():
         quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))
         if quota is not None and held[kind] + count > quota:
             return (
@@ -79,7 +79,7 @@ def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits:
     return ""
 
 
-def _by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
+def _count_by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
     """Count the instances of each type: groups of one type count together."""
     found = Counter[str]()
     for group in groups:
@@ -87,19 +87,23 @@ def _by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
     return found
 
 
-def chain_left(cluster: Cluster, limits: Limits, now: float) -> int:
+def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int:
     """Give the seconds for which anybody may still keep hosts; less than 1 when they are too old."""
     return int(cluster.created_at + limits.max_keep_alive_chain - now)
 
 
-def after_job(cluster: Cluster, seconds: int, others: Iterable[Cluster], limits: Limits, now: float) -> Keep:
+def decide_after_job(
+    cluster: Cluster, seconds: int, others: Iterable[Cluster], limits: Limits, now: float
+) -> KeepDecision:
     """Decide at the end of a job whether its hosts stay, and for how long."""
     if seconds <= 0:
-        return Keep(0, "The job asked for no keep-alive.")
-    full = over_quota(cluster.key.instance_groups, others, limits)
+        return KeepDecision(0, "The job asked for no keep-alive.")
+    full = warm_pool_quota_error(cluster.key.instance_groups, others, limits)
     if full:
-        return Keep(0, full)
-    left = chain_left(cluster, limits, now)
+        return KeepDecision(0, full)
+    left = remaining_pool_lifetime(cluster, limits, now)
     if left < 1:
-        return Keep(0, f"The pool reached its maximum age of {duration.words(limits.max_keep_alive_chain)}.")
-    return Keep(min(seconds, left))
+        return KeepDecision(
+            0, f"The pool reached its maximum age of {duration.format_duration(limits.max_keep_alive_chain)}."
+        )
+    return KeepDecision(min(seconds, left))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.text import counted
+from jupyter_smx.model.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,10 +36,10 @@ _PACKAGES = (
     re.compile(rf"Cannot install ({_NAME}\S*)"),
 )  # fmt: skip
 _NOISE = re.compile(r"\[notice\]|note: |hint: |\s*\[end of output\]|WARNING|warning: |INFO|\s*╰─> See above|\s*$")
-_WORDS_OF_AN_ERROR = re.compile(
+_ERROR_PREFIX = re.compile(
     r"\s*(?:(?:ERROR|error|fatal):|×|╰─▶|cause:|Caused by:)\s*|\s*(?=[\w.]+(?:Error|Exception): )"
 )
-_OF_PIP_ITSELF = "subprocess-exited-with-error"
+_PIP_ERROR = "subprocess-exited-with-error"
 
 _CURES = (
     (
@@ -80,7 +80,7 @@ _CURES = (
 _CURE = "Correct the requirements."
 
 
-class Narrator:
+class InstallProgress:
     """Follows the lines of one installation and says where it is."""
 
     def __init__(self) -> None:
@@ -88,10 +88,10 @@ class Narrator:
         self._resolved = 0
         self._fetched = 0
 
-    def hear(self, line: str) -> str:
+    def read_line(self, line: str) -> str:
         """Take one line; gives the step that it tells of, empty where it tells of none."""
         if found := _INSTALLING.match(line):
-            return _counted(len(found[1].split(",")), "Installing")
+            return _format_packages(len(found[1].split(",")), "Installing")
         for pattern, form in _STEPS:
             if found := pattern.match(line):
                 return form.format(*found.groups()).replace(" 1 packages", " 1 package") + self._count(pattern, found)
@@ -109,11 +109,11 @@ class Narrator:
         return ""
 
 
-def _counted(count: int, verb: str) -> str:
-    return f"{verb} {counted(count, 'package')}"
+def _format_packages(count: int, verb: str) -> str:
+    return f"{verb} {format_count(count, 'package')}"
 
 
-def failure(lines: Sequence[str], ended: str) -> tuple[str, str]:
+def failure_reason(lines: Sequence[str], ended: str) -> tuple[str, str]:
     """Say why an installation failed, from its last lines, and what helps.
 
     ``ended`` says how the program ended, as ``pip ended with exit code 1``.
@@ -123,8 +123,8 @@ def failure(lines: Sequence[str], ended: str) -> tuple[str, str]:
     package = package or next((found[1] for line in reversed(lines) if (found := _COLLECTING.match(line))), "")
     cure = next((cure for pattern, cure in _CURES if pattern.search(text)), _CURE)
     told = [line for line in lines if not _NOISE.match(line)]
-    errors = [line for line in told if _WORDS_OF_AN_ERROR.match(line) and _OF_PIP_ITSELF not in line]
-    chosen = list(dict.fromkeys(_WORDS_OF_AN_ERROR.sub("", line, count=1).strip() for line in (errors or told)[-3:]))
+    errors = [line for line in told if _ERROR_PREFIX.match(line) and _PIP_ERROR not in line]
+    chosen = list(dict.fromkeys(_ERROR_PREFIX.sub("", line, count=1).strip() for line in (errors or told)[-3:]))
     what = " ".join(part if part.endswith((".", ":")) else f"{part}." for part in chosen if part)
     subject = f"{package} cannot be installed: " if package and package not in ended else ""
     return f"{subject}{ended}. {what}".strip()[:MAX_REASON], cure

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus, is_final
-from jupyter_smx.policy.lifecycle.outcome import Verdict
-from jupyter_smx.policy.lifecycle.transitions import begin_again
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus, is_final
+from jupyter_smx.policy.lifecycle.outcome import Outcome
+from jupyter_smx.policy.lifecycle.transitions import start_next_attempt
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import HostEnd, Job
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 MAX_RETRIES = 30
 MAX_PLACEMENTS = 3
 """How often hosts are looked for in one attempt whose code never begins."""
-OURS = "InternalServerError"
-NEVER_BEGAN = f"{OURS}: Its hosts were lost before the code began."
+INTERNAL_ERROR = "InternalServerError"
+NOT_STARTED_REASON = f"{INTERNAL_ERROR}: Its hosts were lost before the code began."
 
 
-def seconds_left(job: Job) -> int:
+def remaining_seconds(job: Job) -> int:
     """Give the seconds that the attempt at hand may run."""
     return int(job.spec.max_run - sum(attempt.seconds() for attempt in job.attempts))
 
@@ -44,22 +44,22 @@ def is_over(job: Job, attempt: int) -> bool:
     return is_final(job.state) or attempt < job.attempt
 
 
-def next_attempt(job: Job, judged: Verdict, ends: tuple[HostEnd, ...], now: float) -> Job | None:
+def next_attempt(job: Job, judged: Outcome, ends: tuple[HostEnd, ...], now: float) -> Job | None:
     """Give the job at the beginning of its next attempt, or None where ``judged`` is the end of it."""
-    interrupted = job.goal is Goal.INTERRUPT and judged.state is SecondaryStatus.INTERRUPTED
-    if job.goal in ENDING or not (interrupted or _may_retry(job, judged)):
+    interrupted = job.goal is DesiredState.INTERRUPT and judged.state is SecondaryStatus.INTERRUPTED
+    if job.goal in TERMINAL_GOALS or not (interrupted or _can_retry(job, judged)):
         return None
-    again = begin_again(job, judged.reason, ends, now, interrupted=interrupted)
-    return again if seconds_left(again) >= 1 else None
+    again = start_next_attempt(job, judged.reason, ends, now, interrupted=interrupted)
+    return again if remaining_seconds(again) >= 1 else None
 
 
-def _may_retry(job: Job, judged: Verdict) -> bool:
-    ours = judged.state is SecondaryStatus.FAILED and judged.reason.startswith(OURS)
+def _can_retry(job: Job, judged: Outcome) -> bool:
+    ours = judged.state is SecondaryStatus.FAILED and judged.reason.startswith(INTERNAL_ERROR)
     return ours and job.attempt - job.interruptions() <= job.spec.retries
 
 
-def final(judged: Verdict) -> Verdict:
+def final_outcome(judged: Outcome) -> Outcome:
     """Give the verdict of a job after which no other attempt begins: after an interruption its time is used up."""
     if judged.state is not SecondaryStatus.INTERRUPTED:
         return judged
-    return Verdict(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED, healthy=judged.healthy)
+    return Outcome(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED, healthy=judged.healthy)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.status import AT_WORK, Goal
-from jupyter_smx.policy.lifecycle.transitions import is_fetching
+from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState
+from jupyter_smx.policy.lifecycle.transitions import is_pulling_image
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster
@@ -45,7 +45,7 @@ def check(spec: JobSpec) -> None:
         )
     if spec.max_wait and not spec.spot:
         raise ValidationError(
-            f"--max-wait: {duration.words(spec.max_wait)} without --spot.",
+            f"--max-wait: {duration.format_duration(spec.max_wait)} without --spot.",
             field="max_wait",
             value=spec.max_wait,
             rule="Only a spot job has a limit for waiting and running together.",
@@ -53,7 +53,8 @@ def check(spec: JobSpec) -> None:
         )
     if spec.max_wait and spec.max_wait < spec.max_run:
         raise ValidationError(
-            f"--max-wait: {duration.words(spec.max_wait)} is less than --max-run, {duration.words(spec.max_run)}.",
+            f"--max-wait: {duration.format_duration(spec.max_wait)} is less than --max-run, "
+            f"{duration.format_duration(spec.max_run)}.",
             field="max_wait",
             value=spec.max_wait,
             rule="It covers waiting and running of all attempts, so it is as long as --max-run or longer.",
@@ -61,9 +62,9 @@ def check(spec: JobSpec) -> None:
         )
 
 
-def may_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
+def can_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
     """Say whether the hosts of a job can be taken away now; ``cluster`` is what the books have of them."""
-    return job.spec.spot and job.goal is Goal.RUN and job.state in AT_WORK and _has_hosts(cluster)
+    return job.spec.spot and job.goal is DesiredState.RUN and job.state in ACTIVE_STEPS and _has_hosts(cluster)
 
 
 def _has_hosts(cluster: Cluster | None) -> bool:
@@ -87,24 +88,24 @@ def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = F
             rule="Only the hosts of a spot job are taken away.",
             cure="Start it with --spot, or stop it.",
         )
-    if is_ending or not may_be_interrupted(job, cluster):
+    if is_ending or not can_be_interrupted(job, cluster):
         raise ResourceInUseError(
-            f"{job.name} is {_where(job, cluster, is_ending=is_ending)}.",
+            f"{job.name} is {_format_state(job, cluster, is_ending=is_ending)}.",
             field="job",
             value=job.name,
             rule="A spot job can be interrupted while it is Downloading or Training on its hosts.",
         )
 
 
-def _where(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
+def _format_state(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
     if is_ending:
         return "ending"
-    if is_fetching(job):
+    if is_pulling_image(job):
         return "waiting for its image"
-    return "waiting for other hosts" if job.state in AT_WORK and not _has_hosts(cluster) else job.state.value
+    return "waiting for other hosts" if job.state in ACTIVE_STEPS and not _has_hosts(cluster) else job.state.value
 
 
-def strikes(per_hour: float, seconds: float, draw: float) -> bool:
+def is_interruption_due(per_hour: float, seconds: float, draw: float) -> bool:
     """Say whether an interruption comes within ``seconds``, at so many an hour; ``draw`` is from 0 to 1, without 1.
 
     However time is cut into looks, a job is spared an hour with the probability ``exp(-per_hour)``.
@@ -112,9 +113,11 @@ def strikes(per_hour: float, seconds: float, draw: float) -> bool:
     return draw < -math.expm1(-per_hour * seconds / HOUR)
 
 
-def wait_is_over(job: Job, now: float) -> bool:
+def is_wait_over(job: Job, now: float) -> bool:
     """Say whether a job has waited and run for as long as it may, and nobody has ended it yet."""
-    return job.wait_until is not None and job.wait_until <= now and job.goal in (Goal.RUN, Goal.INTERRUPT)
+    return (
+        job.wait_until is not None and job.wait_until <= now and job.goal in (DesiredState.RUN, DesiredState.INTERRUPT)
+    )
 
 
 def note(job: Job) -> str:

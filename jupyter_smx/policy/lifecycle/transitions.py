@@ -7,27 +7,34 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
-from jupyter_smx.model.records.job import Attempt, HostEnd, Job, Transition, attempt_began, rows_of_this_attempt
-from jupyter_smx.model.status import AT_WORK, Goal, SecondaryStatus, is_final, may_become, message_of
+from jupyter_smx.model.records.job import (
+    Attempt,
+    HostEnd,
+    Job,
+    Transition,
+    attempt_started_at,
+    current_attempt_transitions,
+)
+from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState, SecondaryStatus, can_transition, is_final, message_of
 from jupyter_smx.policy.lifecycle import image_pull
 
 if TYPE_CHECKING:
-    from jupyter_smx.policy.lifecycle.keep_alive import Keep
+    from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 
-_OF_ONE_ATTEMPT = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
-_BY_ITSELF = (SecondaryStatus.COMPLETED, SecondaryStatus.FAILED)
+_ATTEMPT_TIMINGS = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
+_OWN_OUTCOMES = (SecondaryStatus.COMPLETED, SecondaryStatus.FAILED)
 """Verdicts of code that nothing ended but itself: a run that was taken away is another's, stopped or out of time."""
 
 
 def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
     """Move a job on; stale news gives the same record back."""
-    if not may_become(job.state, state):
+    if not can_transition(job.state, state):
         return job
     final = is_final(state)
     ran = attempt_seconds(job, now) if final else None
-    begins = state in AT_WORK and attempt_began(job) is None
+    begins = state in ACTIVE_STEPS and attempt_started_at(job) is None
     counted_from = now if begins else job.counted_from
-    now = _not_before(job, now)
+    now = _clamp_time(job, now)
     entry = Transition(
         status=state,
         start_time=now,
@@ -37,44 +44,44 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
     return replace(
         job,
         state=state,
-        transitions=(*_closed(job.transitions, now), entry),
+        transitions=(*_close_last_row(job.transitions, now), entry),
         modified_at=now,
-        started_at=now if job.started_at is None and state in AT_WORK else job.started_at,
+        started_at=now if job.started_at is None and state in ACTIVE_STEPS else job.started_at,
         ended_at=now if final else job.ended_at,
         ran_seconds=ran,
         counted_from=counted_from,
     )
 
 
-def _not_before(job: Job, now: float) -> float:
+def _clamp_time(job: Job, now: float) -> float:
     """Give the time of news of a job: a clock that was set back makes nothing end before it began."""
     return max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
 
 
-def fetch(job: Job, message: str, now: float) -> Job:
+def record_image_pull(job: Job, message: str, now: float) -> Job:
     """Say of a job without hosts how far the download of its image is; nobody pays for that, and nothing runs yet."""
     if job.state is SecondaryStatus.DOWNLOADING:
         return remark(job, message)
-    return _stands(job, SecondaryStatus.DOWNLOADING, message, now)
+    return _set_state(job, SecondaryStatus.DOWNLOADING, message, now)
 
 
-def fetched(job: Job, message: str, now: float) -> Job:
+def record_image_pulled(job: Job, message: str, now: float) -> Job:
     """Put a job whose image is here to where it waits for hosts, as those are that needed no download."""
     if job.state is not SecondaryStatus.DOWNLOADING:
         return remark(job, message)
-    return _stands(job, SecondaryStatus.PENDING, message, now)
+    return _set_state(job, SecondaryStatus.PENDING, message, now)
 
 
-def is_fetching(job: Job) -> bool:
+def is_pulling_image(job: Job) -> bool:
     """Say whether a job's image is downloaded now, before it has hosts."""
-    wants = bool(job.spec.image) and not image_pull.is_had(job)
+    wants = bool(job.spec.image) and not image_pull.is_available(job)
     return wants and job.state is SecondaryStatus.DOWNLOADING and not job.cluster
 
 
-def _stands(job: Job, state: SecondaryStatus, message: str, now: float) -> Job:
-    now = _not_before(job, now)
+def _set_state(job: Job, state: SecondaryStatus, message: str, now: float) -> Job:
+    now = _clamp_time(job, now)
     entry = Transition(status=state, start_time=now, status_message=message)
-    return replace(job, state=state, transitions=(*_closed(job.transitions, now), entry), modified_at=now)
+    return replace(job, state=state, transitions=(*_close_last_row(job.transitions, now), entry), modified_at=now)
 
 
 def remark(job: Job, message: str) -> Job:
@@ -90,35 +97,37 @@ def remark_of(job: Job) -> str:
     return job.transitions[-1].status_message if job.transitions else ""
 
 
-def stopped_unrun(job: Job, reason: str, now: float) -> Job:
+def stop_before_start(job: Job, reason: str, now: float) -> Job:
     """Stop a job whose code does not run: as somebody asked, or as its wait is over, which is told in two rows."""
-    if job.goal is not Goal.EXPIRE:
+    if job.goal is not DesiredState.EXPIRE:
         return advance(job, SecondaryStatus.STOPPED, now, reason)
     return advance(advance(job, SecondaryStatus.STOPPING, now), SecondaryStatus.MAX_WAIT_TIME_EXCEEDED, now)
 
 
-def never_ran(job: Job, reason: str, now: float) -> Job:
+def stop_without_hosts(job: Job, reason: str, now: float) -> Job:
     """Stop a job that has no hosts."""
     pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason="No hosts were launched.")
-    return replace(stopped_unrun(job, reason, now), warm_pool=pool)
+    return replace(stop_before_start(job, reason, now), warm_pool=pool)
 
 
 def interrupt(job: Job, now: float) -> Job:
     """Take the hosts of a job away: it should come back to its start."""
-    return advance(replace(job, goal=Goal.INTERRUPT), SecondaryStatus.INTERRUPTED, now)
+    return advance(replace(job, goal=DesiredState.INTERRUPT), SecondaryStatus.INTERRUPTED, now)
 
 
-def end_by(job: Job, goal: Goal, now: float) -> Job:
+def set_terminal_goal(job: Job, goal: DesiredState, now: float) -> Job:
     """Give a job a goal that is its end; on hosts it is stopping from now on."""
     wanted = replace(job, goal=goal, modified_at=now)
     return advance(wanted, SecondaryStatus.STOPPING, now) if job.cluster else wanted
 
 
-def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *, interrupted: bool = False) -> Job:
+def start_next_attempt(
+    job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *, interrupted: bool = False
+) -> Job:
     """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
     ran = attempt_seconds(job, now)
-    now = _not_before(job, now)
-    began = attempt_began(job)
+    now = _clamp_time(job, now)
+    began = attempt_started_at(job)
     if began is None and job.transitions:
         # Nobody heard of it, and it may have run: its time counts from when hosts were looked for.
         began = job.transitions[-1].start_time
@@ -132,31 +141,31 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *,
         ran_seconds=ran,
         interrupted=interrupted,
     )
-    number, most = job.attempt + 1, job.most_attempts() + interrupted
+    number, most = job.attempt + 1, job.max_attempts() + interrupted
     entry = Transition(
         status=SecondaryStatus.STARTING, start_time=now, status_message=f"Attempt {number} of {most}, after {reason}"
     )
     return replace(
         job,
-        goal=Goal.RUN,
+        goal=DesiredState.RUN,
         state=SecondaryStatus.STARTING,
         cluster="",
         lease=0,
         attempt=number,
         attempts=(*job.attempts, over),
         placements=1,
-        transitions=(*_closed(job.transitions, now), entry),
+        transitions=(*_close_last_row(job.transitions, now), entry),
         modified_at=now,
         counted_from=None,
         warm_pool=None,
-        timings={name: at for name, at in job.timings.items() if name not in _OF_ONE_ATTEMPT},
+        timings={name: at for name, at in job.timings.items() if name not in _ATTEMPT_TIMINGS},
     )
 
 
-def was_taken_away(job: Job) -> bool:
+def is_attempt_interrupted(job: Job) -> bool:
     """Say whether an interruption ended the run at hand; code that completed or failed all the same ended by itself."""
-    rows = rows_of_this_attempt(job)
-    return job.state not in _BY_ITSELF and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
+    rows = current_attempt_transitions(job)
+    return job.state not in _OWN_OUTCOMES and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
 
 
 def attempt_seconds(job: Job, now: float) -> float | None:
@@ -167,7 +176,7 @@ def attempt_seconds(job: Job, now: float) -> float | None:
     return None if job.counted_from is None else max(0.0, now - job.counted_from)
 
 
-def clock_was_set(job: Job, seconds: float) -> Job:
+def shift_job_times(job: Job, seconds: float) -> Job:
     """Say of a job that is counted that somebody set the clock by so many ``seconds`` meanwhile."""
     return replace(
         job,
@@ -176,7 +185,7 @@ def clock_was_set(job: Job, seconds: float) -> Job:
     )
 
 
-def _closed(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:
+def _close_last_row(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:
     if not rows or rows[-1].end_time is not None:
         return rows
     return (*rows[:-1], replace(rows[-1], end_time=now))
@@ -189,7 +198,7 @@ def idle_seconds(cluster: Cluster, now: float) -> float:
     return max(0.0, now - cluster.available_since)
 
 
-def shifted(cluster: Cluster, seconds: float) -> Cluster:
+def shift_pool_times(cluster: Cluster, seconds: float) -> Cluster:
     """Say of an idle pool by a clock that was set by so many ``seconds`` what was said by the old one."""
     return replace(
         cluster,
@@ -198,7 +207,7 @@ def shifted(cluster: Cluster, seconds: float) -> Cluster:
     )
 
 
-def take(cluster: Cluster, job_id: str, now: float) -> Cluster:
+def lease_pool(cluster: Cluster, job_id: str, now: float) -> Cluster:
     """Give a pool to a job under a new lease."""
     return replace(
         cluster,
@@ -212,7 +221,7 @@ def take(cluster: Cluster, job_id: str, now: float) -> Cluster:
     )
 
 
-def give_back(cluster: Cluster, job_name: str, keep: Keep, now: float) -> Cluster:
+def detach_job(cluster: Cluster, job_name: str, keep: KeepDecision, now: float) -> Cluster:
     """Keep the hosts for a while after a job, or begin to release them."""
     served = replace(cluster, job="", last_job=job_name, jobs_served=cluster.jobs_served + 1)
     if keep.seconds <= 0:
@@ -238,7 +247,7 @@ def release(cluster: Cluster, reason: str, now: float) -> Cluster:
     )
 
 
-def end(cluster: Cluster, reason: str, now: float) -> Cluster:
+def mark_terminated(cluster: Cluster, reason: str, now: float) -> Cluster:
     """Write down that nothing of the cluster is left."""
     gone = release(cluster, reason or cluster.reason, now)
     return replace(gone, state=ClusterState.TERMINATED, job="", ended_at=now)
@@ -249,20 +258,20 @@ def pool_in_use() -> WarmPool:
     return WarmPool(status=WarmPoolStatus.IN_USE)
 
 
-def pool_of_job(keep: Keep) -> WarmPool:
+def pool_of_job(keep: KeepDecision) -> WarmPool:
     """Say on the record of a finished job what became of its hosts."""
     if keep.seconds > 0:
         return WarmPool(status=WarmPoolStatus.AVAILABLE, reason=keep.reason)
     return WarmPool(status=WarmPoolStatus.TERMINATED, reason=keep.reason)
 
 
-def pool_reused(job: Job, by: str, retained: float) -> Job:
+def set_pool_reused(job: Job, by: str, retained: float) -> Job:
     """Say on the record of the last job that another one took its pool over; ``retained`` is seconds idle."""
     pool = WarmPool(status=WarmPoolStatus.REUSED, reused_by_job=by, resource_retained_billable_seconds=round(retained))
     return replace(job, warm_pool=pool)
 
 
-def pool_ended(job: Job, reason: str, retained: float) -> Job:
+def set_pool_terminated(job: Job, reason: str, retained: float) -> Job:
     """Say on the record of the last job that its pool is gone; ``retained`` is seconds idle."""
     pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason=reason, resource_retained_billable_seconds=round(retained))
     return replace(job, warm_pool=pool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, Found, pairs
+from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, LineObservation, parse_pairs
 from jupyter_smx.policy.log_parsers.tqdm import is_aside
 
 HINTS = (
@@ -27,24 +27,24 @@ _ALL = 100.0
 _STEPS = ("step", "global step", "global_step")
 
 
-def read(line: str) -> Found | None:
+def read(line: str) -> LineObservation | None:
     """Read a line that counts epochs, steps and the like out loud."""
     percent = _PERCENT.match(line)
     if percent:
-        return _found_percent(float(next(group for group in percent.groups() if group)))
+        return _percent_observation(float(next(group for group in percent.groups() if group)))
     counts = {match["noun"].lower(): match for match in _COUNT.finditer(line)}
     if not counts:
         return None
     last = max(match.end() for match in counts.values())
-    values = pairs(line[last:])
+    values = parse_pairs(line[last:])
     epoch = counts.pop("epoch", None)
     counted = next((float(match["done"]) for noun, match in counts.items() if noun in _STEPS), None)
     other = next((match for match in counts.values() if match["total"]), None)
     if (epoch is None or not (epoch["total"] or values)) and other is None:
         # "step 5" alone is prose; with values after it, it is their step.
         steps = [float(match["done"]) for match in counts.values()]
-        return Found(values=values, step=steps[0], counted=counted) if steps and values else None
-    return Found(
+        return LineObservation(values=values, step=steps[0], counted=counted) if steps and values else None
+    return LineObservation(
         counter=_counter(other) if other else None,
         epoch=_epoch(epoch, ended=bool(values) and other is None) if epoch else None,
         values=values,
@@ -64,7 +64,7 @@ def _counter(match: re.Match[str]) -> Counter | None:
     return Counter(done=done, total=total, words=f"{match['done']}/{match['total']}", label=noun, aside=is_aside(noun))
 
 
-def _found_percent(percent: float) -> Found | None:
+def _percent_observation(percent: float) -> LineObservation | None:
     if percent > _ALL:
         return None
-    return Found(counter=Counter(done=percent, total=_ALL, words=f"{percent:g} %"))
+    return LineObservation(counter=Counter(done=percent, total=_ALL, words=f"{percent:g} %"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.log_parsers.observations import NUMBER, Found, value
+from jupyter_smx.policy.log_parsers.observations import NUMBER, LineObservation, parse_number
 
 HINTS = (b"{'",)
 
@@ -12,7 +12,7 @@ _DICT = re.compile(r"\s*\{('[\w/.@ -]+': [^{}]*)\}\s*$")
 _ITEM = re.compile(rf"'([\w/.@ -]+)': '?({NUMBER})'?(?=, |$)", re.IGNORECASE)
 
 
-def read(line: str) -> Found | None:
+def read(line: str) -> LineObservation | None:
     """Read one line of the training log; a dictionary without an epoch is somebody else's."""
     match = _DICT.match(line)
     if match is None:
@@ -20,5 +20,5 @@ def read(line: str) -> Found | None:
     found = dict(_ITEM.findall(match[1]))
     if "epoch" not in found:
         return None
-    epoch = value(found.pop("epoch"))
-    return Found(values=tuple((name, value(text)) for name, text in found.items()), step=epoch)
+    epoch = parse_number(found.pop("epoch"))
+    return LineObservation(values=tuple((name, parse_number(text)) for name, text in found.items()), step=epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, Found, pairs
+from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, LineObservation, parse_pairs
 
 HINTS = (b"Epoch ", b"/step", b"s/epoch", b"=]", b">.", b"\xe2\x94\x81")
 
@@ -18,21 +18,21 @@ _BAR = re.compile(
 )
 
 
-def read(line: str) -> Found | None:
+def read(line: str) -> LineObservation | None:
     """Read one line, or one drawing of the bar."""
     epoch = _EPOCH.match(line)
     if epoch:
-        return Found(epoch=Epoch(int(epoch[1]), int(epoch[2]), from_zero=False))
+        return LineObservation(epoch=Epoch(int(epoch[1]), int(epoch[2]), from_zero=False))
     bar = _BAR.match(line)
     if bar is None:
         return None
     total = None if bar["total"] == "Unknown" else float(bar["total"])
     words = bar["done"] if total is None else f"{bar['done']}/{bar['total']}"
-    return Found(
+    return LineObservation(
         counter=Counter(done=float(bar["done"]), total=total or None, words=words), values=_values(bar["rest"])
     )
 
 
 def _values(rest: str) -> tuple[tuple[str, float | None], ...]:
     # Each value stands between dashes, so a name of two words cannot swallow the time before it.
-    return tuple(pair for part in rest.split(" - ") for pair in pairs(part))
+    return tuple(pair for part in rest.split(" - ") for pair in parse_pairs(part))

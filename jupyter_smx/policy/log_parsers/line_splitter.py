@@ -10,7 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONGEST = 4096
+MAX_LINE = 4096
 """Bytes of a line that are looked at; what follows is passed over until the line ends."""
 
 _ENDS = re.compile(rb"[\r\n]")
@@ -22,8 +22,8 @@ _TAG = re.compile(r"\[1,[^\]\n]{1,40}\]<std(?:out|err)>:?|\[[a-z_]+\d*\]:")
 _UP = "\x1b[A"
 
 
-class Unfinished(Struct):
-    """The beginning of a line whose end has not come: at most :data:`LONGEST` bytes of it."""
+class LineSplitter(Struct):
+    """The beginning of a line whose end has not come: at most :data:`MAX_LINE` bytes of it."""
 
     start: bytes = b""
 
@@ -34,14 +34,14 @@ class Unfinished(Struct):
             first = self.start + whole[0]
             self.start = b""
             if first:
-                yield first[:LONGEST]
+                yield first[:MAX_LINE]
             for line in whole[1:]:
                 if line:
-                    yield line[:LONGEST]
-        self.start = (self.start + rest)[:LONGEST]
+                    yield line[:MAX_LINE]
+        self.start = (self.start + rest)[:MAX_LINE]
 
 
-def plain(line: bytes) -> tuple[str, int]:
+def strip_escapes(line: bytes) -> tuple[str, int]:
     """Give a line as text without colours and cursor moves, and how often the cursor goes up after it."""
     text = line.decode("utf-8", "replace")
     ups = 0

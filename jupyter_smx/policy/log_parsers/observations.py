@@ -49,14 +49,14 @@ class Epoch(Struct, frozen=True):
     from_zero: bool | None = None
 
 
-class Announced(Struct, frozen=True):
+class AnnouncedTotals(Struct, frozen=True):
     """How many epochs or boosting rounds the job's wish says that there will be, where it does."""
 
     epochs: int | None = None
     rounds: int | None = None
 
 
-class Found(Struct, frozen=True):
+class LineObservation(Struct, frozen=True):
     """Everything that one line told. ``step`` is the line's own count for its values, where it has one."""
 
     counter: Counter | None = None
@@ -67,23 +67,23 @@ class Found(Struct, frozen=True):
     """How many steps the line says out loud that are done, None where it counts something else."""
 
 
-def pairs(text: str) -> tuple[tuple[str, float | None], ...]:
+def parse_pairs(text: str) -> tuple[tuple[str, float | None], ...]:
     """Read ``name: 0.5`` and ``name=0.5`` wherever they stand in ``text``; two words before the sign are one name."""
     found: dict[str, float | None] = {}
     for name, number in _PAIRS.findall(text):
         clean = name.strip("'").replace(" ", "_")
         if clean.lower() not in _NO_METRIC and len(clean) <= _LONGEST_NAME:
-            found[clean] = value(number)
+            found[clean] = parse_number(number)
     return tuple(found.items())
 
 
-def value(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Give a number, None for nan and the infinities, which JSON cannot say."""
     number = float(text)
     return number if number - number == 0 else None
 
 
-def clock(text: str) -> float | None:
+def parse_clock(text: str) -> float | None:
     """Read ``01:05``, ``1:02:03`` or ``1 day, 1:02:03`` in seconds; None for ``?`` and what no job lasts."""
     days, _, rest = text.rpartition(" ")
     count = days.split(" ")[0].rstrip("d,") or "0"

@@ -8,18 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.model.results.progress import Progress
-from jupyter_smx.policy.log_parsers.observations import Announced, Counter, Epoch
+from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals, Counter, Epoch
 
 if TYPE_CHECKING:
-    from jupyter_smx.policy.log_parsers.observations import Found
+    from jupyter_smx.policy.log_parsers.observations import LineObservation
 
 _DEEPEST = 4
 _LONGEST_TEXT = 80
-_ENOUGH = 0.01
+_MIN_FRACTION = 0.01
 """Part of the way from which a pace can be told."""
 
 
-class Standing(Struct, frozen=True):
+class ProgressState(Struct, frozen=True):
     """What is known so far; small, and everything that a new process needs in order to read on.
 
     ``bars`` are drawn under each other, the outermost first. ``first`` is the number of the first epoch, which says
@@ -37,23 +37,27 @@ class Standing(Struct, frozen=True):
     told_at: float = 0.0
 
 
-def follow(standing: Standing, found: Found, announced: Announced, at: float) -> Standing:
+def apply_observation(
+    standing: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
+) -> ProgressState:
     """Take in what a line told at ``at``."""
     after = standing
     if found.epoch is not None:
         after = _new_epoch(after, found.epoch)
     if found.counter is not None:
-        after = _moved(after, _ending(found.counter, announced), in_epoch=found.epoch is not None)
+        after = _apply_counter(after, _with_announced_total(found.counter, announced), in_epoch=found.epoch is not None)
     if after is standing:
         return standing
     root, fraction = _root(after), _fraction(after, announced.epochs)
-    begins = root != standing.root or (after.epoch is not None and _restarted(standing.epoch, after.epoch))
+    begins = root != standing.root or (after.epoch is not None and _is_restart(standing.epoch, after.epoch))
     reached = max(0.0 if begins else standing.reached, fraction or 0.0)
     began = (at, reached) if begins or not standing.told_at else standing.began
     return replace(after, root=root, reached=reached, began=began, told_at=at)
 
 
-def follow_unfinished(standing: Standing, found: Found, announced: Announced, at: float) -> Standing:
+def apply_partial_line(
+    standing: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
+) -> ProgressState:
     """Take in a bar that is being drawn; how deep it lies is said after it, so only one that is known is believed."""
     counter = found.counter
     if counter is None:
@@ -63,10 +67,10 @@ def follow_unfinished(standing: Standing, found: Found, announced: Announced, at
     if not (depths or counter.aside or not standing.bars):
         return standing
     deeper = replace(found, counter=replace(counter, depth=depths[0] if depths else counter.depth))
-    return follow(standing, deeper, announced, at)
+    return apply_observation(standing, deeper, announced, at)
 
 
-def progress_of(standing: Standing, announced: Announced) -> Progress | None:
+def progress_of(standing: ProgressState, announced: AnnouncedTotals) -> Progress | None:
     """Say how far that is; None when no line told anything."""
     if not standing.told_at:
         return None
@@ -80,28 +84,28 @@ def progress_of(standing: Standing, announced: Announced) -> Progress | None:
     )
 
 
-def step_of(standing: Standing) -> float | None:
+def step_of(standing: ProgressState) -> float | None:
     """Give the step of a value that was printed now: epochs that are done, else what the outermost bar counts."""
     if standing.epoch is not None:
         return round(_epochs_done(standing, standing.epoch), 4)
     return standing.bars[0].done if standing.bars else None
 
 
-def _new_epoch(standing: Standing, epoch: Epoch) -> Standing:
+def _new_epoch(standing: ProgressState, epoch: Epoch) -> ProgressState:
     old = standing.epoch
     if old is not None and (old.number, old.total) == (epoch.number, epoch.total):
         return replace(standing, epoch=epoch) if epoch.ended and not old.ended else standing
     first = standing.first
-    if old is None or _restarted(old, epoch):
+    if old is None or _is_restart(old, epoch):
         first = min(epoch.number, 1) if epoch.from_zero is None else 1 - epoch.from_zero
     return replace(standing, epoch=epoch, first=first, bars=(), aside=None)
 
 
-def _restarted(old: Epoch | None, new: Epoch) -> bool:
+def _is_restart(old: Epoch | None, new: Epoch) -> bool:
     return old is not None and (new.number < old.number or (old.total is not None and new.total != old.total))
 
 
-def _moved(standing: Standing, counter: Counter, *, in_epoch: bool) -> Standing:
+def _apply_counter(standing: ProgressState, counter: Counter, *, in_epoch: bool) -> ProgressState:
     if counter.aside:
         over = counter.total is not None and counter.done >= counter.total
         return replace(standing, aside=None if over and _root(standing) else counter)
@@ -115,29 +119,29 @@ def _moved(standing: Standing, counter: Counter, *, in_epoch: bool) -> Standing:
     return replace(standing, epoch=epoch, bars=bars, aside=None)
 
 
-def _ending(counter: Counter, announced: Announced) -> Counter:
+def _with_announced_total(counter: Counter, announced: AnnouncedTotals) -> Counter:
     rounds = announced.rounds
     if counter.label != "round" or counter.total is not None or not rounds or counter.done > rounds:
         return counter
     return replace(counter, total=float(rounds), words=f"{counter.words}/{rounds}")
 
 
-def _root(standing: Standing) -> str:
+def _root(standing: ProgressState) -> str:
     if standing.epoch is not None:
         return "epoch"
     return f"{standing.bars[0].label} of {standing.bars[0].total}" if standing.bars else ""
 
 
-def _fraction(standing: Standing, epochs: int | None) -> float | None:
+def _fraction(standing: ProgressState, epochs: int | None) -> float | None:
     if standing.epoch is not None:
         total = standing.epoch.total or epochs
         return min(1.0, _epochs_done(standing, standing.epoch) / total) if total else None
     if standing.bars:
-        return _within(standing.bars)
-    return _within((standing.aside,)) if standing.aside is not None else None
+        return _bars_fraction(standing.bars)
+    return _bars_fraction((standing.aside,)) if standing.aside is not None else None
 
 
-def _within(bars: tuple[Counter, ...]) -> float | None:
+def _bars_fraction(bars: tuple[Counter, ...]) -> float | None:
     inner: float | None = None
     for bar in reversed(bars):
         if bar.total is None:
@@ -148,12 +152,12 @@ def _within(bars: tuple[Counter, ...]) -> float | None:
     return inner if bars and bars[0].total is not None else None
 
 
-def _epochs_done(standing: Standing, epoch: Epoch) -> float:
-    within = 1.0 if epoch.ended else _within(standing.bars) or 0.0
+def _epochs_done(standing: ProgressState, epoch: Epoch) -> float:
+    within = 1.0 if epoch.ended else _bars_fraction(standing.bars) or 0.0
     return max(0, epoch.number - standing.first) + within
 
 
-def _text(standing: Standing, epochs: int | None) -> str:
+def _text(standing: ProgressState, epochs: int | None) -> str:
     parts = []
     epoch = standing.epoch
     if epoch is not None:
@@ -165,7 +169,7 @@ def _text(standing: Standing, epochs: int | None) -> str:
     return " · ".join(parts)
 
 
-def _remaining(standing: Standing, fraction: float | None) -> float | None:
+def _remaining(standing: ProgressState, fraction: float | None) -> float | None:
     """Give what the bar says itself where it speaks of everything, else go on at the pace so far."""
     alone = standing.epoch is None and len(standing.bars) == 1 and standing.aside is None
     if alone and standing.bars[0].remaining is not None:
@@ -173,7 +177,7 @@ def _remaining(standing: Standing, fraction: float | None) -> float | None:
     began, first = standing.began
     if (
         fraction is None
-        or fraction - first < _ENOUGH
+        or fraction - first < _MIN_FRACTION
         or standing.told_at <= began
         or not (standing.epoch or standing.bars)
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, Found, clock, pairs
+from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, LineObservation, parse_clock, parse_pairs
 from jupyter_smx.policy.log_parsers.tqdm import clean_label, is_aside
 
 HINTS = (b"\xe2\x94\x81",)
@@ -16,7 +16,7 @@ _BAR = re.compile(
 _EPOCH = re.compile(rf"Epoch ({COUNT})/({COUNT})$")
 
 
-def read(line: str) -> Found | None:
+def read(line: str) -> LineObservation | None:
     """Read one drawing of a bar."""
     bar = _BAR.match(line)
     if bar is None:
@@ -29,9 +29,9 @@ def read(line: str) -> Found | None:
         total=float(total) or None,
         words=f"{done}/{total}" if bar["total"] else f"{done} %",
         label=label,
-        remaining=clock(bar["left"]),
+        remaining=parse_clock(bar["left"]),
         aside=is_aside(label),
     )
     # Lightning says the number of its last epoch, which is one less than how many there are.
     said = Epoch(int(epoch[1]), int(epoch[2]) + 1, from_zero=True) if epoch else None
-    return Found(counter=counter, epoch=said, values=pairs(bar["rest"]))
+    return LineObservation(counter=counter, epoch=said, values=parse_pairs(bar["rest"]))

@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from jupyter_smx.model.results.progress import MetricSeries, MetricValue
 
-MOST = 1_000
+MAX_POINTS = 1_000
 """Points that are kept; twice the pixels of a chart say no more."""
 
 
 class Series(Struct):
-    """Points in columns. When there are :data:`MOST`, every second one goes; the newest is always there.
+    """Points in columns. When there are :data:`MAX_POINTS`, every second one goes; the newest is always there.
 
     ``count`` values came, those whose number divides by ``stride`` are kept, and ``newest`` is the one that came last.
     """
@@ -43,7 +43,7 @@ class Series(Struct):
             self.at.append(at)
             self.values.append(value)
         self.count += 1
-        if len(self.values) >= MOST:
+        if len(self.values) >= MAX_POINTS:
             self._thin()
 
     def _replace_newest(self, at: float, value: float | None) -> None:
@@ -56,7 +56,7 @@ class Series(Struct):
         for column in (self.steps, self.at, self.values):
             del column[1::2]
 
-    def last(self, name: str, host: str) -> MetricValue | None:
+    def last_value(self, name: str, host: str) -> MetricValue | None:
         """Give the newest value as a record."""
         if self.newest is None:
             return None

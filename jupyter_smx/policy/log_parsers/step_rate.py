@@ -34,12 +34,12 @@ def is_step(name: str) -> bool:
     return name.strip().lower().replace("-", "_").replace(" ", "_") in _STEP_NAMES
 
 
-def counted(values: Iterable[tuple[str, float | None]], said: float | None) -> float | None:
+def step_count(values: Iterable[tuple[str, float | None]], said: float | None) -> float | None:
     """Choose the count of steps of a line: a metric of such a name, else what the line says out loud."""
     return next((value for name, value in values if value is not None and is_step(name)), said)
 
 
-def follow_pace(pace: Pace, count: float, at: float) -> Pace:
+def update_pace(pace: Pace, count: float, at: float) -> Pace:
     """Take in that ``count`` steps were done at ``at``."""
     most = max(pace.most, count)
     # What is read at once came at moments that nobody knows: the last of it is the first that has one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, Found, clock, pairs
+from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, LineObservation, parse_clock, parse_pairs
 
 HINTS = (b"it/s", b"/it", b"%|", b" [0", b" [1", b" [2", b" [?")
 
@@ -23,7 +23,7 @@ _SIZES = {letter: 1000.0 ** (power + 1) for power, letter in enumerate("kMGTPEZY
 _LONGEST_LABEL = 40
 
 
-def read(line: str, ups: int = 0) -> Found | None:
+def read(line: str, ups: int = 0) -> LineObservation | None:
     """Read one drawing of a bar; ``ups`` counts how often the cursor goes back up after it, which is its depth."""
     # The tail first: the part in front of it has no shape that could be found quickly.
     tail = _TAIL.search(line)
@@ -43,11 +43,11 @@ def read(line: str, ups: int = 0) -> Found | None:
         total=_amount(total) or None,
         words=_words(amount["done"], total, said["unit"] or said["per"] or ""),
         label=label,
-        remaining=clock(left.strip()) if left else None,
+        remaining=parse_clock(left.strip()) if left else None,
         depth=ups,
         aside=is_aside(label),
     )
-    return Found(counter=counter, epoch=epoch_of(label), values=pairs(tail["postfix"] or ""))
+    return LineObservation(counter=counter, epoch=epoch_of(label), values=parse_pairs(tail["postfix"] or ""))
 
 
 def epoch_of(label: str) -> Epoch | None:

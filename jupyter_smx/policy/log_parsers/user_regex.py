@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.spec.metric import compiled
-from jupyter_smx.policy.log_parsers.observations import value
+from jupyter_smx.model.spec.metric import compile_metric
+from jupyter_smx.policy.log_parsers.observations import parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 0.05
 """For one regex and one line of at most 4096 bytes; what takes longer would never end."""
-TURN_SECONDS = 0.5
+FEED_SECONDS = 0.5
 """For all regexes and all lines of one turn; then the slowest is given up, and the others go on in the next turn."""
 
 
@@ -31,14 +31,14 @@ class Patterns:
         self._spent: dict[str, float] = {}
         self._over = False
         self._patterns: dict[str, Pattern[str]] = {
-            name: compiled(name, text) for name, text in metrics.items() if name not in off
+            name: compile_metric(name, text) for name, text in metrics.items() if name not in off
         }
 
     def __bool__(self) -> bool:
         """Say whether there is anything to search for."""
         return bool(self._patterns)
 
-    def new_turn(self) -> None:
+    def reset_budget(self) -> None:
         """Give the regexes their seconds anew."""
         self._spent = dict.fromkeys(self._patterns, 0.0)
         self._over = False
@@ -56,18 +56,18 @@ class Patterns:
                 text = match[1] if match else None
             except TimeoutError:
                 if self._clock() - begun > LINE_SECONDS / 2:
-                    self._give_up(name, f"more than {LINE_SECONDS * 1000:g} ms for one line")
+                    self._disable(name, f"more than {LINE_SECONDS * 1000:g} ms for one line")
             self._spent[name] = self._spent.get(name, 0.0) + self._clock() - begun
             number = _number(text)
             if number is not None:
                 found.append((name, number[0]))
-        if sum(self._spent.values()) > TURN_SECONDS:
+        if sum(self._spent.values()) > FEED_SECONDS:
             self._over = True
             slowest = max(self._patterns, key=lambda name: self._spent.get(name, 0.0), default="")
-            self._give_up(slowest, f"{self._spent.pop(slowest, 0.0) * 1000:.0f} ms for a few lines")
+            self._disable(slowest, f"{self._spent.pop(slowest, 0.0) * 1000:.0f} ms for a few lines")
         return found
 
-    def _give_up(self, name: str, took: str) -> None:
+    def _disable(self, name: str, took: str) -> None:
         if self._patterns.pop(name, None) is not None:
             self.off[name] = (
                 f"The regex of metric {name} took {took} and is not used any more. "
@@ -79,6 +79,6 @@ def _number(text: str | None) -> tuple[float | None] | None:
     if text is None:
         return None
     try:
-        return (value(text),)
+        return (parse_number(text),)
     except ValueError:
         return None  # SageMaker drops what is no number, too

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
-from jupyter_smx.policy.lifecycle.keep_alive import Keep
+from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,17 +29,17 @@ HAND_OVER = 45
 """Seconds; an agent waits a minute after a job without keep-alive, so it never leaves before its time is over here."""
 
 
-def after_task(job: Job, keep: Keep, left: int, *, others_wait: bool) -> Keep:
+def decide_after_task(job: Job, keep: KeepDecision, left: int, *, others_wait: bool) -> KeepDecision:
     """Decide at the end of a job whether its hosts wait for the next task of its array; ``keep`` is for any job.
 
     ``left`` is the number of seconds after which the hosts are too old to be kept.
     """
     if job.spec.array is None or job.spec.keep_alive > 0 or not others_wait or left < 1:
         return keep
-    return Keep(min(HAND_OVER, left), f"Kept for the next task of {job.spec.array.name}.")
+    return KeepDecision(min(HAND_OVER, left), f"Kept for the next task of {job.spec.array.name}.")
 
 
-def kept_in_vain(clusters: Iterable[Cluster], awaits_hosts: Callable[[str], bool]) -> list[Cluster]:
+def unneeded_pools(clusters: Iterable[Cluster], awaits_hosts: Callable[[str], bool]) -> list[Cluster]:
     """Find the idle pools that were kept for arrays none of whose tasks waits any more."""
     kept = [cluster for cluster in clusters if cluster.kept_for and cluster.state is ClusterState.AVAILABLE]
     return [cluster for cluster in kept if not awaits_hosts(cluster.kept_for)]

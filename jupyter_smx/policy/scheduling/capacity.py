@@ -47,7 +47,7 @@ class Share(Struct, frozen=True, kw_only=True):
         )
 
 
-def kind_of(name: str, limits: Limits) -> InstanceType:
+def resolve_instance_type(name: str, limits: Limits) -> InstanceType:
     """Give the row of an instance type; one that left the catalogue while its hosts live counts as the whole machine.
 
     Too much for it is safe: others wait a little longer, and nothing is taken twice.
@@ -71,7 +71,7 @@ def demand(groups: Iterable[InstanceGroup], limits: Limits) -> Share:
     """Add up what the hosts of all groups need; one job never asks for more than the machine has, except hosts."""
     total = Share()
     for group in groups:
-        one = host_share(kind_of(group.instance_type, limits), limits)
+        one = host_share(resolve_instance_type(group.instance_type, limits), limits)
         for _ in range(group.instance_count):
             total = total.plus(one)
     return Share(
@@ -82,7 +82,7 @@ def demand(groups: Iterable[InstanceGroup], limits: Limits) -> Share:
     )
 
 
-def taken(clusters: Iterable[Cluster], limits: Limits) -> Share:
+def used_share(clusters: Iterable[Cluster], limits: Limits) -> Share:
     """Add up what live clusters hold: each its hosts, and the busy ones their CPUs, memory and GPUs."""
     total = Share()
     for cluster in clusters:
@@ -123,7 +123,7 @@ def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
     """Say in which way this machine is smaller than the instance types that were asked for."""
     said = []
     for group in groups:
-        kind = kind_of(group.instance_type, limits)
+        kind = resolve_instance_type(group.instance_type, limits)
         if kind.vcpus > limits.cpus:
             said.append(f"{kind.name} has {kind.vcpus} vCPUs, this machine gives {limits.cpus}.")
         if kind.gpus > limits.gpus:

@@ -19,7 +19,7 @@ Gpus = dict[str, tuple[int, ...]]
 """Numbers of GPUs, from 0 on, by host; a host without any is not in it and sees whatever the machine shows it."""
 
 
-def gpus_for(
+def assign_gpus(
     groups: Iterable[InstanceGroup], clusters: Sequence[Cluster], limits: Limits, *, lasting: bool = False
 ) -> Gpus:
     """Give each host the lowest GPUs that no busy cluster holds.
@@ -27,18 +27,18 @@ def gpus_for(
     Hosts that together want more than the machine has (which a note of their start says) share those that there are.
     Those that have them for as long as they live (``lasting``) get the ones of idle hosts last, which want theirs back.
     """
-    held = held_by(cluster for cluster in clusters if cluster.is_busy())
-    wanted = held_by(cluster for cluster in clusters if lasting and cluster.is_live())
+    held = gpus_of_clusters(cluster for cluster in clusters if cluster.is_busy())
+    wanted = gpus_of_clusters(cluster for cluster in clusters if lasting and cluster.is_live())
     every = sorted(range(limits.gpus), key=lambda number: number in wanted)
     turn = itertools.cycle([number for number in every if number not in held] or every)
     given = {host.name: _count(host.instance_type, limits) for host in named_hosts(tuple(groups))}
     return {host: tuple(sorted({next(turn) for _ in range(count)})) for host, count in given.items() if count}
 
 
-def held_by(clusters: Iterable[Cluster]) -> set[int]:
+def gpus_of_clusters(clusters: Iterable[Cluster]) -> set[int]:
     """Give the numbers of the GPUs that clusters were given."""
     return {number for cluster in clusters for row in cluster.gpus.values() for number in row}
 
 
 def _count(instance_type: str, limits: Limits) -> int:
-    return capacity.host_share(capacity.kind_of(instance_type, limits), limits).gpus
+    return capacity.host_share(capacity.resolve_instance_type(instance_type, limits), limits).gpus

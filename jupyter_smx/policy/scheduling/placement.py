@@ -12,13 +12,13 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.start_reason import Difference, Why
 from jupyter_smx.model.status import message_of
 from jupyter_smx.policy import preload
-from jupyter_smx.policy.hosts.info import given_up
+from jupyter_smx.policy.hosts.info import isolation_notes
 from jupyter_smx.policy.hosts.names import helper_notes
 from jupyter_smx.policy.lifecycle import keep_alive, transitions
 from jupyter_smx.policy.lifecycle.dependencies import FREED
 from jupyter_smx.policy.lifecycle.environment import BUILT
 from jupyter_smx.policy.scheduling import capacity, reuse
-from jupyter_smx.policy.scheduling.gpu_assignment import Gpus, gpus_for
+from jupyter_smx.policy.scheduling.gpu_assignment import Gpus, assign_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from jupyter_smx.policy.limits import Limits
 
 
-_LOST = "Lost before its code began: "
+_LOST_PREFIX = "Lost before its code began: "
 
 
-class World(Struct, frozen=True, kw_only=True):
+class PlacementSnapshot(Struct, frozen=True, kw_only=True):
     """What a placement looks at: live clusters of the engine, those with an open stream, older waiting jobs."""
 
     clusters: tuple[Cluster, ...] = ()
@@ -76,66 +76,68 @@ class Wait(Struct, frozen=True):
 Placement = Reuse | Launch | Wait
 
 
-def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float) -> Placement:
+def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits, now: float) -> Placement:
     """Decide for the job at hand; ``world.ahead`` older jobs of the same engine wait before it."""
     need = capacity.demand(spec.instance_groups, limits)
     here = (*world.clusters, *world.others) if world.bounded else world.clusters
-    used = capacity.taken(here, limits)
-    missing = _reason_to_wait(need, used, world, limits)
+    used = capacity.used_share(here, limits)
+    missing = _wait_reason(need, used, world, limits)
     if missing:
-        return Wait(_queued(missing, world.ahead))
+        return Wait(_queued_reason(missing, world.ahead))
     others = {
         each.id: unlike
         for each in world.clusters
-        if (unlike := reuse.of_another_time(each, spec.python_version, world.version, foreign=each.id in world.foreign))
+        if (
+            unlike := reuse.version_mismatch(each, spec.python_version, world.version, foreign=each.id in world.foreign)
+        )
     }
-    lent = reuse.without_their_gpus(world.clusters, here) if world.own_gpus else {}
+    lent = reuse.gpus_in_use(world.clusters, here) if world.own_gpus else {}
     fitting = [each for each in world.clusters if each.id not in others and each.id not in lent]
-    gpus = gpus_for(spec.instance_groups, here, limits, lasting=world.own_gpus) if world.bounded else {}
+    gpus = assign_gpus(spec.instance_groups, here, limits, lasting=world.own_gpus) if world.bounded else {}
     pool = reuse.best_pool(key, fitting, world.reachable, spec.imports, now)
     if pool is not None:
-        why = _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool))
+        why = _warm_reason(pool, spec, limits.preload_never, _end_notes(spec, world, limits, pool))
         return Reuse(pool, why, pool.gpus if world.own_gpus else gpus)
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
-    notes += _afterwards(spec, world, limits, None)
+    notes += _end_notes(spec, world, limits, None)
     if world.bounded and (missing := capacity.shortage_of_hosts(need, used, limits)):
-        return Wait(_queued(missing, world.ahead), _evictable(need, used, world, limits))
+        return Wait(_queued_reason(missing, world.ahead), _pools_to_evict(need, used, world, limits))
     return Launch(
-        _cold(key, world, notes, lent | others),
+        _cold_reason(key, world, notes, lent | others),
         tuple(each.id for each in world.clusters if each.id in others and each.key == key),
         gpus,
     )
 
 
-def noted(decision: Placement, note: str) -> Placement:
+def add_note(decision: Placement, note: str) -> Placement:
     """Add a note to the reason of a placement; an empty one changes nothing."""
     if not note:
         return decision
     return replace(decision, why=replace(decision.why, notes=(note, *decision.why.notes)))
 
 
-def lost(job: Job, now: float) -> Job:
+def mark_hosts_lost(job: Job, now: float) -> Job:
     """Take a job off hosts on which its code never began, and note in its reason which these were and what is known."""
     said = transitions.remark_of(job)
     # How long it had been there is known of the first ones only: the step that it is in goes on with the next.
-    time = f" after {duration.words(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
+    time = f" after {duration.format_duration(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
     trouble = f" ({said.partition(': ')[2].partition('. ')[0].rstrip('.')})" if ": " in said else ""
     pool = job.why.pool if job.why is not None else job.cluster
-    note = f"{_LOST}the hosts of pool {pool}{time}{trouble}."
-    why = remembered(Why(start="none", sentence="", notes=(note,)), job)
+    note = f"{_LOST_PREFIX}the hosts of pool {pool}{time}{trouble}."
+    why = add_lost_notes(Why(start="none", sentence="", notes=(note,)), job)
     again = transitions.remark(job, message_of(job.state))
     return replace(again, cluster="", lease=0, placements=job.placements + 1, warm_pool=None, why=why)
 
 
-def remembered(why: Why, job: Job) -> Why:
+def add_lost_notes(why: Why, job: Job) -> Why:
     """Add to a reason which hosts the job lost before; whoever waited for them shall find that."""
-    notes = [note for note in job.why.notes if note.startswith(_LOST)] if job.why is not None else []
+    notes = [note for note in job.why.notes if note.startswith(_LOST_PREFIX)] if job.why is not None else []
     return replace(why, notes=(*why.notes, *notes)) if notes else why
 
 
-def waited(why: Why, job: Job, now: float) -> Why:
+def add_queue_time(why: Why, job: Job, now: float) -> Why:
     """Add to the reason of a start for how long the job stood in line, if it did, and which hosts it lost before."""
-    why = remembered(why, job)
+    why = add_lost_notes(why, job)
     if job.why is None or job.why.start != "queued":
         return why
     begun = [job.timings[moment] for moment in (BUILT, FREED) if moment in job.timings]
@@ -143,7 +145,7 @@ def waited(why: Why, job: Job, now: float) -> Why:
     return replace(why, notes=(*why.notes, f"It waited {max(0.0, now - since):.1f} s in the queue."))
 
 
-def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> str:
+def _wait_reason(need: capacity.Share, used: capacity.Share, world: PlacementSnapshot, limits: Limits) -> str:
     if world.ahead:
         return f"{world.ahead} older job{'s wait' if world.ahead > 1 else ' waits'} before it."
     if limits.max_jobs_running is not None and world.running >= limits.max_jobs_running:
@@ -151,7 +153,9 @@ def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, li
     return capacity.shortage(need, used, limits) if world.bounded else ""
 
 
-def _evictable(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> tuple[str, ...]:
+def _pools_to_evict(
+    need: capacity.Share, used: capacity.Share, world: PlacementSnapshot, limits: Limits
+) -> tuple[str, ...]:
     """Choose the idle pools that end soonest anyway, as few as make room; none when that would not be enough.
 
     Pools that are leaving already make room first, so that looking twice never ends a second pool. Those of other
@@ -182,20 +186,20 @@ def _size(cluster: Cluster) -> int:
     return sum(group.instance_count for group in cluster.key.instance_groups)
 
 
-def _queued(reason: str, ahead: int) -> Why:
+def _queued_reason(reason: str, ahead: int) -> Why:
     return Why(start="queued", sentence=f"Queued, number {ahead + 1} in line. {reason}")
 
 
-def _afterwards(spec: JobSpec, world: World, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
+def _end_notes(spec: JobSpec, world: PlacementSnapshot, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
     """Say before the job what would otherwise be a surprise at its end: helpers that are ended, a pool that goes."""
     helpers = helper_notes(spec.instance_groups)
     if spec.keep_alive <= 0:
         return (*helpers, "This job asks for no keep-alive, so the pool ends with it.") if pool is not None else helpers
-    full = keep_alive.over_quota(spec.instance_groups, (c for c in world.clusters if c is not pool), limits)
+    full = keep_alive.warm_pool_quota_error(spec.instance_groups, (c for c in world.clusters if c is not pool), limits)
     return (*helpers, f"Its hosts will not be kept. {full}") if full else helpers
 
 
-def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tuple[str, ...]) -> Why:
+def _warm_reason(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tuple[str, ...]) -> Why:
     after = f" after {pool.last_job}" if pool.last_job else ""
     return Why(
         start="warm",
@@ -204,15 +208,17 @@ def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tupl
         reused_from=pool.last_job,
         isolation=pool.hosts[0].isolation if pool.hosts else "",
         notes=(
-            *given_up(pool.hosts),
+            *isolation_notes(pool.hosts),
             *preload.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never),
             *afterwards,
         ),
     )
 
 
-def _cold(key: ReuseKey, world: World, notes: tuple[str, ...], others: Mapping[str, tuple[Difference, ...]]) -> Why:
-    unlike = reuse.passed_over(key, world.clusters, world.reachable, others)
+def _cold_reason(
+    key: ReuseKey, world: PlacementSnapshot, notes: tuple[str, ...], others: Mapping[str, tuple[Difference, ...]]
+) -> Why:
+    unlike = reuse.rejection_reasons(key, world.clusters, world.reachable, others)
     if not unlike:
         return Why(start="cold", sentence="Cold: there was no warm pool.", notes=notes)
     first = unlike[0]

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.start_reason import Difference
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
-from jupyter_smx.policy.lifecycle.environment import apart, environment_of
-from jupyter_smx.policy.scheduling.gpu_assignment import held_by
+from jupyter_smx.policy.lifecycle.environment import environment_diff, environment_of
+from jupyter_smx.policy.scheduling.gpu_assignment import gpus_of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 
-_ENDING = (ClusterState.RELEASING, ClusterState.TERMINATED)
+_TERMINAL_STATES = (ClusterState.RELEASING, ClusterState.TERMINATED)
 
 
 def reuse_key(spec: JobSpec, user: str, image: Image | None = None) -> ReuseKey:
@@ -65,7 +65,7 @@ def _images(wanted: Image | None, found: Image | None) -> tuple[str, str]:
         return "", ""
     if wanted is None or found is None or wanted.name != found.name:
         return (wanted.name if wanted else "none"), (found.name if found else "none")
-    return wanted.words(), found.words()
+    return wanted.display_name(), found.display_name()
 
 
 def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
@@ -85,7 +85,7 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
         return ()
     one_each = len(wanted.instance_groups) == len(cluster.key.instance_groups) == 1
     mine, other = _fields(wanted, one_each=one_each), _fields(cluster.key, one_each=one_each)
-    mine["environment"], other["environment"] = apart(wanted.environment, cluster.key.environment)
+    mine["environment"], other["environment"] = environment_diff(wanted.environment, cluster.key.environment)
     mine["image"], other["image"] = _images(wanted.image, cluster.key.image)
     return tuple(
         Difference(pool=cluster.name(), field=name, wanted=mine[name], found=other[name])
@@ -94,7 +94,7 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
     )
 
 
-def of_another_time(cluster: Cluster, python_version: str, ours: str, *, foreign: bool) -> tuple[Difference, ...]:
+def version_mismatch(cluster: Cluster, python_version: str, ours: str, *, foreign: bool) -> tuple[Difference, ...]:
     """Say in what hosts are of another time although their key is equal: both sides were updated in place.
 
     ``python_version`` is the submitter's, as ``3.11``; ``ours`` is the version that new agents have; ``foreign`` hosts
@@ -104,29 +104,29 @@ def of_another_time(cluster: Cluster, python_version: str, ours: str, *, foreign
     for host in cluster.hosts[:1]:
         theirs = ".".join(host.python_version.split(".")[:2])
         if python_version and theirs and theirs != python_version:
-            found.append(_unlike(cluster, "Python version", python_version, theirs))
+            found.append(_difference(cluster, "Python version", python_version, theirs))
         if foreign or (host.agent_version and ours and host.agent_version != ours):
-            found.append(_unlike(cluster, "jupyter-smx version", ours, host.agent_version or "another"))
+            found.append(_difference(cluster, "jupyter-smx version", ours, host.agent_version or "another"))
     return tuple(found)
 
 
-def without_their_gpus(pools: Iterable[Cluster], clusters: Iterable[Cluster]) -> dict[str, tuple[Difference, ...]]:
+def gpus_in_use(pools: Iterable[Cluster], clusters: Iterable[Cluster]) -> dict[str, tuple[Difference, ...]]:
     """Name the idle pools, of hosts that see some GPUs only, one of whose GPUs a busy cluster was given since."""
-    busy = held_by(cluster for cluster in clusters if cluster.is_busy())
+    busy = gpus_of_clusters(cluster for cluster in clusters if cluster.is_busy())
     idle = [pool for pool in pools if pool.state is ClusterState.AVAILABLE]
-    lent = {pool.id: (pool, held_by([pool]) & busy) for pool in idle}
+    lent = {pool.id: (pool, gpus_of_clusters([pool]) & busy) for pool in idle}
     return {
-        name: (_unlike(pool, "GPUs", "free", f"{', '.join(map(str, sorted(gone)))} in use by another job"),)
+        name: (_difference(pool, "GPUs", "free", f"{', '.join(map(str, sorted(gone)))} in use by another job"),)
         for name, (pool, gone) in lent.items()
         if gone
     }
 
 
-def _unlike(cluster: Cluster, field: str, wanted: str, found: str) -> Difference:
+def _difference(cluster: Cluster, field: str, wanted: str, found: str) -> Difference:
     return Difference(pool=cluster.name(), field=field, wanted=wanted, found=found)
 
 
-def passed_over(
+def rejection_reasons(
     wanted: ReuseKey,
     clusters: Iterable[Cluster],
     reachable: Collection[str],
@@ -135,7 +135,7 @@ def passed_over(
     """Say of every live cluster, when none fits, what was wrong: fields of the key, busy, not reachable, expired."""
     found: list[Difference] = []
     for cluster in clusters:
-        if cluster.state in _ENDING:
+        if cluster.state in _TERMINAL_STATES:
             continue
         unlike = differences(wanted, cluster) or of_other_times.get(cluster.id, ())
         if unlike:

@@ -6,19 +6,19 @@ What is put off is what stands in a line anyhow, and by a tenth of a second at m
 
 from __future__ import annotations
 
-CROWD = 16
+BURST_SIZE = 16
 """Jobs that stand in line, from which on they are many."""
-QUIET = 0.01
+DEBOUNCE = 0.01
 """Seconds without a wish, after which no more is expected."""
-PATIENCE = 0.1
+MAX_DELAY = 0.1
 """Seconds for which the line waits at most, however many wishes come."""
 
 
-def next_call(waiting: int, wished_at: float, called_at: float) -> float:
+def next_schedule_at(waiting: int, wished_at: float, called_at: float) -> float:
     """Give the moment from which on the line may be called, in steady seconds.
 
     ``waiting`` counts who stands in it; ``wished_at`` is when the last wish came, ``called_at`` when it was called.
     """
-    if waiting < CROWD:
+    if waiting < BURST_SIZE:
         return called_at
-    return min(wished_at + QUIET, called_at + PATIENCE)
+    return min(wished_at + DEBOUNCE, called_at + MAX_DELAY)

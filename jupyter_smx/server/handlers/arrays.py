@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
-from jupyter_smx.server.handlers.jobs import ControllerHandler, segment
+from jupyter_smx.server.handlers.jobs import ControllerHandler, quote_segment
 
 
 class ArraysHandler(ControllerHandler):
@@ -15,8 +15,8 @@ class ArraysHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """List arrays, newest first."""
-        query = self.asked("limit")
-        await self.guarded(lambda: self.pass_on("GET", "/v1/arrays", query=query))
+        query = self.select_query("limit")
+        await self.run_guarded(lambda: self.forward("GET", "/v1/arrays", query=query))
 
 
 class ArrayHandler(ControllerHandler):
@@ -26,8 +26,8 @@ class ArrayHandler(ControllerHandler):
     @authorized
     async def get(self, ref: str) -> None:
         """Give an array and its tasks; ``tasks=0`` leaves these out, ``wait`` and ``ended`` hold the answer back."""
-        query = self.asked("wait", "ended", "tasks")
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/arrays/{segment(ref)}", query=query))
+        query = self.select_query("wait", "ended", "tasks")
+        await self.run_guarded(lambda: self.forward("GET", f"/v1/arrays/{quote_segment(ref)}", query=query))
 
 
 class StopArrayHandler(ControllerHandler):
@@ -37,4 +37,4 @@ class StopArrayHandler(ControllerHandler):
     @authorized
     async def post(self, ref: str) -> None:
         """Ask every task to stop."""
-        await self.guarded(lambda: self.pass_on("POST", f"/v1/arrays/{segment(ref)}/stop", body=b"{}"))
+        await self.run_guarded(lambda: self.forward("POST", f"/v1/arrays/{quote_segment(ref)}/stop", body=b"{}"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BYTES = "application/octet-stream"
 
 
-class Passage:
+class ArtifactStream:
     """One artefact on its way through: headers first, then chunks, each waiting until the browser took it."""
 
     def __init__(self, handler: APIHandler, name: str) -> None:

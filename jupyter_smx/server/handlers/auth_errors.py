@@ -9,7 +9,7 @@ NO_RIGHT = "AccessDeniedException"
 """Codes as of AWS; a browser reads them, since Jupyter answers both with 403."""
 
 
-def refusal(resource: str, reason: str, *, is_known: bool) -> ErrorBody:
+def auth_error(resource: str, reason: str, *, is_known: bool) -> ErrorBody:
     """Word a 401 or 403: ``reason`` is Jupyter's, ``is_known`` says whether anybody is logged in."""
     if not is_known:
         return ErrorBody(

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import Job
 
-MOST = 2_000
+MAX_PATHS = 2_000
 """Paths of one job that are looked at: more rows nobody reads, and each costs the disk."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class FileLocation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a path is there, whether it is a folder, and its name in the browser of files; None outside of that."""
 
     exists: bool
@@ -29,20 +29,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     shown_as: str | None
 
 
-class JobPlaces(msgspec.Struct, frozen=True, kw_only=True):
+class JobFileLocations(msgspec.Struct, frozen=True, kw_only=True):
     """The paths of a job's record, each with its place."""
 
-    places: dict[str, Place]
+    places: dict[str, FileLocation]
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ContentsRoot(msgspec.Struct, frozen=True, kw_only=True):
     """The folder that a Jupyter server shows, and whether it shows hidden files; "" where it shows no folder."""
 
     root: str
     hidden: bool = False
 
     @classmethod
-    def of(cls, contents: ContentsManager) -> Shown:
+    def from_manager(cls, contents: ContentsManager) -> ContentsRoot:
         """Ask a contents manager; one that does not serve files of this machine shows none of them."""
         if not isinstance(contents, FileContentsManager):
             return cls(root="")
@@ -56,22 +56,22 @@ def paths_of(job: Job) -> list[str]:
     named += [channel.source for channel in spec.channels]
     named += [output.destination for output in spec.outputs]
     named += [artifact.path for artifact in job.artifacts]
-    return [path for path in dict.fromkeys(named) if Path(path).is_absolute()][:MOST]
+    return [path for path in dict.fromkeys(named) if Path(path).is_absolute()][:MAX_PATHS]
 
 
-def places_of(paths: Iterable[str], shown: Shown) -> JobPlaces:
+def locate_files(paths: Iterable[str], shown: ContentsRoot) -> JobFileLocations:
     """Look for each path on the disk; blocks."""
-    return JobPlaces(places={path: _place(Path(path), shown) for path in paths})
+    return JobFileLocations(places={path: _locate_file(Path(path), shown) for path in paths})
 
 
-def _place(path: Path, shown: Shown) -> Place:
+def _locate_file(path: Path, shown: ContentsRoot) -> FileLocation:
     try:
-        return Place(exists=path.exists(), is_folder=path.is_dir(), shown_as=_shown_as(path, shown))
+        return FileLocation(exists=path.exists(), is_folder=path.is_dir(), shown_as=_browser_path(path, shown))
     except OSError:  # a folder on the way that this user may not enter
-        return Place(exists=False, is_folder=False, shown_as=None)
+        return FileLocation(exists=False, is_folder=False, shown_as=None)
 
 
-def _shown_as(path: Path, shown: Shown) -> str | None:
+def _browser_path(path: Path, shown: ContentsRoot) -> str | None:
     if not shown.root or not path.exists():
         return None
     # The folders around it may be links, and both names of a file are the same file.

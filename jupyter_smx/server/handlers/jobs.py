@@ -29,9 +29,9 @@ from jupyter_smx.model.records.event import Changes
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.server.connection import NoControllerError
 from jupyter_smx.server.handlers import redaction
-from jupyter_smx.server.handlers.artifact_stream import Passage, file_name
-from jupyter_smx.server.handlers.auth_errors import refusal
-from jupyter_smx.server.handlers.file_locations import Shown, paths_of, places_of
+from jupyter_smx.server.handlers.artifact_stream import ArtifactStream, file_name
+from jupyter_smx.server.handlers.auth_errors import auth_error
+from jupyter_smx.server.handlers.file_locations import ContentsRoot, locate_files, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 
     from jupyter_smx.server.connection import ControllerConnection
 
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
 
-_PASSED_BACK = tuple(f"X-Smx-{name}" for name in ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts"))
+_FORWARDED_HEADERS = tuple(
+    f"X-Smx-{name}" for name in ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts")
+)
 _JSON = "application/json"
-_DOORS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+_AUTH_STATUSES = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 VERSION = version("jupyter-smx")
 """Of the code that runs here: read once, since what is installed may be replaced under a server that goes on."""
@@ -60,10 +62,10 @@ class Extension(Protocol):
     def wake(self) -> None:
         """Say that the controller was just used."""
 
-    def heard(self) -> None:
+    def mark_read(self) -> None:
         """Say that a page reads what there is to know."""
 
-    def examination(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, Any]:
         """Give the server's part of the doctor's page."""
 
 
@@ -85,16 +87,16 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Tell somebody who is not logged in from somebody without a right: Jupyter's answers look the same."""
-        if status_code not in _DOORS:
+        if status_code not in _AUTH_STATUSES:
             super().write_error(status_code, **kwargs)
             return
         error = kwargs.get("exc_info", (None, None, None))[1]
         reason = getattr(error, "log_message", None) or HTTPStatus(status_code).phrase
         # Not `current_user`: a request may be refused before anybody looked who sent it.
         is_known = bool(getattr(self, "_jupyter_current_user", None))
-        self.finish(msgspec.json.encode(refusal(self.auth_resource, reason, is_known=is_known)))
+        self.finish(msgspec.json.encode(auth_error(self.auth_resource, reason, is_known=is_known)))
 
-    def asked(self, *names: str) -> dict[str, str]:
+    def select_query(self, *names: str) -> dict[str, str]:
         """Take the query arguments that the controller knows; a token or an XSRF cookie never gets there."""
         found = {name: self.get_query_argument(name, None) for name in names}
         return {name: value for name, value in found.items() if value is not None}
@@ -112,7 +114,7 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             raise ValidationError("The body of the request is not a JSON object.", field="body", rule="Send JSON.")
         return self.request.body
 
-    def wait_of(self, query: dict[str, str]) -> float:
+    def read_wait(self, query: dict[str, str]) -> float:
         """Read the seconds of a long poll from a query, and bound them in it.
 
         :raises ValidationError: not a number of seconds.
@@ -124,12 +126,12 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             asked = math.nan
         if math.isnan(asked):
             raise ValidationError(f"wait: {text!r} is not a number of seconds.", field="wait", value=text)
-        wait = min(max(asked, 0.0), LONGEST_WAIT)
+        wait = min(max(asked, 0.0), MAX_WAIT)
         if "wait" in query:
             query["wait"] = f"{wait:g}"
         return wait
 
-    async def guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def run_guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run the work of a verb; an error of ours becomes an answer with its status and its sentence."""
         try:
             await work()
@@ -141,7 +143,7 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             self.set_status(error.status)
             self.finish(msgspec.json.encode(error.body()))
 
-    async def pass_on(
+    async def forward(
         self,
         method: str,
         path: str,
@@ -151,31 +153,31 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         content_type: str = _JSON,
     ) -> None:
         """Send a request to the controller and finish with its answer."""
-        wait = self.wait_of(query) if query else 0.0
+        wait = self.read_wait(query) if query else 0.0
         answer = await self.smx.connection.request(method, path, query=query, body=body, wait=wait)
         if method != "GET":
             self.smx.wake()
-        self._finish_with(answer, content_type)
+        self._finish_response(answer, content_type)
 
-    async def stream_on(self, path: str, name: str, *, query: dict[str, str] | None = None) -> None:
+    async def forward_stream(self, path: str, name: str, *, query: dict[str, str] | None = None) -> None:
         """Send a request to the controller and hand its answer on as it comes, as an attachment called ``name``."""
-        passage, ask = Passage(self, name), self.smx.connection.request
+        passage, ask = ArtifactStream(self, name), self.smx.connection.request
         answer = await ask("GET", path, query=query, on_header=passage.on_header, on_chunk=passage.on_chunk)
         passage.finish(answer)
 
-    def _finish_with(self, answer: HTTPResponse, content_type: str) -> None:
+    def _finish_response(self, answer: HTTPResponse, content_type: str) -> None:
         self.set_status(answer.code)
-        self.pass_headers(answer.headers)
+        self.forward_headers(answer.headers)
         is_error = answer.code >= HTTPStatus.BAD_REQUEST
         if answer.code == HTTPStatus.NO_CONTENT:
             self.finish()
         else:
             kind = _JSON if is_error else content_type
-            self.finish(redaction.shown(answer.body) if kind == _JSON else answer.body, set_content_type=kind)
+            self.finish(redaction.redact_body(answer.body) if kind == _JSON else answer.body, set_content_type=kind)
 
-    def pass_headers(self, headers: HTTPHeaders) -> None:
+    def forward_headers(self, headers: HTTPHeaders) -> None:
         """Hand on the cursor; everything else that the controller says about itself stays here."""
-        for name in _PASSED_BACK:
+        for name in _FORWARDED_HEADERS:
             if name in headers:
                 self.set_header(name, headers[name])
 
@@ -187,7 +189,7 @@ class StateHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """Say whether a controller runs, its version and its newest number; that none runs is no failure."""
-        await self.guarded(self._tell)
+        await self.run_guarded(self._finish_state)
 
     @authenticated
     @authorized
@@ -197,11 +199,11 @@ class StateHandler(ControllerHandler):
         async def start() -> None:
             await self.smx.connection.ensure()
             self.smx.wake()
-            await self._tell()
+            await self._finish_state()
 
-        await self.guarded(start)
+        await self.run_guarded(start)
 
-    async def _tell(self) -> None:
+    async def _finish_state(self) -> None:
         try:
             answer = await self.smx.connection.request("GET", "/v1/")
         except NoControllerError:
@@ -211,7 +213,7 @@ class StateHandler(ControllerHandler):
         if answer.code == HTTPStatus.OK:
             self.finish({"running": True, **json.loads(answer.body)})
         else:
-            self._finish_with(answer, _JSON)
+            self._finish_response(answer, _JSON)
 
 
 class JobsHandler(ControllerHandler):
@@ -221,9 +223,9 @@ class JobsHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """List jobs, newest first."""
-        self.smx.heard()
-        query = self.asked("limit", "before", "status")
-        await self.guarded(lambda: self.pass_on("GET", "/v1/jobs", query=query))
+        self.smx.mark_read()
+        query = self.select_query("limit", "before", "status")
+        await self.run_guarded(lambda: self.forward("GET", "/v1/jobs", query=query))
 
     @authenticated
     @authorized
@@ -233,9 +235,9 @@ class JobsHandler(ControllerHandler):
         async def submit() -> None:
             body = self.json_body()
             await self.smx.connection.ensure()
-            await self.pass_on("POST", "/v1/jobs", body=body)
+            await self.forward("POST", "/v1/jobs", body=body)
 
-        await self.guarded(submit)
+        await self.run_guarded(submit)
 
 
 class JobHandler(ControllerHandler):
@@ -245,24 +247,24 @@ class JobHandler(ControllerHandler):
     @authorized
     async def get(self, ref: str) -> None:
         """Give the record of a job; ``wait`` and ``until`` hold the answer back."""
-        query = self.asked("wait", "until")
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}", query=query))
+        query = self.select_query("wait", "until")
+        await self.run_guarded(lambda: self.forward("GET", f"/v1/jobs/{quote_segment(ref)}", query=query))
 
     @authenticated
     @authorized
     async def delete(self, ref: str) -> None:
         """Delete a finished job."""
-        await self.guarded(lambda: self.pass_on("DELETE", f"/v1/jobs/{segment(ref)}"))
+        await self.run_guarded(lambda: self.forward("DELETE", f"/v1/jobs/{quote_segment(ref)}"))
 
 
-class WishHandler(ControllerHandler):
+class JobActionHandler(ControllerHandler):
     """The wish that a job stops, or that a spot job loses its hosts."""
 
     @authenticated
     @authorized
     async def post(self, ref: str, wish: str) -> None:
         """Ask for it."""
-        await self.guarded(lambda: self.pass_on("POST", f"/v1/jobs/{segment(ref)}/{wish}", body=b"{}"))
+        await self.run_guarded(lambda: self.forward("POST", f"/v1/jobs/{quote_segment(ref)}/{wish}", body=b"{}"))
 
 
 class RerunHandler(ControllerHandler):
@@ -276,9 +278,9 @@ class RerunHandler(ControllerHandler):
         async def rerun() -> None:
             body = self.json_body()
             await self.smx.connection.ensure()
-            await self.pass_on("POST", f"/v1/jobs/{segment(ref)}/rerun", body=body)
+            await self.forward("POST", f"/v1/jobs/{quote_segment(ref)}/rerun", body=body)
 
-        await self.guarded(rerun)
+        await self.run_guarded(rerun)
 
 
 class HistoryHandler(ControllerHandler):
@@ -288,8 +290,8 @@ class HistoryHandler(ControllerHandler):
     @authorized
     async def get(self, ref: str, what: str) -> None:
         """Give the points of a run after a moment, by host, and notes on what could not be read."""
-        asked = self.asked("host", "attempt", "since")
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/{what}", query=asked))
+        asked = self.select_query("host", "attempt", "since")
+        await self.run_guarded(lambda: self.forward("GET", f"/v1/jobs/{quote_segment(ref)}/{what}", query=asked))
 
 
 class DifferenceHandler(ControllerHandler):
@@ -299,11 +301,11 @@ class DifferenceHandler(ControllerHandler):
     @authorized
     async def get(self, ref: str) -> None:
         """Compare a job with the one that ``from`` names, or with the run of its name before it."""
-        asked = self.asked("from")
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/diff", query=asked))
+        asked = self.select_query("from")
+        await self.run_guarded(lambda: self.forward("GET", f"/v1/jobs/{quote_segment(ref)}/diff", query=asked))
 
 
-class PlacesHandler(ControllerHandler):
+class FileLocationsHandler(ControllerHandler):
     """Where the files of a job are in JupyterLab."""
 
     @authenticated
@@ -312,15 +314,15 @@ class PlacesHandler(ControllerHandler):
         """Say of each path in a job's record whether it is there, and under which name this server shows it."""
 
         async def look() -> None:
-            answer = await self.smx.connection.request("GET", f"/v1/jobs/{segment(ref)}")
+            answer = await self.smx.connection.request("GET", f"/v1/jobs/{quote_segment(ref)}")
             if answer.code != HTTPStatus.OK:
-                self._finish_with(answer, _JSON)
+                self._finish_response(answer, _JSON)
                 return
-            shown = Shown.of(self.contents_manager)
+            shown = ContentsRoot.from_manager(self.contents_manager)
             paths = paths_of(msgspec.json.decode(answer.body, type=Job))
-            self.finish(msgspec.json.encode(await asyncio.to_thread(places_of, paths, shown)))
+            self.finish(msgspec.json.encode(await asyncio.to_thread(locate_files, paths, shown)))
 
-        await self.guarded(look)
+        await self.run_guarded(look)
 
 
 class ArtifactHandler(ControllerHandler):
@@ -332,9 +334,9 @@ class ArtifactHandler(ControllerHandler):
         """Stream the file as an attachment: what a job wrote is never shown as a page of this server."""
 
         async def stream() -> None:
-            await self.stream_on(f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}", file_name(name))
+            await self.forward_stream(f"/v1/jobs/{quote_segment(ref)}/artifacts/{quote(name)}", file_name(name))
 
-        await self.guarded(stream)
+        await self.run_guarded(stream)
 
 
 class ChangesHandler(ControllerHandler):
@@ -344,16 +346,16 @@ class ChangesHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """Give the changes after ``since``; without a controller the answer is to list again."""
-        self.smx.heard()
-        query = self.asked("since", "wait")
+        self.smx.mark_read()
+        query = self.select_query("since", "wait")
 
         async def follow() -> None:
             try:
-                await self.pass_on("GET", "/v1/changes", query=query)
+                await self.forward("GET", "/v1/changes", query=query)
             except NoControllerError:
                 self.finish(msgspec.json.encode(Changes(events=(), seq=0, reset=True)))
 
-        await self.guarded(follow)
+        await self.run_guarded(follow)
 
 
 class DoctorHandler(ControllerHandler):
@@ -374,10 +376,10 @@ class DoctorHandler(ControllerHandler):
                     problem = _sentence(answer)
             except (UnavailableError, ValueError) as error:
                 problem = str(error)
-            page = {"server": self.smx.examination(), "controller": controller, "problem": problem}
+            page = {"server": self.smx.diagnostics(), "controller": controller, "problem": problem}
             self.finish(json.dumps(page))
 
-        await self.guarded(examine)
+        await self.run_guarded(examine)
 
 
 def _sentence(answer: HTTPResponse) -> str:
@@ -388,7 +390,7 @@ def _sentence(answer: HTTPResponse) -> str:
         return f"The controller answered {answer.code}, and nothing that can be read."
 
 
-def segment(ref: str) -> str:
+def quote_segment(ref: str) -> str:
     """Quote a reference so that it is one segment of a path and nothing else.
 
     :raises ResourceNotFoundError: no job or pool can have that name.

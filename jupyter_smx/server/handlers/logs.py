@@ -6,7 +6,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
 from jupyter_smx.server.handlers.artifact_stream import file_name
-from jupyter_smx.server.handlers.jobs import ControllerHandler, segment
+from jupyter_smx.server.handlers.jobs import ControllerHandler, quote_segment
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -22,9 +22,9 @@ class LogsHandler(ControllerHandler):
         The headers ``X-Smx-*`` say where to go on, how long it is and whether it was all.
         """
         self.set_header("X-Content-Type-Options", "nosniff")
-        query = self.asked("host", "attempt", "offset", "last", "limit", "wait")
-        await self.guarded(
-            lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/logs", query=query, content_type=_TEXT)
+        query = self.select_query("host", "attempt", "offset", "last", "limit", "wait")
+        await self.run_guarded(
+            lambda: self.forward("GET", f"/v1/jobs/{quote_segment(ref)}/logs", query=query, content_type=_TEXT)
         )
 
 
@@ -35,10 +35,10 @@ class LogSearchHandler(ControllerHandler):
     @authorized
     async def get(self, ref: str) -> None:
         """Give the bytes at which lines have the words, the last first, and how far was looked."""
-        query = self.asked("host", "attempt", "case", "after", "before")
+        query = self.select_query("host", "attempt", "case", "after", "before")
         # A space at the end is one of the words.
         query["text"] = self.get_query_argument("text", "", strip=False)
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/logs/search", query=query))
+        await self.run_guarded(lambda: self.forward("GET", f"/v1/jobs/{quote_segment(ref)}/logs/search", query=query))
 
 
 class WholeLogHandler(ControllerHandler):
@@ -50,8 +50,8 @@ class WholeLogHandler(ControllerHandler):
         """Stream the log as an attachment that is called ``name``: what a job wrote is never shown as a page."""
 
         async def stream() -> None:
-            path = f"/v1/jobs/{segment(ref)}/logs/whole"
+            path = f"/v1/jobs/{quote_segment(ref)}/logs/whole"
             name = file_name(self.get_query_argument("name", f"{ref}.log"))
-            await self.stream_on(path, name, query=self.asked("host", "attempt"))
+            await self.forward_stream(path, name, query=self.select_query("host", "attempt"))
 
-        await self.guarded(stream)
+        await self.run_guarded(stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
-from jupyter_smx.server.handlers.jobs import ControllerHandler, segment
+from jupyter_smx.server.handlers.jobs import ControllerHandler, quote_segment
 
 
 class PoolsHandler(ControllerHandler):
@@ -15,7 +15,7 @@ class PoolsHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """List the live pools."""
-        await self.guarded(lambda: self.pass_on("GET", "/v1/pools"))
+        await self.run_guarded(lambda: self.forward("GET", "/v1/pools"))
 
 
 class PoolHandler(ControllerHandler):
@@ -27,15 +27,15 @@ class PoolHandler(ControllerHandler):
         """Move the end of a pool: ``{"keep_alive": seconds from now}``."""
 
         async def move() -> None:
-            await self.pass_on("PATCH", f"/v1/pools/{segment(ref)}", body=self.json_body())
+            await self.forward("PATCH", f"/v1/pools/{quote_segment(ref)}", body=self.json_body())
 
-        await self.guarded(move)
+        await self.run_guarded(move)
 
     @authenticated
     @authorized
     async def delete(self, ref: str) -> None:
         """Release a pool."""
-        await self.guarded(lambda: self.pass_on("DELETE", f"/v1/pools/{segment(ref)}"))
+        await self.run_guarded(lambda: self.forward("DELETE", f"/v1/pools/{quote_segment(ref)}"))
 
 
 class ShellHandler(ControllerHandler):
@@ -45,5 +45,5 @@ class ShellHandler(ControllerHandler):
     @authorized
     async def get(self, of: str, ref: str) -> None:
         """Say which command opens one on ``host``; nothing is started."""
-        asked = self.asked("host")
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/{of}/{segment(ref)}/shell", query=asked))
+        asked = self.select_query("host")
+        await self.run_guarded(lambda: self.forward("GET", f"/v1/{of}/{quote_segment(ref)}/shell", query=asked))

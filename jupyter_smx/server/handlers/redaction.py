@@ -7,7 +7,7 @@ import msgspec
 from jupyter_smx.model import redaction
 
 
-def shown(body: bytes) -> bytes:
+def redact_body(body: bytes) -> bytes:
     """Give an answer of the controller without a job's secrets and what opens its URLs; what is no record stays.
 
     The controller itself gives them whole: kernels hand the wish in again for a rerun.
@@ -17,4 +17,4 @@ def shown(body: bytes) -> bytes:
     record = msgspec.json.decode(body)
     if not isinstance(record, dict) or "spec" not in record:
         return body
-    return msgspec.json.encode(redaction.shown_record(record))
+    return msgspec.json.encode(redaction.redact_record(record))

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.docker.images import Image
 
-_LATE = 3.0
+_CLEANUP_TIMEOUT = 3.0
 """Seconds that what was made late has to be unmade."""
-LABEL = "jupyter-smx."
+LABEL_PREFIX = "jupyter-smx."
 """How the names of all labels of ours begin."""
 
 
@@ -47,7 +47,7 @@ class Docker:
     ours: bool
     pid: int = 0
 
-    def holds(self) -> dict[str, str]:
+    def contents(self) -> dict[str, str]:
         """Give what is in it, by id, in words: all in a daemon of our own, elsewhere what carries our labels."""
         api = self.client.api
         found = [("container", one["Id"], one["Names"], one["Labels"]) for one in api.containers(all=True)]
@@ -57,12 +57,12 @@ class Docker:
         return {
             str(key): f"{kind} {name}"
             for kind, key, name, labels in found
-            if self.ours or any(label.startswith(LABEL) for label in labels or {})
+            if self.ours or any(label.startswith(LABEL_PREFIX) for label in labels or {})
         }
 
     def remove(self, key: str) -> None:
         """Remove a container, network or volume."""
-        kind = self.holds().get(key, "").partition(" ")[0]
+        kind = self.contents().get(key, "").partition(" ")[0]
         if kind == "container":
             self.client.api.remove_container(key, force=True, v=True)
         elif kind == "network":
@@ -71,12 +71,12 @@ class Docker:
             self.client.api.remove_volume(key, force=True)
 
 
-def place() -> Path:
+def session_folder() -> Path:
     """Give the folder of the daemons that this process of tests starts; another one would end them under it."""
-    return dockerd.place() / os.environ.get("PYTEST_XDIST_WORKER", "tests")
+    return dockerd.daemon_folder() / os.environ.get("PYTEST_XDIST_WORKER", "tests")
 
 
-def missing(why: str) -> NoReturn:
+def skip_or_fail(why: str) -> NoReturn:
     """Skip a test that needs what is not there; in CI it is no excuse."""
     needed = os.environ.get("CI") and sys.platform == "linux"
     raise (pytest.fail if needed else pytest.skip).Exception(f"This needs a Docker daemon. {why}")
@@ -94,12 +94,12 @@ def connect(host: str, *, ours: bool, pid: int = 0, images: Sequence[Image] = do
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[Docker]:
     """Give the daemon of this session, at which ``DOCKER_HOST`` points as well."""
-    host, own = dockerd.find(), Dockerd(place(), apart=True)
-    ours = host in {"", Dockerd(dockerd.place()).host}
+    host, own = dockerd.find_daemon(), Dockerd(session_folder(), apart=True)
+    ours = host in {"", Dockerd(dockerd.daemon_folder()).host}
     if not host:
-        why = dockerd.hindrance()
+        why = dockerd.unavailable_reason()
         if why:
-            missing(why)
+            skip_or_fail(why)
         own.start(tied=True)
     try:
         found = connect(host or own.host, ours=ours, pid=0 if host else own.pid())
@@ -115,15 +115,15 @@ def docker_daemon() -> Iterator[Docker]:
 @pytest.fixture
 def docker(docker_daemon: Docker) -> Iterator[Docker]:
     """Give the daemon of this session, and fail a test that leaves a container, a network or a volume in it."""
-    before = docker_daemon.holds()
+    before = docker_daemon.contents()
     yield docker_daemon
 
     def new() -> dict[str, str]:
-        return {key: what for key, what in docker_daemon.holds().items() if key not in before}
+        return {key: what for key, what in docker_daemon.contents().items() if key not in before}
 
     # What a launch that was cancelled makes late is unmade by the thread that makes it, a moment after.
     with contextlib.suppress(AssertionError):
-        eventually_blocking(lambda: not new(), within=_LATE)
+        eventually_blocking(lambda: not new(), within=_CLEANUP_TIMEOUT)
     left = new()
     for key in left:
         docker_daemon.remove(key)
@@ -134,10 +134,10 @@ def docker(docker_daemon: Docker) -> Iterator[Docker]:
 @pytest.fixture
 def own_dockerd() -> Iterator[Dockerd]:
     """Give a daemon that only this test has, and may stop, kill and start again; ``connect`` gives its images."""
-    why = dockerd.hindrance()
+    why = dockerd.unavailable_reason()
     if why:
-        missing(why)
-    daemon = Dockerd(place() / "second", apart=True)
+        skip_or_fail(why)
+    daemon = Dockerd(session_folder() / "second", apart=True)
     daemon.start(tied=True)
     try:
         yield daemon

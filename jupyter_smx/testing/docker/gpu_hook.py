@@ -18,18 +18,18 @@ from typing import Any
 HOOK = "nvidia-container-runtime-hook"
 RUNTIME = "nvidia-container-runtime"
 DRIVER = "libnvidia-ml.so.1"
-CARDS = "cards.json"
+GPU_LIST = "cards.json"
 """UUIDs of the machine's GPUs, in their order."""
-_NONE = ("", "void", "none")
+_NO_GPU_VALUES = ("", "void", "none")
 
 
-def wanted(env: list[str], cards: list[str]) -> list[int]:
+def requested_gpus(env: list[str], cards: list[str]) -> list[int]:
     """Give the numbers of the GPUs that a container's variables name.
 
     :raises LookupError: the machine has no such GPU; its argument is what was asked for.
     """
     said = dict(row.partition("=")[::2] for row in env).get("NVIDIA_VISIBLE_DEVICES", "")
-    if said in _NONE:
+    if said in _NO_GPU_VALUES:
         return []
     known = {**{str(number): number for number in range(len(cards))}, **{uuid: n for n, uuid in enumerate(cards)}}
     names = cards if said == "all" else said.split(",")
@@ -39,7 +39,7 @@ def wanted(env: list[str], cards: list[str]) -> list[int]:
     return [known[name] for name in names]
 
 
-def give(pid: int, root: str, numbers: list[int], driver: Path) -> None:
+def add_devices(pid: int, root: str, numbers: list[int], driver: Path) -> None:
     """Put device files and the driver's library into a container whose processes have not begun."""
     nodes = [shlex.join(["mknod", "-m", "666", f"{root}/dev/nvidia{number}", "c", "1", "3"]) for number in numbers]
     copy = shlex.join(["install", "-D", os.fspath(driver), f"{root}/usr/lib/{DRIVER}"])
@@ -51,12 +51,12 @@ def prestart(here: Path, state: dict[str, Any]) -> int:
     """Do what the hook does, and give its exit status."""
     config = json.loads(Path(state["bundle"], "config.json").read_text())
     try:
-        numbers = wanted(config["process"]["env"], json.loads((here / CARDS).read_text()))
+        numbers = requested_gpus(config["process"]["env"], json.loads((here / GPU_LIST).read_text()))
     except LookupError as missing:
         sys.stderr.write(f"nvidia-container-cli: device error: {missing.args[0]}: unknown device\n")
         return 1
     if numbers:
-        give(state["pid"], config["root"]["path"], numbers, here / DRIVER)
+        add_devices(state["pid"], config["root"]["path"], numbers, here / DRIVER)
     return 0
 
 

@@ -20,10 +20,10 @@ from jupyter_smx.testing.docker import gpu_hook
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BUSY = 40
-"""Percent; GPU number N is ``BUSY + N`` percent busy."""
-USED = 1 << 30
-"""Bytes; of the memory of GPU number N, ``(N + 1) * USED`` are used."""
+BUSY_PERCENT = 40
+"""Percent; GPU number N is ``BUSY_PERCENT + N`` percent busy."""
+USED_BYTES = 1 << 30
+"""Bytes; of the memory of GPU number N, ``(N + 1) * USED_BYTES`` are used."""
 _DRIVER = """
 #include <stdio.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, p
 """NVML in a container: it counts processes as the machine does, so nothing that it says of them is of use there."""
 
 
-def hindrance() -> str:
+def unavailable_reason() -> str:
     """Say in a sentence why this cannot be had here, empty when it can."""
     missing = [name for name in ("cc", "nsenter") if shutil.which(name) is None]
     return f"There is no {' and no '.join(missing)}: `make programs` installs them." if missing else ""
@@ -96,9 +96,9 @@ def install(folder: Path, cards: Sequence[str]) -> list[str]:
     The daemon has to find the folder on its ``PATH``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / gpu_hook.CARDS).write_text(json.dumps(list(cards)))
+    (folder / gpu_hook.GPU_LIST).write_text(json.dumps(list(cards)))
     source = folder / "driver.c"
-    source.write_text(_DRIVER % (", ".join(map(json.dumps, cards)), USED, USED, BUSY))
+    source.write_text(_DRIVER % (", ".join(map(json.dumps, cards)), USED_BYTES, USED_BYTES, BUSY_PERCENT))
     library = folder / gpu_hook.DRIVER
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source], check=True)  # noqa: S607 - whichever
     for name in (gpu_hook.HOOK, gpu_hook.RUNTIME):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 20
 _NEEDED = re.compile(r"(?:=> |^\s+)(/.+?) \(0x[0-9a-f]+\)$", re.MULTILINE)
-_LATE = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
+_DLOPEN_LIBRARIES = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 """What the C library opens while a program runs, so that no program names it."""
 
 
@@ -64,7 +64,7 @@ class Layer:
         """Add a symbolic link."""
         self._add(path, _Entry(tarfile.SYMTYPE, 0o777, None, target))
 
-    def without(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Take away a file of the layers under this one."""
         folder, name = posixpath.split(path)
         self.write(f"{folder}/.wh.{name}", "")
@@ -98,7 +98,9 @@ class Layer:
         command = [shutil.which("ldd") or "ldd", *map(os.fspath, binaries)]
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         needed = {Path(found) for found in _NEEDED.findall(said)}
-        beside = {path.parent / late for path in needed if path.name.startswith("libc.so") for late in _LATE}
+        beside = {
+            path.parent / late for path in needed if path.name.startswith("libc.so") for late in _DLOPEN_LIBRARIES
+        }
         for library in sorted(needed | {path for path in beside if path.exists()}):
             self.file(os.fspath(library), library)
 

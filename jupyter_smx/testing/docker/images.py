@@ -37,13 +37,13 @@ _PROGRAMS = (
     *("rm", "rmdir", "sed", "seq", "sh", "sleep", "sort", "stat", "tail", "tar", "tee", "test", "touch", "tr", "true"),
     *("uname", "uniq", "wc", "which", "xargs", "yes"),
 )
-_LEFT_OUT = (
+_EXCLUDED = (
     *("config-*", "dist-packages", "ensurepip", "idlelib", "lib2to3", "site-packages"),
     *("test", "tests", "tkinter", "turtledemo"),
     "*.opt-[12].pyc",  # what only a Python that is started with -O reads
 )
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_TOO_OLD = """\
+_OLD_PYTHON_SCRIPT = """\
 import runpy, sys
 sys.version_info = (3, 6, 9, "final", 0)
 sys.hexversion = 0x030609F0
@@ -73,7 +73,7 @@ class Image(NamedTuple):
     """One image: its tag, what is special about it, its layers from below, and what its configuration says."""
 
     tag: str
-    what: str
+    description: str
     layers: tuple[str, ...]
     settings: Mapping[str, object] = {}
     architecture: str = ""
@@ -144,7 +144,7 @@ def layers() -> dict[str, Layer]:
         "pip": _pip(),
         "old": _old_python(),
         "silent": _silent(),
-        "elsewhere": _elsewhere(),
+        "elsewhere": _odd_python(),
     }
 
 
@@ -158,7 +158,7 @@ def load(client: DockerClient, images: Sequence[Image] = IMAGES) -> list[str]:
     """Put those images into a daemon that it lacks or has of something else; give their names."""
     parts = layers()
     keys = {image.name: _key(image, parts) for image in images}
-    wanted = [image for image in images if _key_there(client, image) != keys[image.name]]
+    wanted = [image for image in images if _loaded_key(client, image) != keys[image.name]]
     if wanted:
         with tempfile.TemporaryFile() as archive:
             _write(archive, wanted, parts, keys)
@@ -177,7 +177,7 @@ def _key(image: Image, parts: Mapping[str, Layer]) -> str:
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
-def _key_there(client: DockerClient, image: Image) -> str:
+def _loaded_key(client: DockerClient, image: Image) -> str:
     found = client.api.images(name=image.name)
     return str((found[0].get("Labels") or {}).get(KEY, "")) if found else ""
 
@@ -237,7 +237,7 @@ def _python() -> Layer:
     for name in ("python", "python3"):
         layer.link(f"/usr/bin/{name}", os.fspath(program))
     for kind in ("stdlib", "platstdlib"):
-        layer.tree(Path(sysconfig.get_path(kind, vars={"platbase": sys.base_exec_prefix})), _LEFT_OUT)
+        layer.tree(Path(sysconfig.get_path(kind, vars={"platbase": sys.base_exec_prefix})), _EXCLUDED)
     layer.libraries()
     return layer
 
@@ -257,7 +257,7 @@ def _pip() -> Layer:
 def _old_python() -> Layer:
     layer = Layer()
     for name in ("python", "python3"):
-        layer.write(f"/usr/bin/{name}", f"#!{_interpreter()} -IS\n{_TOO_OLD}", 0o755)
+        layer.write(f"/usr/bin/{name}", f"#!{_interpreter()} -IS\n{_OLD_PYTHON_SCRIPT}", 0o755)
     return layer
 
 
@@ -268,10 +268,10 @@ def _silent() -> Layer:
     return layer
 
 
-def _elsewhere() -> Layer:
+def _odd_python() -> Layer:
     layer = Layer()
     for name in ("python", "python3"):
-        layer.without(f"/usr/bin/{name}")
+        layer.remove(f"/usr/bin/{name}")
     layer.link("/opt/a b/bin/python3", os.fspath(_interpreter()))
     layer.folder("/data", 0o777)
     layer.write("/data/of the image", "")
@@ -282,15 +282,15 @@ def main() -> int:
     """Load the images, and say what there is."""
     from docker import DockerClient  # noqa: PLC0415 - a heavy client, which only this needs
 
-    from jupyter_smx.testing.docker.dockerd import find  # noqa: PLC0415 - the same
+    from jupyter_smx.testing.docker.dockerd import find_daemon  # noqa: PLC0415 - the same
 
-    host = find()
+    host = find_daemon()
     if not host:
         sys.stderr.write("No Docker daemon answers: `make dockerd` starts one.\n")
         return 1
     made = load(DockerClient(base_url=host, timeout=120))
     for image in IMAGES:
-        sys.stdout.write(f"{image.name:28} {'made' if image.name in made else 'there'}: {image.what}\n")
+        sys.stdout.write(f"{image.name:28} {'made' if image.name in made else 'there'}: {image.description}\n")
     return 0
 
 

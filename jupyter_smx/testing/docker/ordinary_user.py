@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 UID = 54_321
 """A number that no account of a usual machine has, and neither has any of the range below."""
 _NAME = "smx"
-_PLACE = Path("/var/tmp")  # noqa: S108 - with names that nobody has
+_PARENT_FOLDER = Path("/var/tmp")  # noqa: S108 - with names that nobody has
 """On a disk, which ``/tmp`` need not be: not every kernel stacks the layers of images on memory."""
 _PREFIX = "smx-user-"
 _RANGE = (7_000_000, 65_536)
 _TUN = os.makedev(10, 200)
 _PROGRAMS = ("setpriv", "unshare", "nsenter")
 
-_BEGIN = """
+_INIT_SCRIPT = """
 set -e
 folder=$1; shift
 mount --make-rshared /
@@ -54,14 +54,14 @@ class OrdinaryUser:
     """
 
     def __init__(self, shown: Sequence[Path] = ()) -> None:
-        _sweep()
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_PLACE))
+        _clean_up()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_PARENT_FOLDER))
         self._lock = _lock(self.folder)
         self.home = self.folder / "home"
         self.runtime = self.folder / "run"
-        self.shown = [self.folder / "shown" / str(number) for number in range(1, len(shown) + 1)]
+        self.readable_folders = [self.folder / "shown" / str(number) for number in range(1, len(shown) + 1)]
         self._sources = shown
-        self._first: subprocess.Popen[bytes] | None = None
+        self._init_process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Begin to have the user.
@@ -72,15 +72,15 @@ class OrdinaryUser:
         words = ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         given = [os.fspath(path) for path in (self.folder, *self._sources)]
         pipe = subprocess.PIPE
-        self._first = subprocess.Popen(
-            [*words, "sh", "-c", _BEGIN, "sh", *given],
+        self._init_process = subprocess.Popen(
+            [*words, "sh", "-c", _INIT_SCRIPT, "sh", *given],
             stdin=pipe,
             stdout=pipe,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        assert self._first.stdout is not None
-        said = self._first.stdout.readline()
+        assert self._init_process.stdout is not None
+        said = self._init_process.stdout.readline()
         if said != b"begun\n":
             raise RuntimeError(f"There can be no user of our own here: {said.decode(errors='replace').strip()}")
 
@@ -93,23 +93,23 @@ class OrdinaryUser:
         os.mknod(self.folder / "tun", 0o020666, _TUN)
         (self.folder / "tun").chmod(0o666)
         for path in (self.home, self.runtime):
-            self.folder_at(path)
-        for path in self.shown:
+            self.make_folder(path)
+        for path in self.readable_folders:
             path.mkdir(parents=True)
 
-    def folder_at(self, path: Path) -> Path:
+    def make_folder(self, path: Path) -> Path:
         """Make a folder of the user's, with those above it that are missing."""
         if not path.exists():
-            self.folder_at(path.parent)
+            self.make_folder(path.parent)
             path.mkdir(mode=0o700)
             os.chown(path, UID, UID)
         return path
 
     def popen(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
         """Start a program as the user, with these variables and those of a login; what it says comes into a file."""
-        if self._first is None:
+        if self._init_process is None:
             raise RuntimeError("The user was not started.")
-        mine = f"/proc/{self._first.pid}/ns"
+        mine = f"/proc/{self._init_process.pid}/ns"
         enter = ["nsenter", f"--mount={mine}/mnt", f"--pid={mine}/pid_for_children"]
         become = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--"]
         login = {"HOME": os.fspath(self.home), "XDG_RUNTIME_DIR": os.fspath(self.runtime), "USER": _NAME}
@@ -127,14 +127,14 @@ class OrdinaryUser:
 
     def stop(self) -> None:
         """End the user with all that it started, and remove all that it kept."""
-        if self._first is not None:
-            for pipe in (self._first.stdin, self._first.stdout):
+        if self._init_process is not None:
+            for pipe in (self._init_process.stdin, self._init_process.stdout):
                 if pipe is not None:
                     pipe.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._first.wait(10)
-            self._first.kill()
-            self._first.wait()
+                self._init_process.wait(10)
+            self._init_process.kill()
+            self._init_process.wait()
         shutil.rmtree(self.folder)
         self._lock.close()
 
@@ -147,15 +147,15 @@ def _lock(folder: Path) -> BinaryIO:
     return lock
 
 
-def _sweep() -> None:
+def _clean_up() -> None:
     """Remove the folders of users whose makers were killed."""
-    for path in _PLACE.glob(f"{_PREFIX}*/lock"):
+    for path in _PARENT_FOLDER.glob(f"{_PREFIX}*/lock"):
         with contextlib.suppress(OSError), path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def hindrance() -> str:
+def unavailable_reason() -> str:
     """Say in a sentence why there can be no such user here, empty when there can."""
     if os.geteuid() != 0:
         return "Only root can make an ordinary user."

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from jupyter_smx.testing.docker.dockerd import answers
+from jupyter_smx.testing.docker.dockerd import is_answering
 from jupyter_smx.testing.eventually import eventually_blocking
 
 _LOCKS = '\n[engine]\nlock_type = "file"\n'
@@ -25,7 +25,7 @@ class Podman:
         self.host = f"unix://{folder}/podman.sock"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def _words(self, *words: str) -> list[str]:
+    def _command(self, *words: str) -> list[str]:
         places = {"root": "data", "runroot": "run", "network-config-dir": "networks", "tmpdir": "tmp"}
         said = [f"--{option}={self.folder / name}" for option, name in places.items()]
         # Where both versions of control groups are mounted crun gives up; Docker brings the other runtime.
@@ -39,7 +39,7 @@ class Podman:
         """Start it, until this process ends, however it ends."""
         (self.folder / "containers.conf").write_text(f"{settings()}{_LOCKS}")
         with (self.folder / "log").open("wb") as log:
-            service = self._words("system", "service", "--time=0", self.host)
+            service = self._command("system", "service", "--time=0", self.host)
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", "unshare", "--net", *service],  # noqa: S607 - this machine's
                 stdin=subprocess.DEVNULL,
@@ -48,11 +48,11 @@ class Podman:
                 env=self._environment(),
                 start_new_session=True,
             )
-        eventually_blocking(lambda: answers(self.host), "Podman answers", within=30.0)
+        eventually_blocking(lambda: is_answering(self.host), "Podman answers", within=30.0)
 
     def stop(self) -> None:
         """End it with all that it made."""
-        remove = self._words("rm", "--all", "--force", "--time=0")
+        remove = self._command("rm", "--all", "--force", "--time=0")
         subprocess.run(remove, check=False, capture_output=True, env=self._environment())
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -70,7 +70,7 @@ def settings() -> str:
     return f'[containers]\ndefault_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]\n'
 
 
-def hindrance() -> str:
+def unavailable_reason() -> str:
     """Say in a sentence why there can be none here, empty when there can."""
     if os.geteuid() != 0 or shutil.which("podman") is None:
         return "This needs root and Podman: apt-get install podman netavark aardvark-dns catatonit."

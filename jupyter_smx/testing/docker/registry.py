@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from jupyter_smx.testing.docker import images
-from jupyter_smx.testing.docker.dockerd import path
-from jupyter_smx.testing.docker.fixtures import missing
+from jupyter_smx.testing.docker.dockerd import program_path
+from jupyter_smx.testing.docker.fixtures import skip_or_fail
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 USER, PASSWORD = "ann", "swordfish"
-_LINE = f"{USER}:$2b$04$jjDDdGtkQY3796M4RhqiSeGu.NjIv8k.QXo6zd6TIlvSkzwGZsnma\n"
+_HTPASSWD = f"{USER}:$2b$04$jjDDdGtkQY3796M4RhqiSeGu.NjIv8k.QXo6zd6TIlvSkzwGZsnma\n"
 """The same for Apache's kind of file; four rounds, since nobody guesses it."""
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
@@ -49,7 +49,7 @@ _BLOCK = 65_536
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
-def in_network_of(pid: int, do: Callable[[], T]) -> T:
+def run_in_network(pid: int, do: Callable[[], T]) -> T:
     """Do something in the network of a process, 0 for our own; sockets and children that come of it stay there."""
 
     def run() -> T:
@@ -80,19 +80,19 @@ def _free_port() -> int:
         return int(line.getsockname()[1])
 
 
-class Gate:
+class RegistryProxy:
     """A way to the registry that can be closed, or stand still."""
 
     def __init__(self, pid: int, target: int) -> None:
         self._pid = pid
         self._target = target
-        self.port = in_network_of(pid, _free_port)
-        self.passed = 0
+        self.port = run_in_network(pid, _free_port)
+        self.byte_count = 0
         """Bytes of the registry that went through."""
-        self._most: int | None = None
-        self.stands = threading.Event()
+        self._byte_limit: int | None = None
+        self.stall_event = threading.Event()
         """Set while a download stands still."""
-        self.carried = 0
+        self.connection_count = 0
         """Ways that are open now."""
         self._lock = threading.Condition()
         self._listener: socket.socket | None = None
@@ -101,7 +101,7 @@ class Gate:
     def open(self) -> None:
         """Let whoever comes to the registry."""
         if self._listener is None:
-            in_network_of(self._pid, self._listen)
+            run_in_network(self._pid, self._listen)
 
     def _listen(self) -> None:
         listener = self._listener = socket.create_server((_HOST, self.port))
@@ -116,21 +116,21 @@ class Gate:
             self._listener = None
 
     @contextlib.contextmanager
-    def still_after(self, size: int) -> Iterator[None]:
+    def stall_after(self, size: int) -> Iterator[None]:
         """Let so many bytes through, and the rest when the ``with`` ends."""
-        self.passed, self._most = 0, size
+        self.byte_count, self._byte_limit = 0, size
         try:
             yield
         finally:
             with self._lock:
-                self._most = None
+                self._byte_limit = None
                 self._lock.notify_all()
-            self.stands.clear()
+            self.stall_event.clear()
 
-    def more(self, size: int) -> None:
+    def allow_more(self, size: int) -> None:
         """Let so many more bytes through."""
         with self._lock:
-            self._most = None if self._most is None else self._most + size
+            self._byte_limit = None if self._byte_limit is None else self._byte_limit + size
             self._lock.notify_all()
 
     def _serve(self, listener: socket.socket) -> None:
@@ -141,11 +141,11 @@ class Gate:
             except OSError:
                 return
             with self._lock:
-                self.carried += 1
-            threading.Thread(target=self._carry, args=(visitor, there, False), daemon=True).start()
-            threading.Thread(target=self._carry, args=(there, visitor, True), daemon=True).start()
+                self.connection_count += 1
+            threading.Thread(target=self._forward, args=(visitor, there, False), daemon=True).start()
+            threading.Thread(target=self._forward, args=(there, visitor, True), daemon=True).start()
 
-    def _carry(self, source: socket.socket, target: socket.socket, is_counted: bool) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, is_counted: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(_BLOCK):
                 if is_counted:
@@ -156,13 +156,13 @@ class Gate:
                 end.shutdown(socket.SHUT_RDWR)
         if is_counted:
             with self._lock:
-                self.carried -= 1
+                self.connection_count -= 1
 
     def _count(self, size: int) -> None:
         with self._lock:
-            self.passed += size
-            while self._most is not None and self.passed > self._most:
-                self.stands.set()
+            self.byte_count += size
+            while self._byte_limit is not None and self.byte_count > self._byte_limit:
+                self.stall_event.set()
                 self._lock.wait()
 
 
@@ -175,15 +175,15 @@ class Registry:
         # Whoever uses this machine's own daemon reaches it on this machine's own loopback.
         self._pid = docker.pid
         self._programs: list[subprocess.Popen[bytes]] = []
-        (folder / "people").write_text(_LINE)
+        (folder / "people").write_text(_HTPASSWD)
         people = {"auth": {"htpasswd": {"realm": "test", "path": os.fspath(folder / "people")}}}
         self._open, self._closed = self._start("open", {}), self._start("closed", people)
-        self.gate = Gate(self._pid, self._open)
+        self.proxy = RegistryProxy(self._pid, self._open)
 
     @property
     def host(self) -> str:
         """Give the registry behind its gate, as images are named by it."""
-        return f"{_HOST}:{self.gate.port}"
+        return f"{_HOST}:{self.proxy.port}"
 
     @property
     def private(self) -> str:
@@ -192,24 +192,24 @@ class Registry:
 
     def hosts(self) -> tuple[str, ...]:
         """Give how names of its images begin; others may have registries at the same daemon."""
-        return tuple(f"{_HOST}:{port}/" for port in (self.gate.port, self._open, self._closed))
+        return tuple(f"{_HOST}:{port}/" for port in (self.proxy.port, self._open, self._closed))
 
     def _start(self, name: str, more: dict[str, Any]) -> int:
-        port = in_network_of(self._pid, _free_port)
+        port = run_in_network(self._pid, _free_port)
         file = self._folder / f"{name}.yml"
         storage = {"filesystem": {"rootdirectory": os.fspath(self._folder / "images")}, "delete": {"enabled": True}}
         said = {"version": 0.1, "log": {"level": "error"}, "storage": storage, "http": {"addr": f"{_HOST}:{port}"}}
         file.write_text(json.dumps(said | more))  # which is YAML, too
         with (self._folder / f"{name}.log").open("wb") as log:
             command = [program(), "serve", os.fspath(file)]
-            started = in_network_of(
+            started = run_in_network(
                 self._pid,
                 lambda: subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": path()}
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": program_path()}
                 ),
             )
         self._programs.append(started)
-        eventually_blocking(lambda: in_network_of(self._pid, lambda: _answers(port)), f"{name} registry")
+        eventually_blocking(lambda: run_in_network(self._pid, lambda: _answers(port)), f"{name} registry")
         return port
 
     def publish(self, name: str, size: int = 3_000_000) -> str:
@@ -234,7 +234,7 @@ class Registry:
         finally:
             client.images.remove(ours, force=True)
 
-    def publish_again(self, name: str, other: str, **changes: str) -> None:
+    def publish_copy(self, name: str, other: str, **changes: str) -> None:
         """Put an image into the registry under another tag, whose configuration says something else of it."""
         repository, _, tag = name.rpartition(":")
         kind = {"Accept": _MANIFEST, "Content-Type": _MANIFEST}
@@ -260,9 +260,9 @@ class Registry:
                 assert answer.status < http.client.MULTIPLE_CHOICES, data
                 return data, answer.headers.get("Location", "")
 
-        return in_network_of(self._pid, ask)
+        return run_in_network(self._pid, ask)
 
-    def forget(self, *names: str) -> None:
+    def remove_images(self, *names: str) -> None:
         """Take images out of the daemon, where they are in it."""
         from docker.errors import APIError  # noqa: PLC0415 - a heavy client, which most tests do not need
 
@@ -272,7 +272,7 @@ class Registry:
 
     def stop(self) -> None:
         """End it."""
-        self.gate.close()
+        self.proxy.close()
         for started in self._programs:
             started.terminate()
             started.wait(10)
@@ -296,13 +296,13 @@ def _answers(port: int) -> bool:
 
 def program() -> str:
     """Give the path of Debian's registry, "" where there is none."""
-    return shutil.which("docker-registry", path=path()) or ""
+    return shutil.which("docker-registry", path=program_path()) or ""
 
 
 @pytest.fixture(scope="session")
 def _registry(docker_daemon: Docker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     if not program():
-        missing("There is no docker-registry: `make docker.io` installs Debian's.")
+        skip_or_fail("There is no docker-registry: `make docker.io` installs Debian's.")
     found = Registry(tmp_path_factory.mktemp("registry"), docker_daemon)
     yield found
     found.stop()
@@ -313,8 +313,8 @@ def registry(_registry: Registry) -> Iterator[Registry]:
     """Give the registry of this session, with its gate open; what a test had downloaded is forgotten."""
     client = _registry.docker.client
     before = {tag for image in client.images.list() for tag in image.tags}
-    _registry.gate.open()
+    _registry.proxy.open()
     yield _registry
-    _registry.gate.open()
+    _registry.proxy.open()
     after = {tag for image in client.images.list() for tag in (*image.tags, *(image.attrs.get("RepoDigests") or ()))}
-    _registry.forget(*(name for name in after - before if name.startswith(_registry.hosts())))
+    _registry.remove_images(*(name for name in after - before if name.startswith(_registry.hosts())))

@@ -25,10 +25,10 @@ class FakeBuilder:
 
     def __init__(self, seconds: float = 3.0) -> None:
         self.seconds = seconds
-        self.failing: set[str] = set()
-        self.begun: Counter[str] = Counter()
-        self.made: Counter[str] = Counter()
-        self.running: list[str] = []
+        self.broken_requirements: set[str] = set()
+        self.start_counts: Counter[str] = Counter()
+        self.build_counts: Counter[str] = Counter()
+        self.running_builds: list[str] = []
         self.overlaps: list[str] = []
 
     async def build(
@@ -36,20 +36,20 @@ class FakeBuilder:
     ) -> None:
         """Take the time of a build, and fail where that is asked for."""
         del python
-        self.begun[folder.name] += 1
-        if folder.name in self.running:
+        self.start_counts[folder.name] += 1
+        if folder.name in self.running_builds:
             self.overlaps.append(folder.name)
-        self.running.append(folder.name)
+        self.running_builds.append(folder.name)
         try:
             for line in environment.requirements:
                 say(f"Collecting {line}")
                 await asyncio.sleep(self.seconds / len(environment.requirements))
         finally:
-            self.running.remove(folder.name)
-        if bad := self.failing.intersection(environment.requirements):
+            self.running_builds.remove(folder.name)
+        if bad := self.broken_requirements.intersection(environment.requirements):
             raise BuildError(f"--requirements: {min(bad)} cannot be installed.", field="requirements")
         interpreter = folder / VENV / "bin" / "python"
         interpreter.parent.mkdir(parents=True, exist_ok=True)
         interpreter.touch()
         (folder / READY).touch()
-        self.made[folder.name] += 1
+        self.build_counts[folder.name] += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NEVER = 1e9
 
 
-class Trouble:
+class Fault:
     """Something that goes wrong at an engine; this one is none."""
 
     async def before_launch(self) -> None:
@@ -28,31 +28,31 @@ class Trouble:
     async def while_starting(self, world: FakeWorld, cluster: str) -> None:
         """Happen after the launch and before the hosts can be reached."""
 
-    def seen(self, found: Observation) -> Observation:
+    def on_observe(self, found: Observation) -> Observation:
         """Change what a survey says of a cluster."""
         return found
 
-    def asked(self) -> None:
+    def on_call(self) -> None:
         """Happen at every question."""
 
-    def connecting(self, host: str) -> None:
+    def on_connect(self, host: str) -> None:
         """Happen when somebody connects to a host."""
 
 
-class Paused(Trouble):
+class PausedHosts(Fault):
     """Hosts that live and answer nobody, a number of times, and an engine that knows why."""
 
     def __init__(self, times: float = NEVER) -> None:
         self.times = times
 
-    def connecting(self, host: str) -> None:
+    def on_connect(self, host: str) -> None:
         """Say why not."""
         if self.times > 0:
             self.times -= 1
             raise UnavailableError(f"Host {host} is paused.", cure="Let it go on.", transient=True)
 
 
-class NeverStarts(Trouble):
+class NeverStarts(Fault):
     """Hosts are launched and never listen."""
 
     async def while_starting(self, world: FakeWorld, cluster: str) -> None:
@@ -61,15 +61,15 @@ class NeverStarts(Trouble):
         await asyncio.sleep(NEVER)
 
 
-class DiesDuringStart(Trouble):
+class CrashesDuringStart(Fault):
     """The first host of a cluster dies before it listens."""
 
     async def while_starting(self, world: FakeWorld, cluster: str) -> None:
         """Kill it."""
-        world.of(cluster)[0].die()
+        world.cluster_hosts(cluster)[0].crash()
 
 
-class RefusesTransiently(Trouble):
+class RefusesTransiently(Fault):
     """Says "not now" before anything is launched, a number of times."""
 
     def __init__(self, times: int) -> None:
@@ -82,7 +82,7 @@ class RefusesTransiently(Trouble):
             raise RefusedError("There is no capacity now.", transient=True)
 
 
-class Refuses(Trouble):
+class Refuses(Fault):
     """Says no before anything is launched."""
 
     async def before_launch(self) -> None:
@@ -90,29 +90,29 @@ class Refuses(Trouble):
         raise RefusedError("This role may not do that.")
 
 
-class ForgetsCluster(Trouble):
+class ReportsGone(Fault):
     """Says of clusters that live that there are none."""
 
-    def seen(self, found: Observation) -> Observation:
+    def on_observe(self, found: Observation) -> Observation:
         """Lie."""
         del found
         return Observation.GONE
 
 
-class Outage(Trouble):
+class Outage(Fault):
     """Answers nothing; a survey knows nothing."""
 
-    def asked(self) -> None:
+    def on_call(self) -> None:
         """Fail."""
         raise UnavailableError("The engine cannot be reached.", transient=True)
 
-    def seen(self, found: Observation) -> Observation:
+    def on_observe(self, found: Observation) -> Observation:
         """Know nothing."""
         del found
         return Observation.UNKNOWN
 
 
-class DropsStreams(Trouble):
+class DropsStreams(Fault):
     """Takes every connection and closes it at once."""
 
 
@@ -127,13 +127,13 @@ class FakeEngine(Engine):
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
         super().__init__()
         self.world = world
-        self.troubles: list[Trouble] = []
+        self.faults: list[Fault] = []
         self.launch_seconds = launch_seconds
-        self.has_remains = has_remains
+        self.has_spool = has_remains
 
-    def _asked(self) -> None:
-        for trouble in self.troubles:
-            trouble.asked()
+    def _on_call(self) -> None:
+        for trouble in self.faults:
+            trouble.on_call()
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give the hosts' names."""
@@ -141,61 +141,61 @@ class FakeEngine(Engine):
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
         """Launch the hosts once; yields after each host, the complete handle last."""
-        self._asked()
-        if request.cluster in self.world.released:
+        self._on_call()
+        if request.cluster in self.world.released_clusters:
             raise RefusedError(f"cluster: {request.cluster} was released.")
-        for trouble in [*self.troubles]:
+        for trouble in [*self.faults]:
             await trouble.before_launch()
         self.world.launch(request)
         # A launched host costs before it can be named: whoever gives up now has no handle of it.
         await asyncio.sleep(self.launch_seconds / 2)
-        for trouble in [*self.troubles]:
+        for trouble in [*self.faults]:
             await trouble.while_starting(self.world, request.cluster)
         yield self._handle(request.cluster, 1)
         await asyncio.sleep(self.launch_seconds / 2)
-        if not all(host.alive for host in self.world.of(request.cluster)):
+        if not all(host.alive for host in self.world.cluster_hosts(request.cluster)):
             self.world.release(request.cluster)
             raise UnavailableError("A host died while it started.", transient=True)
         yield self._handle(request.cluster, len(request.hosts))
 
     def _handle(self, cluster: str, count: int) -> Handle:
-        hosts = tuple(HostHandle(host=host.name, data={}) for host in self.world.of(cluster)[:count])
+        hosts = tuple(HostHandle(host=host.name, data={}) for host in self.world.cluster_hosts(cluster)[:count])
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 
     async def find(self, cluster: str) -> Handle | None:
         """Find the hosts of a cluster that was not released."""
-        self._asked()
-        hosts = self.world.of(cluster)
-        return self._handle(cluster, len(hosts)) if hosts and cluster not in self.world.released else None
+        self._on_call()
+        hosts = self.world.cluster_hosts(cluster)
+        return self._handle(cluster, len(hosts)) if hosts and cluster not in self.world.released_clusters else None
 
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Say what lives."""
-        return [self._look(handle.cluster) for handle in handles]
+        return [self._observe(handle.cluster) for handle in handles]
 
-    def _look(self, cluster: str) -> Observation:
-        hosts = self.world.of(cluster)
+    def _observe(self, cluster: str) -> Observation:
+        hosts = self.world.cluster_hosts(cluster)
         alive = bool(hosts) and all(host.alive for host in hosts)
         found = Observation.RUNNING if alive else Observation.GONE
-        for trouble in self.troubles:
-            found = trouble.seen(found)
+        for trouble in self.faults:
+            found = trouble.on_observe(found)
         return found
 
     async def release(self, handle: Handle) -> None:
         """End the hosts."""
-        self._asked()
+        self._on_call()
         self.world.release(handle.cluster)
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a host's agent over a socket pair."""
-        self._asked()
+        self._on_call()
         found = self.world.hosts.get((handle.cluster, host))
         if found is None or not found.alive:
             raise UnavailableError(f"Nobody listens on {host}.", transient=True)
-        for trouble in self.troubles:
-            trouble.connecting(host)
-        broken = any(isinstance(trouble, DropsStreams) for trouble in self.troubles)
-        return await self.world.cable(found, broken=broken)
+        for trouble in self.faults:
+            trouble.on_connect(host)
+        broken = any(isinstance(trouble, DropsStreams) for trouble in self.faults)
+        return await self.world.connect(found, broken=broken)
 
-    def remains(self, cluster: str, host: str) -> Path | None:
+    def spool_path(self, cluster: str, host: str) -> Path | None:
         """Give the spool folder, where this engine shares one."""
-        return self.world.spool(cluster, host) if self.has_remains else None
+        return self.world.spool(cluster, host) if self.has_spool else None

@@ -57,7 +57,7 @@ class Run:
         self.timers.clear()
 
 
-class Surroundings(Protocol):
+class HostWorld(Protocol):
     """What a host sees of its world."""
 
     def clock(self) -> float:
@@ -69,14 +69,14 @@ class Surroundings(Protocol):
     def script(self, job: str) -> Script:
         """Give what a job does by itself."""
 
-    def code_began(self, job: str, host: FakeHost) -> None:
+    def count_start(self, job: str, host: FakeHost) -> None:
         """Count a start of a job's code."""
 
 
 class FakeHost:
     """One host with its agent; ``alive`` until it is killed, released, or its own deadline comes."""
 
-    def __init__(self, world: Surroundings, cluster: str, name: str, idle_limit: float) -> None:
+    def __init__(self, world: HostWorld, cluster: str, name: str, idle_limit: float) -> None:
         self.world = world
         self.cluster = cluster
         self.name = name
@@ -84,11 +84,11 @@ class FakeHost:
         self.epoch = 0
         self.highest_lease = 0
         self.runs: dict[str, Run] = {}
-        self.forgotten: set[str] = set()
+        self.forgotten_jobs: set[str] = set()
         self.preload: Header = {"loaded": [], "failed": {}, "pending": []}
         self._streams: dict[asyncio.StreamWriter, int | None] = {}
         self._deadline: asyncio.TimerHandle | None = None
-        self._answers: dict[str, Callable[[Header], Header]] = {
+        self._handlers: dict[str, Callable[[Header], Header]] = {
             "run": self._run,
             "stop": self._stop,
             "forget": self._forget,
@@ -108,16 +108,16 @@ class FakeHost:
 
     # Its end
 
-    def die(self) -> None:
+    def crash(self) -> None:
         """End as a machine does that loses its power: jobs, streams and deadline are gone, the disk stays."""
         self.alive = False
         for run in self.runs.values():
             run.drop_timers()
         if self._deadline is not None:
             self._deadline.cancel()
-        self.hang_up()
+        self.close_streams()
 
-    def hang_up(self) -> None:
+    def close_streams(self) -> None:
         """Break every stream; the agent lives on."""
         for writer in [*self._streams]:
             writer.close()
@@ -126,9 +126,9 @@ class FakeHost:
         if self._deadline is not None:
             self._deadline.cancel()
         loop = asyncio.get_running_loop()
-        self._deadline = None if seconds is None else loop.call_later(max(0.0, seconds), self.die)
+        self._deadline = None if seconds is None else loop.call_later(max(0.0, seconds), self.crash)
 
-    def _left(self) -> float | None:
+    def _remaining_seconds(self) -> float | None:
         if self._deadline is None or self.running() is not None:
             return None
         return max(0.0, self._deadline.when() - asyncio.get_running_loop().time())
@@ -151,18 +151,18 @@ class FakeHost:
     def _answer(self, writer: asyncio.StreamWriter, header: Header) -> None:
         about = {"re": header["id"]} | {key: header[key] for key in ("job", "lease") if key in header}
         try:
-            self._may_ask(writer, header)
+            self._authorize(writer, header)
             if header["op"] == "hello":
                 writer.write(encode(about | {"ok": True} | self._hello(writer, header)))
             elif header["op"] == "read":
                 reply, body = self._read(header)
                 writer.write(encode(about | {"ok": True} | reply, body))
             else:
-                writer.write(encode(about | {"ok": True} | self._answers[header["op"]](header)))
+                writer.write(encode(about | {"ok": True} | self._handlers[header["op"]](header)))
         except Refusal as no:
             writer.write(encode(about | {"ok": False, "code": str(no), "message": f"{header['op']} is refused."}))
 
-    def _may_ask(self, writer: asyncio.StreamWriter, header: Header) -> None:
+    def _authorize(self, writer: asyncio.StreamWriter, header: Header) -> None:
         epoch = header["epoch"] if header["op"] == "hello" else self._streams.get(writer)
         if epoch is None:
             raise Refusal("Refused")
@@ -184,19 +184,19 @@ class FakeHost:
             "isolation": {"mode": "namespace", "reason": ""},
             "start_method": "fork",
             "preload": self.preload,
-            "deadline": self._left(),
+            "deadline": self._remaining_seconds(),
             "jobs": {
                 run.job: {"phase": run.phase, "lease": run.lease, "log": 0, "at": run.at} for run in self.runs.values()
             },
         }
 
-    def tell(self, header: Header) -> None:
+    def send_event(self, header: Header) -> None:
         """Send an event over every stream that was greeted."""
         for writer, epoch in self._streams.items():
             if epoch is not None and not writer.is_closing():
                 writer.write(encode(header))
 
-    def _known(self, header: Header) -> Run:
+    def _find_run(self, header: Header) -> Run:
         run = self.runs.get(header["job"])
         if run is None:
             raise Refusal("ResourceNotFound")
@@ -209,10 +209,10 @@ class FakeHost:
     def _run(self, header: Header) -> Header:
         job, lease = header["job"], header["lease"]
         if job in self.runs:
-            return {"phase": self._known(header).phase}
+            return {"phase": self._find_run(header).phase}
         if lease < self.highest_lease:
             raise Refusal("Fenced")
-        if job in self.forgotten:
+        if job in self.forgotten_jobs:
             return {"phase": _PHASE_ENDED}
         if self.running() is not None:
             raise Refusal("Busy")
@@ -232,14 +232,14 @@ class FakeHost:
         (self.spool / run.job / "log").touch()
         run.phase = "running"
         run.at |= {"awake": now, "first_line": now}
-        self.world.code_began(run.job, self)
+        self.world.count_start(run.job, self)
         moments = {key: value for key, value in run.at.items() if value is not None}
-        self.tell({"event": "first_line", "job": run.job, "lease": run.lease, "at": moments})
+        self.send_event({"event": "first_line", "job": run.job, "lease": run.lease, "at": moments})
         late = asyncio.get_running_loop().call_later(run.spec["max_run"], self._signalled, run, "max_runtime")
         run.timers.append(late)
 
     def _stop(self, header: Header) -> Header:
-        run = self._known(header)
+        run = self._find_run(header)
         if run.phase in {"staging", "running"}:
             if self.world.script(run.job).honours_stop:
                 self._signalled(run, header["cause"])
@@ -256,14 +256,14 @@ class FakeHost:
         if run is not None and run.phase != _PHASE_ENDED:
             raise Refusal("Busy")
         self.runs.pop(header["job"], None)
-        self.forgotten.add(header["job"])
+        self.forgotten_jobs.add(header["job"])
         shutil.rmtree(self.spool / header["job"], ignore_errors=True)
         return {}
 
     def _set_deadline(self, header: Header) -> Header:
         if self.running() is None:
             self._expire_in(header["seconds"])
-        return {"deadline": self._left()}
+        return {"deadline": self._remaining_seconds()}
 
     def _read(self, header: Header) -> tuple[Header, bytes]:
         try:
@@ -315,11 +315,11 @@ class FakeHost:
             "left_behind": [],
             "modules": [],
         }
-        text, told = end_record.fitting(run.record)
+        text, told = end_record.fit_event(run.record)
         self._write(run, text, artifacts or {})
         run.phase = _PHASE_ENDED
         self._expire_in(max(float(run.spec["keep_alive"]), LINGER))
-        self.tell({"event": "ended", "job": run.job, "lease": run.lease, **told})
+        self.send_event({"event": "ended", "job": run.job, "lease": run.lease, **told})
 
     def _log_size(self, run: Run) -> int:
         log = self.spool / run.job / "log"

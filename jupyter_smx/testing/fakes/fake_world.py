@@ -30,35 +30,35 @@ class FakeWorld:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.builder = FakeBuilder()
-        self.unready: list[str] = []
+        self.unready_pythons: list[str] = []
         self.hosts: dict[tuple[str, str], FakeHost] = {}
         self.launches: Counter[tuple[str, str]] = Counter()
-        self.released: set[str] = set()
-        self.starts: Counter[tuple[str, str]] = Counter()
-        self.runs: Counter[tuple[str, str, str]] = Counter()
-        self.began: dict[str, set[str]] = {}
+        self.released_clusters: set[str] = set()
+        self.start_counts: Counter[tuple[str, str]] = Counter()
+        self.run_counts: Counter[tuple[str, str, str]] = Counter()
+        self.job_clusters: dict[str, set[str]] = {}
         self.overlaps: list[str] = []
         self.scripts: dict[str, Script] = {}
         self.most_hosts = 0
         self.most_running = 0
-        self._set_by = 0.0
-        self.boot = "first boot"
-        self.chance = 0.5
+        self._clock_offset = 0.0
+        self.boot_id = "first boot"
+        self.random_draw = 0.5
         """What is drawn wherever a controller leaves something to chance."""
-        self._cables: set[asyncio.StreamWriter] = set()
+        self._connections: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
     def clock(self) -> float:
         """Give seconds since the epoch, by a clock that :meth:`set_clock` sets."""
-        return EPOCH + self._set_by + self.steady()
+        return EPOCH + self._clock_offset + self.monotonic()
 
-    def steady(self) -> float:
+    def monotonic(self) -> float:
         """Give seconds that nobody can set."""
         return asyncio.get_event_loop().time()
 
     def set_clock(self, seconds: float) -> None:
         """Set the clock forward, or back."""
-        self._set_by += seconds
+        self._clock_offset += seconds
 
     def spool(self, cluster: str, host: str) -> Path:
         """Give the spool folder of a host; it outlives the host."""
@@ -73,53 +73,55 @@ class FakeWorld:
     def launch(self, request: ClusterRequest) -> None:
         """Bring up the hosts of a request that were never launched before."""
         if "/environments/" in request.python and not Path(request.python).exists():
-            self.unready.append(request.python)
+            self.unready_pythons.append(request.python)
         for plan in request.hosts:
             key = (request.cluster, plan.host)
             if key not in self.hosts:
                 self.launches[key] += 1
                 self.hosts[key] = FakeHost(self, request.cluster, plan.host, request.idle_limit)
-        self.most_hosts = max(self.most_hosts, len(self.living()))
+        self.most_hosts = max(self.most_hosts, len(self.live_hosts()))
 
-    def living(self) -> list[FakeHost]:
+    def live_hosts(self) -> list[FakeHost]:
         """Give the hosts that cost money now."""
         return [host for host in self.hosts.values() if host.alive]
 
-    def of(self, cluster: str) -> list[FakeHost]:
+    def cluster_hosts(self, cluster: str) -> list[FakeHost]:
         """Give every host a cluster ever had."""
         return [host for (owner, _), host in self.hosts.items() if owner == cluster]
 
     def release(self, cluster: str) -> None:
         """End a cluster for ever."""
-        self.released.add(cluster)
-        for host in self.of(cluster):
-            host.die()
+        self.released_clusters.add(cluster)
+        for host in self.cluster_hosts(cluster):
+            host.crash()
 
     # Jobs
 
-    def code_began(self, job: str, host: FakeHost) -> None:
+    def count_start(self, job: str, host: FakeHost) -> None:
         """Count; a test looks at it afterwards."""
-        self.starts[job, host.name] += 1
-        self.runs[job, host.cluster, host.name] += 1
-        if any(run.job == job and other.cluster != host.cluster for other, run in self.running()):
+        self.start_counts[job, host.name] += 1
+        self.run_counts[job, host.cluster, host.name] += 1
+        if any(run.job == job and other.cluster != host.cluster for other, run in self.running_jobs()):
             self.overlaps.append(job)
-        self.began.setdefault(job, set()).add(host.cluster)
-        self.most_running = max(self.most_running, len(self.running()))
+        self.job_clusters.setdefault(job, set()).add(host.cluster)
+        self.most_running = max(self.most_running, len(self.running_jobs()))
 
-    def running(self) -> list[tuple[FakeHost, Run]]:
+    def running_jobs(self) -> list[tuple[FakeHost, Run]]:
         """Give every host whose job's code runs now."""
-        found = [(host, host.running()) for host in self.living()]
+        found = [(host, host.running()) for host in self.live_hosts()]
         return [(host, run) for host, run in found if run is not None and run.phase == "running"]
 
     def end_job(self, job: str, **end: Any) -> None:
         """Let a job end on every host that runs it; ``exit_code`` is 0 unless another end is told."""
-        for host, run in self.running():
+        for host, run in self.running_jobs():
             if run.job == job:
                 host.end_run(run, **({"exit_code": 0} | end))
 
     # Streams
 
-    async def cable(self, host: FakeHost, *, broken: bool = False) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(
+        self, host: FakeHost, *, broken: bool = False
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect the controller to a host; a broken cable ends at once."""
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=theirs)
@@ -129,18 +131,18 @@ class FakeWorld:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         reader, writer = await asyncio.open_connection(sock=ours)
-        self._cables.add(writer)
+        self._connections.add(writer)
         return reader, writer
 
-    def cut_cables(self) -> None:
+    def close_connections(self) -> None:
         """End every stream from the controller's side, as the death of the controller does."""
-        for writer in self._cables:
+        for writer in self._connections:
             writer.transport.abort()
-        self._cables.clear()
+        self._connections.clear()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """End everything."""
-        for host in self.living():
-            host.die()
-        self.cut_cables()
+        for host in self.live_hosts():
+            host.crash()
+        self.close_connections()
         await asyncio.gather(*self._serving, return_exceptions=True)

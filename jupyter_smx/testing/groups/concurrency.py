@@ -12,44 +12,44 @@ from jupyter_smx.testing.loop_lag import LoopLag
 if TYPE_CHECKING:
     from jupyter_smx.testing.harness import Harness
 
-AT_ONCE = 6
+CLUSTER_COUNT = 6
 LONGEST_BLOCK = 0.050
 """Seconds."""
 
 
-class MannersGroup:
+class ConcurrencyGroup:
     """The event loop, the plan, many at once."""
 
     async def test_the_event_loop_is_never_blocked_for_long(self, harness: Harness) -> None:
         request = harness.request(2)
         async with LoopLag() as lag:
-            handle = await harness.up(request)
-            await harness.up(request)
+            handle = await harness.acquire(request)
+            await harness.acquire(request)
             await harness.engine.find(handle.cluster)
-            await harness.engine.survey([handle] * 200)
+            await harness.engine.observe_all([handle] * 200)
             _, writer = await harness.engine.connect(handle, "algo-2")
             writer.close()
             await harness.engine.release(handle)
-        assert lag.worst < LONGEST_BLOCK
+        assert lag.max_lag < LONGEST_BLOCK
 
     async def test_several_clusters_come_up_at_once(self, harness: Harness) -> None:
-        handles = await asyncio.gather(*(harness.up() for _ in range(AT_ONCE)))
-        assert len({handle.cluster for handle in handles}) == AT_ONCE
-        assert await harness.engine.survey(handles) == [Observation.RUNNING] * AT_ONCE
-        assert all(harness.launches(handle.cluster) == {"algo-1": 1} for handle in handles)
+        handles = await asyncio.gather(*(harness.acquire() for _ in range(CLUSTER_COUNT)))
+        assert len({handle.cluster for handle in handles}) == CLUSTER_COUNT
+        assert await harness.engine.observe_all(handles) == [Observation.RUNNING] * CLUSTER_COUNT
+        assert all(harness.launch_counts(handle.cluster) == {"algo-1": 1} for handle in handles)
         await asyncio.gather(*(harness.engine.release(handle) for handle in handles))
         assert [left for handle in handles for left in harness.leftovers(handle.cluster)] == []
 
     async def test_the_plan_is_what_is_launched(self, harness: Harness) -> None:
         request = harness.request(2, preload=("json", "csv"))
         plan = harness.engine.plan(request)
-        await harness.up(request)
-        assert harness.sent(request.cluster) == plan
+        await harness.acquire(request)
+        assert harness.actual_plan(request.cluster) == plan
 
     async def test_a_plan_is_printable_and_costs_nothing(self, harness: Harness) -> None:
         request = harness.request(2)
         assert json.loads(json.dumps(harness.engine.plan(request))) == harness.engine.plan(request)
-        assert harness.launches(request.cluster) == {}
+        assert harness.launch_counts(request.cluster) == {}
         assert await harness.engine.find(request.cluster) is None
 
     async def test_every_option_has_help(self, harness: Harness) -> None:

@@ -16,7 +16,7 @@ HOSTS = ("algo-1", "algo-2")
 PATIENCE = 30
 """Seconds in which the other host has begun and is reached."""
 
-TALK = """
+MESSAGE_FUNCTIONS = """
 import json, os, socket, time
 
 def say(host, port, word):
@@ -49,7 +49,7 @@ def answer(server, word):
 """
 """What stands before a script: hosts say one word each, at an address and a port."""
 
-LED = """
+LEADER_SCRIPT = """
 me, (host, port) = os.environ["SM_CURRENT_HOST"], (os.environ[name] for name in ("MASTER_ADDR", "MASTER_PORT"))
 if json.loads(os.environ["SM_TRAINING_ENV"])["is_master"]:
     with listening(port) as server:
@@ -59,7 +59,7 @@ else:
 """
 """As PyTorch's processes meet: the leader listens on all addresses at one port, the others come there."""
 
-PEERS = """
+PEER_SCRIPT = """
 import threading
 config = json.loads(os.environ["TF_CONFIG"])
 workers, mine = config["cluster"]["worker"], config["task"]["index"]
@@ -74,25 +74,25 @@ print(json.dumps([mine, met, came]))
 """As TensorFlow's workers meet: each one listens at the port that all know, and comes to each other one."""
 
 
-async def on_all(harness: Harness, source: str, **changes: Any) -> list[object]:
+async def run_on_all(harness: Harness, source: str, **changes: Any) -> list[object]:
     """Run a script on two hosts at once, and give what each said last."""
-    handle = await harness.up(harness.request(len(HOSTS)))
+    handle = await harness.acquire(harness.request(len(HOSTS)))
     async with AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(AgentClient(harness.engine, handle, host)) for host in HOSTS]
-        script = f"{TALK.replace('PATIENCE', str(PATIENCE))}{source}"
+        script = f"{MESSAGE_FUNCTIONS.replace('PATIENCE', str(PATIENCE))}{source}"
         jobs = [await agent.run(script, **changes) for agent in agents]
-        ends = await asyncio.gather(*(agent.outcome(job) for agent, job in zip(agents, jobs, strict=True)))
+        ends = await asyncio.gather(*(agent.wait_for_outcome(job) for agent, job in zip(agents, jobs, strict=True)))
     said = "\n".join(end.text for end in ends)
     assert [end.record["exit_code"] for end in ends] == [0] * len(HOSTS), said
     return [last_json(end) for end in ends]
 
 
-class MeetingGroup:
+class NetworkingGroup:
     """What a distributed script needs of its hosts, whatever starts it."""
 
-    async def test_the_host_that_leads_is_reached_where_all_are_told(self, harness: Harness) -> None:
-        assert await on_all(harness, LED) == [["leads", "algo-2"], ["follows", "algo-1"]]
+    async def test_the_leader_is_reached_at_its_announced_address(self, harness: Harness) -> None:
+        assert await run_on_all(harness, LEADER_SCRIPT) == [["leads", "algo-2"], ["follows", "algo-1"]]
 
-    async def test_each_worker_is_reached_where_all_are_told(self, harness: Harness) -> None:
+    async def test_each_worker_is_reached_at_its_announced_address(self, harness: Harness) -> None:
         flag = {"sagemaker_multi_worker_mirrored_strategy_enabled": "true"}
-        assert await on_all(harness, PEERS, hyperparameters=flag) == [[0, ["1"], ["1"]], [1, ["0"], ["0"]]]
+        assert await run_on_all(harness, PEER_SCRIPT, hyperparameters=flag) == [[0, ["1"], ["1"]], [1, ["0"], ["0"]]]

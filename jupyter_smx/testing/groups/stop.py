@@ -15,7 +15,7 @@ from jupyter_smx.testing.eventually import eventually
 if TYPE_CHECKING:
     from jupyter_smx.testing.harness import Harness
 
-FAMILY = """
+PROCESS_TREE_SCRIPT = """
 import os, signal, subprocess, sys
 forever = "import signal; TOKEN\\nwhile True: signal.pause()"
 python = sys.executable
@@ -32,33 +32,33 @@ while True:
 """A job with a child, a child in a session of its own, a grandchild without a parent, and one without our mark."""
 
 
-def family(token: str, *, hidden: bool = True) -> str:
+def process_tree_source(token: str, *, hidden: bool = True) -> str:
     """Write the source of a job that starts processes in every way in which one can be lost."""
-    return FAMILY.format(token=token, hidden=hidden)
+    return PROCESS_TREE_SCRIPT.format(token=token, hidden=hidden)
 
 
-class StoppingGroup:
+class StopGroup:
     """Jobs are stopped by their agent, clusters by release, at each step."""
 
     async def test_a_stopped_job_is_dead_with_all_that_it_started(self, harness: Harness) -> None:
         token = secrets.token_hex(8)
-        handle = await harness.up()
+        handle = await harness.acquire()
         async with AgentClient(harness.engine, handle) as agent:
-            job = await agent.run(family(token))
+            job = await agent.run(process_tree_source(token))
             await agent.wait_for_log(job, b"all born")
             # Who starts a program goes on a moment before the system shows its words.
-            await eventually(lambda: len(harness.commands_with(token)) >= 4, "all four are seen")
+            await eventually(lambda: len(harness.command_lines_with(token)) >= 4, "all four are seen")
             await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
-            record = (await agent.outcome(job)).record
+            record = (await agent.wait_for_outcome(job)).record
             assert record["cause"] == "stopped"
-            await eventually(lambda: not harness.commands_with(token), "nothing of the job is alive")
-        assert harness.hosts_alive(handle.cluster) == {"algo-1"}
+            await eventually(lambda: not harness.command_lines_with(token), "nothing of the job is alive")
+        assert harness.live_hosts(handle.cluster) == {"algo-1"}
 
-    async def test_stopping_twice_and_after_the_end_keeps_the_verdict(self, harness: Harness) -> None:
-        handle = await harness.up()
+    async def test_stopping_twice_and_after_the_end_keeps_the_outcome(self, harness: Harness) -> None:
+        handle = await harness.acquire()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run("print('done')")
-            record = (await agent.outcome(job)).record
+            record = (await agent.wait_for_outcome(job)).record
             for _ in range(2):
                 # Whether the agent says yes or no to this is its own affair; the verdict is not.
                 with contextlib.suppress(AgentError):
@@ -71,48 +71,48 @@ class StoppingGroup:
         self, harness: Harness
     ) -> None:
         token = secrets.token_hex(8)
-        source = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{family(token)}"
-        handle = await harness.up()
+        source = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{process_tree_source(token)}"
+        handle = await harness.acquire()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(source)
             await agent.wait_for_log(job, b"all born")
             await agent.call("stop", job=job, lease=1, grace=0.2, cause="stopped")
-            record = (await agent.outcome(job)).record
+            record = (await agent.wait_for_outcome(job)).record
         assert record["cause"] == "stopped"
-        await eventually(lambda: not harness.commands_with(token), "nothing of the job is alive")
+        await eventually(lambda: not harness.command_lines_with(token), "nothing of the job is alive")
 
     async def test_release_ends_a_running_job_with_all_that_it_started(self, harness: Harness) -> None:
         token = secrets.token_hex(8)
-        handle = await harness.up()
+        handle = await harness.acquire()
         async with AgentClient(harness.engine, handle) as agent:
-            job = await agent.run(family(token))
+            job = await agent.run(process_tree_source(token))
             await agent.wait_for_log(job, b"all born")
             await harness.engine.release(handle)
-        assert harness.commands_with(token) == []
+        assert harness.command_lines_with(token) == []
         assert harness.leftovers(handle.cluster) == []
 
     async def test_release_after_the_agent_was_killed_ends_what_it_had_started(self, harness: Harness) -> None:
         token = secrets.token_hex(8)
-        handle = await harness.up()
+        handle = await harness.acquire()
         async with AgentClient(harness.engine, handle) as agent:
-            job = await agent.run(family(token, hidden=False))
+            job = await agent.run(process_tree_source(token, hidden=False))
             await agent.wait_for_log(job, b"all born")
         harness.kill_agent(handle.cluster, "algo-1")
-        await harness.reborn().release(handle)
-        assert harness.commands_with(token) == []
+        await harness.new_engine().release(handle)
+        assert harness.command_lines_with(token) == []
         assert harness.leftovers(handle.cluster) == []
 
     @pytest.mark.parametrize("ticks", [0, 1, 2, 5, 20, 80])
     async def test_an_acquire_that_is_cancelled_can_be_released_or_finished(self, harness: Harness, ticks: int) -> None:
         request = harness.request(2)
-        task = asyncio.create_task(harness.up(request))
+        task = asyncio.create_task(harness.acquire(request))
         for _ in range(ticks):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         if ticks % 2:
-            await harness.up(request, engine=harness.reborn())
-            assert harness.launches(request.cluster) == {"algo-1": 1, "algo-2": 1}
+            await harness.acquire(request, engine=harness.new_engine())
+            assert harness.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
         handle = await harness.engine.find(request.cluster)
         if handle is not None:
             await harness.engine.release(handle)
@@ -128,7 +128,7 @@ class StoppingGroup:
             first = await anext(steps)
         await steps.aclose()  # type: ignore[attr-defined]  # all engines write acquire as a generator
         assert first.cluster == request.cluster
-        found = await harness.reborn().find(request.cluster)
+        found = await harness.new_engine().find(request.cluster)
         assert found is not None
         await harness.engine.release(found)
         await eventually(lambda: harness.leftovers(request.cluster) == [], "nothing is left")
@@ -137,7 +137,7 @@ class StoppingGroup:
         request = harness.request(3)
         steps = harness.engine.acquire(request)
         first = await anext(steps)
-        await harness.reborn().release(first)
+        await harness.new_engine().release(first)
         with contextlib.suppress(Exception):
             async for _ in steps:
                 pass

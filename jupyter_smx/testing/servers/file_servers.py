@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 USER, PASSWORD = "me", "hunter2"
 
 
-class Files:
+class FileServer:
     """A server of files over a folder; a URL begins with ``address``."""
 
     def __init__(self, folder: Path, address: str) -> None:
@@ -35,20 +35,28 @@ class Files:
         path.write_text(content)
 
 
-class DirectCourier:
+class InProcessWorker:
     """A courier that is no process of its own."""
 
     def __init__(self, *_words: object) -> None:
         pass
 
-    def ask(self, _url: str, do: str, **words: Any) -> Any:
-        return getattr(upload, do)(**words)
+    def request(self, _url: str, do: str, **words: Any) -> Any:
+        operations: dict[str, Any] = {
+            "put": upload.put_files,
+            "names": upload.list_files,
+            "sweep": upload.remove_partial_files,
+            "bring": upload.download,
+            "keep": upload.upload,
+            "drop": upload.delete,
+        }
+        return operations[do](**words)
 
     def close(self) -> None:
         pass
 
 
-def _listens(address: str) -> bool:
+def _is_listening(address: str) -> bool:
     host, _, port = address.partition(":")
     with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, int(port))):
         return True
@@ -56,7 +64,7 @@ def _listens(address: str) -> bool:
 
 
 @contextlib.contextmanager
-def _serving(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def _serve(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Serve a folder, whose new files are seen at once, and which is not asked again for what it has not."""
     folder.mkdir()
     # With no time at all its timers turn in a circle; tests that change its folder behind its back need that.
@@ -70,7 +78,7 @@ def _serving(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[
         server.communicate()
 
 
-def _said(server: subprocess.Popen[str], pattern: str) -> re.Match[str]:
+def _wait_for_line(server: subprocess.Popen[str], pattern: str) -> re.Match[str]:
     """Wait until a server has said something."""
     assert server.stderr is not None
     said = ""
@@ -82,29 +90,29 @@ def _said(server: subprocess.Popen[str], pattern: str) -> re.Match[str]:
 
 
 @pytest.fixture
-def ftp(tmp_path: Path) -> Iterator[Files]:
+def ftp(tmp_path: Path) -> Iterator[FileServer]:
     """Give an FTP server over an empty folder."""
     needs_storage()
     with socket.create_server(("127.0.0.1", 0)) as free:  # it does not say which port it took where it may choose
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    with _serving("ftp", tmp_path / "ftp", "--addr", address) as server:
-        _said(server, "Serving FTP")
-        eventually_blocking(lambda: _listens(address), "it says so before it listens")
-        yield Files(tmp_path / "ftp", f"ftp://{address}")
+    with _serve("ftp", tmp_path / "ftp", "--addr", address) as server:
+        _wait_for_line(server, "Serving FTP")
+        eventually_blocking(lambda: _is_listening(address), "it says so before it listens")
+        yield FileServer(tmp_path / "ftp", f"ftp://{address}")
 
 
 @pytest.fixture
-def sftp(tmp_path: Path) -> Iterator[Files]:
+def sftp(tmp_path: Path) -> Iterator[FileServer]:
     """Give an SFTP server over an empty folder."""
     needs_storage("paramiko")
     who = ["--user", USER, "--pass", PASSWORD, "--authorized-keys", ""]
-    with _serving("sftp", tmp_path / "sftp", "--addr", "127.0.0.1:0", *who) as server:
-        port = _said(server, r"listening on 127\.0\.0\.1:(\d+)")[1]
-        yield Files(tmp_path / "sftp", f"sftp://{USER}:{PASSWORD}@127.0.0.1:{port}")
+    with _serve("sftp", tmp_path / "sftp", "--addr", "127.0.0.1:0", *who) as server:
+        port = _wait_for_line(server, r"listening on 127\.0\.0\.1:(\d+)")[1]
+        yield FileServer(tmp_path / "sftp", f"sftp://{USER}:{PASSWORD}@127.0.0.1:{port}")
 
 
 @pytest.fixture(params=["ftp", "sftp"])
-def server(request: pytest.FixtureRequest) -> Files:
+def server(request: pytest.FixtureRequest) -> FileServer:
     """Give one of them after the other."""
-    found: Files = request.getfixturevalue(request.param)
+    found: FileServer = request.getfixturevalue(request.param)
     return found

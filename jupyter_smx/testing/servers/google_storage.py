@@ -24,13 +24,13 @@ _API = "/storage/v1/b/bucket"
 _TIME = "2026-01-02T03:04:05.678Z"
 
 
-class Google:
+class GoogleBucket:
     """One bucket, whose objects are files here, and what a job needs in order to read it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.address = ""
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.uploads: dict[str, tuple[str, bytearray]] = {}
         """Keys and what has come so far, by the paths of uploads in parts that are under way."""
 
@@ -49,9 +49,9 @@ class Google:
     def keys(self) -> list[str]:
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
 
-    def got(self) -> list[str]:
+    def read_keys(self) -> list[str]:
         """List the keys whose content was asked for so far, sorted."""
-        asked = [urlsplit(one) for one in self.asked]
+        asked = [urlsplit(one) for one in self.requests]
         return sorted(unquote(one.path.rsplit("/o/", 1)[1]) for one in asked if "alt=media" in one.query)
 
     def describe(self, key: str) -> dict[str, Any]:
@@ -91,12 +91,12 @@ class Google:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, google: Google, *arguments: Any) -> None:
+    def __init__(self, google: GoogleBucket, *arguments: Any) -> None:
         self.google = google
         super().__init__(*arguments)
 
     def log_message(self, _form: str, *_words: Any) -> None:
-        self.google.asked.append(self.path)
+        self.google.requests.append(self.path)
 
     def do_GET(self) -> None:
         """Answer as the API does."""
@@ -104,56 +104,56 @@ class _Handler(BaseHTTPRequestHandler):
         path, words = asked.path.removeprefix("/download"), parse_qs(asked.query)
         key = unquote(path.removeprefix(f"{_API}/o/"))
         if path == f"{_API}/o":
-            self._tell(json.dumps(self.google.listing(words)).encode())
+            self._reply(json.dumps(self.google.listing(words)).encode())
         elif not path.startswith(f"{_API}/o/") or not (self.google.folder / key).is_file():
-            self._tell(b'{"error": {"code": 404, "message": "Not Found"}}', 404)
+            self._reply(b'{"error": {"code": 404, "message": "Not Found"}}', 404)
         elif words.get("alt") == ["media"]:
-            self._tell((self.google.folder / key).read_bytes())
+            self._reply((self.google.folder / key).read_bytes())
         else:
-            self._tell(json.dumps(self.google.describe(key)).encode())
+            self._reply(json.dumps(self.google.describe(key)).encode())
 
     def do_POST(self) -> None:
         """Take an object in one piece, or one part of it; it is there when it is whole."""
         asked = urlsplit(self.path)
         words, data = parse_qs(asked.query), self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if asked.path in self.google.uploads:
-            self._take(asked.path, data)
+            self._append_part(asked.path, data)
         elif words.get("uploadType") == ["multipart"]:
             _head, said, content = data.split(b"\n\n", 2)
-            self._keep(json.loads(said.split(b"\n--==0==")[0])["name"], content.removesuffix(b"\n--==0==--"))
+            self._store(json.loads(said.split(b"\n--==0==")[0])["name"], content.removesuffix(b"\n--==0==--"))
         else:
-            path = f"/resume/{len(self.google.asked)}"
+            path = f"/resume/{len(self.google.requests)}"
             self.google.uploads[path] = json.loads(data)["name"], bytearray()
-            self._tell(b"", Location=self.google.address + path)
+            self._reply(b"", Location=self.google.address + path)
 
-    def _take(self, path: str, data: bytes) -> None:
+    def _append_part(self, path: str, data: bytes) -> None:
         key, so_far = self.google.uploads[path]
         so_far += data
         if self.headers["Content-Range"].endswith("/*"):
-            self._tell(b"", 308, Range=f"bytes=0-{len(so_far) - 1}")
+            self._reply(b"", 308, Range=f"bytes=0-{len(so_far) - 1}")
             return
         del self.google.uploads[path]
-        self._keep(key, bytes(so_far))
+        self._store(key, bytes(so_far))
 
-    def _keep(self, key: str, content: bytes) -> None:
+    def _store(self, key: str, content: bytes) -> None:
         path = self.google.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        self._tell(json.dumps(self.google.describe(key)).encode())
+        self._reply(json.dumps(self.google.describe(key)).encode())
 
     def do_DELETE(self) -> None:
         """Delete an object, or give an upload up."""
         path = urlsplit(self.path).path
         key = unquote(path.removeprefix(f"{_API}/o/"))
         if self.google.uploads.pop(path, None) is not None:
-            self._tell(b"", 499)
+            self._reply(b"", 499)
         elif (self.google.folder / key).is_file():
             (self.google.folder / key).unlink()
-            self._tell(b"", 204)
+            self._reply(b"", 204)
         else:
-            self._tell(b'{"error": {"code": 404, "message": "Not Found"}}', 404)
+            self._reply(b'{"error": {"code": 404, "message": "Not Found"}}', 404)
 
-    def _tell(self, data: bytes, status: int = 200, **headers: str) -> None:
+    def _reply(self, data: bytes, status: int = 200, **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -165,10 +165,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def google(tmp_path: Path) -> Iterator[Google]:
+def google(tmp_path: Path) -> Iterator[GoogleBucket]:
     """Give an empty bucket on a server of its own."""
     needs_storage("gcsfs")
-    found = Google(tmp_path / "google")
+    found = GoogleBucket(tmp_path / "google")
     found.folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, found))
     server.daemon_threads = True

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 ACCESS, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY00"
 
 
-class Wire:
+class RecordingProxy:
     """A wire to a server, on which one hears what it is asked."""
 
     def __init__(self, port: int) -> None:
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self._open = threading.Event()
         self._open.set()
-        self._is_cut = False
-        self.refused = 0
+        self._is_rejecting = False
+        self.refused_count = 0
         self._target = ("127.0.0.1", port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -49,16 +49,16 @@ class Wire:
         with contextlib.suppress(OSError):
             while True:
                 asker = self._listener.accept()[0]
-                if self._is_cut:
-                    self.refused += 1
+                if self._is_rejecting:
+                    self.refused_count += 1
                     asker.close()
                     continue
                 server = socket.create_connection(self._target)
                 self._sockets += [asker, server]
-                self._begin(self._pump, asker, server, self.heard)
-                self._begin(self._pump, server, asker, [])
+                self._begin(self._forward, asker, server, self.received)
+                self._begin(self._forward, server, asker, [])
 
-    def _pump(self, source: socket.socket, target: socket.socket, heard: list[bytes]) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, heard: list[bytes]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 heard.append(data)
@@ -67,20 +67,20 @@ class Wire:
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
 
-    def hold(self) -> None:
+    def stall(self) -> None:
         """Let nothing through from now on, as a network that loses everything."""
         self._open.clear()
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         """End all connections, and each new one at once, as a store that is away."""
-        self._is_cut = True
+        self._is_rejecting = True
         for one in self._sockets[1:]:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Let everything through again; counts anew who is refused."""
-        self._is_cut, self.refused = False, 0
+        self._is_rejecting, self.refused_count = False, 0
 
     def close(self) -> None:
         self._open.set()
@@ -95,9 +95,9 @@ class Wire:
 class Bucket:
     """One bucket, whose objects are files here, and what a job needs in order to read it."""
 
-    def __init__(self, folder: Path, wire: Wire) -> None:
+    def __init__(self, folder: Path, wire: RecordingProxy) -> None:
         self.folder = folder
-        self.wire = wire
+        self.proxy = wire
         self.environment = {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{wire.port}",
             "AWS_ACCESS_KEY_ID": ACCESS,
@@ -110,11 +110,11 @@ class Bucket:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
 
-    def got(self) -> list[str]:
+    def read_keys(self) -> list[str]:
         """List the keys whose content was asked for so far, sorted."""
         return sorted(
             key.decode()
-            for key in re.findall(rb"GET /bucket/([^?\s]+)(?:\?x-id=GetObject)? HTTP", b"".join(self.wire.heard))
+            for key in re.findall(rb"GET /bucket/([^?\s]+)(?:\?x-id=GetObject)? HTTP", b"".join(self.proxy.received))
         )
 
 
@@ -152,7 +152,7 @@ def serve(top: Path) -> Iterator[Bucket]:
     words += ["--dir-cache-time", "5ms"]
     server = subprocess.Popen([rclone(), *words, str(folder.parent)], stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
-    wire = Wire(_port(server.stderr))
+    wire = RecordingProxy(_port(server.stderr))
     try:
         yield Bucket(folder, wire)
     finally:
@@ -171,29 +171,29 @@ def _port(pipe: IO[str]) -> int:
     return int(found[1])
 
 
-class Web:
+class WebServer:
     """A web server over a folder."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder = folder
         self.address = address
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    def __init__(self, web: Web, *arguments: Any, **words: Any) -> None:
+    def __init__(self, web: WebServer, *arguments: Any, **words: Any) -> None:
         self.web = web
         super().__init__(*arguments, **words)
 
     def log_message(self, _form: str, *_words: Any) -> None:
-        self.web.asked.append(self.requestline)
+        self.web.requests.append(self.requestline)
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[Web]:
+def web(tmp_path: Path) -> Iterator[WebServer]:
     """Give a web server over an empty folder."""
     needs_storage()
-    found = Web(tmp_path / "web", "")
+    found = WebServer(tmp_path / "web", "")
     found.folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, found, directory=str(found.folder)))
     found.address = f"http://127.0.0.1:{server.server_address[1]}"

@@ -9,34 +9,34 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from jupyter_smx.model.records.job import attempt_began
+from jupyter_smx.model.records.job import attempt_started_at
 from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.policy.lifecycle import image_pull
-from jupyter_smx.policy.lifecycle.transitions import is_fetching
+from jupyter_smx.policy.lifecycle.transitions import is_pulling_image
 from jupyter_smx.testing.fakes.fake_host import Script
-from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
-from jupyter_smx.testing.simulation.invariants import Promises
-from jupyter_smx.testing.simulation.state_machine import KEEP_ALIVES, Histories
+from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
+from jupyter_smx.testing.simulation.invariants import Invariants
+from jupyter_smx.testing.simulation.state_machine import KEEP_ALIVES, ControllerStateMachine
 
 OURS = "/variables/of/a/kernel"
 
 
-class FarHistories(Histories):
+class ImageStateMachine(ControllerStateMachine):
     """What may happen anywhere, and what happens to images and to what is on its way to hosts."""
 
-    engine = FakeImages
+    engine = FakeImageEngine
 
     def __init__(self) -> None:
         super().__init__()
-        self.images.usual = "train:1"
+        self.images.default = "train:1"
 
     @property
-    def images(self) -> FakeImages:
+    def images(self) -> FakeImageEngine:
         """Give the engine by its kind."""
-        assert isinstance(self.sim.engine, FakeImages)
+        assert isinstance(self.sim.engine, FakeImageEngine)
         return self.sim.engine
 
-    @precondition(Promises.alive)
+    @precondition(Invariants.is_alive)
     @rule(
         image=st.sampled_from(["", "train:1", "train:2", "same:2", "gone:1"]),
         hosts=st.integers(min_value=1, max_value=3),
@@ -55,57 +55,57 @@ class FarHistories(Histories):
         self.sim.submit(job_id=job, **wish)
 
     @rule(number=st.integers(min_value=1, max_value=3), seconds=st.sampled_from([0.0, 0.0, 2.0, 40.0]))
-    def an_image_is_built_anew(self, number: int, seconds: float) -> None:
+    def an_image_is_rebuilt(self, number: int, seconds: float) -> None:
         """A name means another image from now on, or another one is slow to come."""
         self.images.images["train:1"] = f"sha256:{number}"
-        self.images.pin_seconds = seconds
+        self.images.resolve_seconds = seconds
 
     @rule(name=st.sampled_from(["train:1", "train:2", "gone:1"]), away=st.sampled_from([0, 0, 2, 9]))
     def an_image_is_only_in_its_registry(self, name: str, away: int) -> None:
         """The next job of it has it downloaded, as soon as the registry answers."""
-        self.images.remote.add(name)
-        self.images.registry_away = away
+        self.images.remote_images.add(name)
+        self.images.registry_failures = away
 
     @rule(seconds=st.sampled_from([0.0, 0.0, 2.0, 40.0]), unreachable=st.sampled_from([0, 0, 1, 3]))
-    def ways_get_slow(self, seconds: float, unreachable: int) -> None:
+    def file_copies_get_slow(self, seconds: float, unreachable: int) -> None:
         """What is brought takes a while, or cannot be brought at first."""
-        self.images.bring_seconds = seconds
-        self.images.unreachable = unreachable
+        self.images.provide_seconds = seconds
+        self.images.connect_failures = unreachable
 
     @rule(number=st.integers(min_value=0, max_value=2), there=st.booleans())
     def variables_come_and_go(self, number: int, there: bool) -> None:
         """Somebody deletes what was sent, or it is there again."""
         path = f"{OURS}/{number}"
-        self.images.missing = self.images.missing - {path} if there else self.images.missing | {path}
+        self.images.missing_paths = self.images.missing_paths - {path} if there else self.images.missing_paths | {path}
 
     @invariant()
-    def hosts_are_told_only_of_what_they_see(self) -> None:
+    def hosts_get_only_visible_paths(self) -> None:
         """No host has a job whose variables lie where it sees nothing."""
         for host in self.sim.world.hosts.values():
-            seen = {*self.images.brought.get((host.cluster, host.name), {}).values()}
+            seen = {*self.images.provided_paths.get((host.cluster, host.name), {}).values()}
             sent = [run.spec["send"]["path"] for run in host.runs.values() if run.spec["send"]]
             assert seen.issuperset(sent), (sent, seen)
         assert not self.images.overlaps
-        assert not self.images.disturbed
+        assert not self.images.disturbed_hosts
 
     @invariant()
     def nobody_pays_for_a_download(self) -> None:
         """A job that is Downloading without hosts has not begun, and stands in no line."""
-        if not self.alive():
+        if not self.is_alive():
             return
-        for job in self.sim.controller.books.jobs.values():
-            if is_fetching(job):
+        for job in self.sim.controller.live_state.jobs.values():
+            if is_pulling_image(job):
                 assert job.image is None or image_pull.GONE in job.timings
-                assert (job.counted_from, attempt_began(job)) == (None, None)
-                assert self.sim.controller.books.summary(job).queue_position is None
+                assert (job.counted_from, attempt_started_at(job)) == (None, None)
+                assert self.sim.controller.live_state.summary(job).queue_position is None
 
     @invariant()
     def jobs_run_the_image_on_their_record(self) -> None:
         """And no other one, whatever its name means by now."""
-        if not self.alive():
+        if not self.is_alive():
             return
-        for job, clusters in self.sim.world.began.items():
+        for job, clusters in self.sim.world.job_clusters.items():
             record = self.sim.controller.store.job(job)
             assert record is not None
             assert record.image is not None
-            assert {self.images.made_of[cluster] for cluster in clusters} == {record.image.id}
+            assert {self.images.cluster_images[cluster] for cluster in clusters} == {record.image.id}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_THREAD_LOOK = 0.01
+_THREAD_POLL_INTERVAL = 0.01
 
 
 class _Selector(selectors.DefaultSelector):
@@ -23,9 +23,9 @@ class _Selector(selectors.DefaultSelector):
         """Give what is ready now; a thread under way is waited for in real time."""
         ready = super().select(0)
         while not ready and timeout != 0 and self.loop.threads:
-            ready = super().select(_THREAD_LOOK)
+            ready = super().select(_THREAD_POLL_INTERVAL)
         if not ready and timeout != 0:
-            self.loop.nothing_is_ready(timeout)
+            self.loop.on_idle(timeout)
         return ready
 
 
@@ -35,7 +35,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.now = 0.0
         self.threads = 0
-        self._quiet: list[asyncio.Future[None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
@@ -54,13 +54,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def _thread_done(self, _future: object) -> None:
         self.threads -= 1
 
-    def nothing_is_ready(self, timeout: float | None) -> None:
+    def on_idle(self, timeout: float | None) -> None:
         """Wake who waits for quiet, or move the clock to the next timer.
 
         :raises RuntimeError: somebody waits for what can never come.
         """
-        if self._quiet:
-            waiting, self._quiet = self._quiet, []
+        if self._idle_waiters:
+            waiting, self._idle_waiters = self._idle_waiters, []
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
@@ -69,10 +69,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         else:
             self.now += timeout
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until nothing can happen any more without time passing."""
         future = self.create_future()
-        self._quiet.append(future)
+        self._idle_waiters.append(future)
         await future
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -80,7 +80,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
         async def then_quiet() -> T:
             result = await coroutine
-            await self.quiet()
+            await self.wait_idle()
             return result
 
         return self.run_until_complete(then_quiet())

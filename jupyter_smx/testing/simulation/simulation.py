@@ -20,19 +20,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.controller.agents.connections import Agents
-from jupyter_smx.controller.api.array_facade import ArrayWish
-from jupyter_smx.controller.api.facade import Desk
-from jupyter_smx.controller.db.connection import connect, unwritable
+from jupyter_smx.controller.api.array_facade import ArrayRequest
+from jupyter_smx.controller.api.facade import ControllerFacade
+from jupyter_smx.controller.db.connection import connect, unwritable_error
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.environments.cache import Environments
+from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.controller.errors import FencedError, RecordsError
-from jupyter_smx.controller.scheduling.finalize import Finisher
-from jupyter_smx.controller.scheduling.job_reconciler import Reconciler
-from jupyter_smx.controller.state.change_signal import Bell
-from jupyter_smx.controller.state.live_state import Books
-from jupyter_smx.controller.telemetry.log_collector import LogPump
-from jupyter_smx.controller.transfer.stage_out import Staging
-from jupyter_smx.model.spec.array import TaskWish
+from jupyter_smx.controller.scheduling.finalize import JobFinalizer
+from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
+from jupyter_smx.controller.state.change_signal import ChangeSignal
+from jupyter_smx.controller.state.live_state import LiveState
+from jupyter_smx.controller.telemetry.log_collector import LogCollector
+from jupyter_smx.controller.transfer.stage_out import OutputStager
+from jupyter_smx.model.spec.array import TaskOverrides
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.policy.limits import Limits
@@ -43,13 +43,13 @@ from jupyter_smx.testing.simulation.simulated_time import SimulatedLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from jupyter_smx.controller.clock import Apart
+    from jupyter_smx.controller.clock import ClockOffset
     from jupyter_smx.model.records.cluster import Cluster, ClusterState
     from jupyter_smx.model.records.event import Event
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.start_reason import Why
     from jupyter_smx.model.spec.array import Array
-    from jupyter_smx.testing.fakes.fake_engine import Trouble
+    from jupyter_smx.testing.fakes.fake_engine import Fault
     from jupyter_smx.testing.fakes.fake_host import FakeHost
 
 USER = "tester"
@@ -58,18 +58,18 @@ LIMITS = Limits(max_hosts=3, cpus=2, memory_gib=4.0, grace=10.0, interruption_gr
 TICK = 1.0
 
 
-class ControllerDied(BaseException):
+class ControllerKilled(BaseException):
     """What a killed process does not get to do any more; no ``except`` for errors may catch it."""
 
 
-class MortalStore(Store):
+class CrashingStore(Store):
     """Records whose controller is killed at a chosen write, just before or just after it is on the disk."""
 
-    killed = False
+    is_killed = False
     writes_left: int | None = None
-    dies_before = False
-    disk_is_full = False
-    on_death: Callable[[], None]
+    is_killed_before_write = False
+    is_disk_full = False
+    on_kill: Callable[[], None]
 
     def write(
         self,
@@ -78,7 +78,7 @@ class MortalStore(Store):
         events: Sequence[Event] = (),
         *,
         array: Array | None = None,
-        clock: Apart | None = None,
+        clock: ClockOffset | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
         """Write, unless it is killed at this write or was before."""
@@ -86,16 +86,16 @@ class MortalStore(Store):
         if self.writes_left is not None:
             self.writes_left -= 1
         dies_now = self.writes_left == 0
-        if self.killed or (dies_now and self.dies_before):
-            self.on_death()
-            raise ControllerDied
-        if self.disk_is_full:
-            raise unwritable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        if self.is_killed or (dies_now and self.is_killed_before_write):
+            self.on_kill()
+            raise ControllerKilled
+        if self.is_disk_full:
+            raise unwritable_error(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         # Nobody cuts the power here, and waiting for a disk takes longer than everything else.
         written = super().write(jobs, clusters, events, array=array, clock=clock, durable=False)
         if dies_now:
-            self.on_death()
-            raise ControllerDied
+            self.on_kill()
+            raise ControllerKilled
         return written
 
 
@@ -104,37 +104,37 @@ class Controller:
 
     def __init__(self, world: FakeWorld, engine: FakeEngine, limits: Limits, ids: Callable[[], str]) -> None:
         self.world = world
-        self.dead = False
+        self.is_dead = False
         path = world.folder / "smx.sqlite"
-        self.store = MortalStore(path, connect(path))
-        self.store.on_death = self.die
-        self.books = Books(self.store, limits, world.clock, Bell(), world.steady, world.boot)
-        self.agents = Agents(self._heard, self._closed)
+        self.store = CrashingStore(path, connect(path))
+        self.store.on_kill = self.kill
+        self.live_state = LiveState(self.store, limits, world.clock, ChangeSignal(), world.monotonic, world.boot_id)
+        self.agents = Agents(self._on_message, self._on_stream_closed)
         jobs_folder = world.folder / "jobs"
-        pump = self.pump = LogPump(jobs_folder, self.agents, lambda _job: None)
+        pump = self.log_collector = LogCollector(jobs_folder, self.agents, lambda _job: None)
 
         def engine_of(_name: str) -> FakeEngine:
             return engine
 
-        finisher = Finisher(self.books, self.agents, pump, Staging(jobs_folder), engine_of)
+        finisher = JobFinalizer(self.live_state, self.agents, pump, OutputStager(jobs_folder), engine_of)
         limit, kept = limits.environment_limit, limits.environments_kept
-        environments = Environments(world.folder / "environments", world.builder, limit=limit, kept=kept)
-        self.reconciler = Reconciler(
-            self.books, self.agents, pump, finisher, engine_of, environments=environments, new_id=ids, user=USER
+        environments = EnvironmentCache(world.folder / "environments", world.builder, limit=limit, kept=kept)
+        self.reconciler = JobReconciler(
+            self.live_state, self.agents, pump, finisher, engine_of, environments=environments, new_id=ids, user=USER
         )
-        self.reconciler.goals.draw = lambda: world.chance
-        self.desk = Desk(self.books, self.agents, self.reconciler, engine_of, (engine.name,))
+        self.reconciler.desired_state.draw = lambda: world.random_draw
+        self.facade = ControllerFacade(self.live_state, self.agents, self.reconciler, engine_of, (engine.name,))
         self._ticker: asyncio.Task[None] | None = None
 
-    def _heard(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:
-        if not self.dead:
-            self.reconciler.agent_said(cluster, host, header)
+    def _on_message(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:
+        if not self.is_dead:
+            self.reconciler.on_agent_event(cluster, host, header)
 
-    def _closed(self, cluster: str, _host: str, _reason: str) -> None:
-        if not self.dead:
-            self.reconciler.stream_closed(cluster)
+    def _on_stream_closed(self, cluster: str, _host: str, _reason: str) -> None:
+        if not self.is_dead:
+            self.reconciler.on_stream_closed(cluster)
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Carry on where the last one was, and look at everything each second."""
         await self.reconciler.start()
         self._ticker = asyncio.get_running_loop().create_task(self._tick(), name="ticker")
@@ -146,17 +146,17 @@ class Controller:
             with contextlib.suppress(RecordsError):
                 self.reconciler.tick()
 
-    def die(self) -> None:
+    def kill(self) -> None:
         """End as by SIGKILL: nothing more is written, sent or launched."""
-        self.dead = self.store.killed = True
+        self.is_dead = self.store.is_killed = True
         self.reconciler.close()
         if self._ticker is not None:
             self._ticker.cancel()
-        self.world.cut_cables()
+        self.world.close_connections()
 
-    async def bury(self) -> None:
+    async def close(self) -> None:
         """Close what a dead process would have lost anyhow."""
-        await asyncio.gather(self.pump.close(), self.agents.close_all(), return_exceptions=True)
+        await asyncio.gather(self.log_collector.close(), self.agents.close_all(), return_exceptions=True)
         await self.reconciler.settle()
         self.store.close()
 
@@ -176,7 +176,7 @@ class Simulation:
         self.loop = SimulatedLoop()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="simulation")
         self.loop.set_default_executor(self._threads)
-        self.loop.set_exception_handler(self._broken)
+        self.loop.set_exception_handler(self._on_loop_error)
         self.bugs: list[str] = []
         """What went wrong without anybody being told: every entry is a bug."""
         self._log = _Errors(self.bugs)
@@ -188,7 +188,7 @@ class Simulation:
         self.engine = engine(self.world, launch_seconds=launch_seconds, has_remains=has_remains)
         self._ids = (f"{number * 2654435761 % 2**32:08x}{number:08x}" for number in itertools.count(1))
         self.controller = self._new_controller()
-        self.run(self.controller.begin())
+        self.run(self.controller.start())
 
     def __enter__(self) -> Simulation:  # noqa: PYI034 - Self is of Python 3.11
         """Give the simulation."""
@@ -200,25 +200,25 @@ class Simulation:
 
     def close(self) -> None:
         """End the controller and the world."""
-        self.controller.die()
-        self.loop.run(self.controller.bury())
-        self.loop.run(self.world.end())
+        self.controller.kill()
+        self.loop.run(self.controller.close())
+        self.loop.run(self.world.close())
         self._threads.shutdown()
         asyncio.set_event_loop(None)
         self.loop.close()
         logging.getLogger("jupyter_smx").removeHandler(self._log)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _broken(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, (ControllerDied, FencedError)):
+        if not isinstance(error, (ControllerKilled, FencedError)):
             trace = "".join(traceback.format_exception(error)) if error else ""
             self.bugs.append(f"{context['message']}\n{trace}")
 
     def run(self, coroutine: Any) -> Any:
         """Let the controller do something, and everything that follows from it at once."""
         result = None
-        with contextlib.suppress(ControllerDied):
+        with contextlib.suppress(ControllerKilled):
             result = self.loop.run(coroutine)
         return result
 
@@ -237,27 +237,27 @@ class Simulation:
     def submit(self, *, job_id: str = "", **fields: Any) -> str:
         """Submit a wish and give the job's id."""
         job_id = job_id or self.new_id()
-        self.call(lambda: self._hand_in(job_id, self.spec(**fields)))
+        self.call(lambda: self._submit(job_id, self.spec(**fields)))
         return job_id
 
-    async def _hand_in(self, job_id: str, spec: JobSpec) -> None:
-        desk = self.controller.desk
-        desk.submit(job_id, spec, await desk.intake.recall(spec))
+    async def _submit(self, job_id: str, spec: JobSpec) -> None:
+        desk = self.controller.facade
+        desk.submit(job_id, spec, await desk.validator.cached_image(spec))
 
-    def array_wish(self, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayWish:
+    def array_request(self, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayRequest:
         """Make the wish for an array whose tasks differ in the hyperparameter ``n``."""
-        tasks = tuple(TaskWish(label=f"n={n}", hyperparameters={"n": str(n)}) for n in range(size))
-        return ArrayWish(spec=self.spec(**fields), tasks=tasks, title="sweep n", max_concurrent=max_concurrent)
+        tasks = tuple(TaskOverrides(label=f"n={n}", hyperparameters={"n": str(n)}) for n in range(size))
+        return ArrayRequest(spec=self.spec(**fields), tasks=tasks, title="sweep n", max_concurrent=max_concurrent)
 
     def submit_array(self, size: int, **fields: Any) -> str:
         """Submit an array and give its id."""
-        array, wish = self.new_id(), self.array_wish(size, **fields)
-        self.call(lambda: self.controller.desk.arrays.submit(array, wish))
+        array, wish = self.new_id(), self.array_request(size, **fields)
+        self.call(lambda: self.controller.facade.arrays.submit(array, wish))
         return array
 
     def stop_array(self, array: str) -> None:
         """Ask all tasks of an array to stop."""
-        desk = self.controller.desk.arrays
+        desk = self.controller.facade.arrays
         self.call(lambda: desk.stop(desk.find(array)))
 
     def call(self, function: Callable[[], Any]) -> Any:
@@ -271,13 +271,13 @@ class Simulation:
 
     def stop(self, job_id: str) -> None:
         """Ask a job to stop."""
-        self.call(lambda: self.controller.desk.stop(job_id))
+        self.call(lambda: self.controller.facade.stop(job_id))
 
     def job(self, job_id: str) -> Job:
         """Look a job up."""
-        return self.controller.books.job(job_id)
+        return self.controller.live_state.job(job_id)
 
-    def why(self, job_id: str) -> Why:
+    def start_reason(self, job_id: str) -> Why:
         """Give why a job starts as it does, or waits."""
         why = self.job(job_id).why
         if why is None:
@@ -293,7 +293,7 @@ class Simulation:
 
     def pools(self, state: ClusterState | None = None) -> list[Cluster]:
         """Give the live clusters."""
-        found = self.controller.books.clusters.values()
+        found = self.controller.live_state.clusters.values()
         return [cluster for cluster in found if state is None or cluster.state is state]
 
     # What the world does
@@ -306,7 +306,7 @@ class Simulation:
         """Let the code of a job end; ``exit_code`` is 0 unless told."""
         self.call(lambda: self.world.end_job(job_id, **end))
 
-    def finish(self, **fields: Any) -> str:
+    def run_to_end(self, **fields: Any) -> str:
         """Submit a job, let its hosts start, and let it end well."""
         job_id = self.submit(**fields)
         self.pass_time(self.engine.launch_seconds + 0.1)
@@ -315,38 +315,38 @@ class Simulation:
 
     def hosts(self, job_id: str) -> list[FakeHost]:
         """Give the hosts of a job's cluster."""
-        return self.world.of(self.job(job_id).cluster)
+        return self.world.cluster_hosts(self.job(job_id).cluster)
 
     def kill_host(self, host: FakeHost) -> None:
         """Let a host lose its power."""
-        self.call(host.die)
+        self.call(host.crash)
 
     def break_streams(self, host: FakeHost) -> None:
         """Break the streams to a host; it lives on."""
-        self.call(host.hang_up)
+        self.call(host.close_streams)
 
-    def troubled_by(self, *troubles: Trouble) -> None:
+    def set_faults(self, *troubles: Fault) -> None:
         """Let the engine have these troubles from now on, and no others."""
-        self.engine.troubles = [*troubles]
+        self.engine.faults = [*troubles]
 
     # What happens to the controller
 
     def kill_controller(self) -> None:
         """Kill it at this moment; nobody takes over yet."""
-        self.call(self.controller.die)
+        self.call(self.controller.kill)
 
     def kill_controller_at_write(self, count: int, *, before: bool) -> None:
         """Kill it at its ``count``-th write from now, before or after that is on the disk."""
-        self.controller.store.dies_before = before
+        self.controller.store.is_killed_before_write = before
         self.controller.store.writes_left = count
 
     def fill_disk(self) -> None:
-        """Let no record be written any more, until :meth:`make_room`."""
-        self.controller.store.disk_is_full = True
+        """Let no record be written any more, until :meth:`free_disk`."""
+        self.controller.store.is_disk_full = True
 
-    def make_room(self) -> None:
+    def free_disk(self) -> None:
         """Let records be written again."""
-        self.controller.store.disk_is_full = False
+        self.controller.store.is_disk_full = False
 
     def set_clock(self, seconds: float) -> None:
         """Set the clock of the controller's machine forward or back, and give the controller one look at it."""
@@ -355,11 +355,11 @@ class Simulation:
 
     def restart(self) -> None:
         """Bury the controller, which is killed if it lives, and start another one on its records."""
-        if not self.controller.dead:
+        if not self.controller.is_dead:
             self.kill_controller()
-        self.loop.run(self.controller.bury())
+        self.loop.run(self.controller.close())
         self.controller = self._new_controller()
-        self.run(self.controller.begin())
+        self.run(self.controller.start())
 
     def _new_controller(self) -> Controller:
         async def make() -> Controller:

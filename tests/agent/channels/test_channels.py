@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.channels.sources import ChannelError, entries, part
+from jupyter_smx.agent.channels.sources import ChannelError, entries, select_share
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,7 @@ def test_shares_of_a_channel_are_all_of_it_also_behind_two_links_to_one_folder(
     for name in ("a", "b"):
         (train / name / "x").symlink_to(pool)
     pairs = entries({"name": "train", "source": str(tmp_path / "data" if is_deep else train)})
-    shares = [part(pairs, {"turn": turn, "count": 2}) for turn in range(2)]
+    shares = [select_share(pairs, {"turn": turn, "count": 2}) for turn in range(2)]
     found = sorted(name for share in shares for name, _ in share)
     above = "train/" if is_deep else ""
     expected = [f"{above}{name}" for name in ("a/own.jpg", "a/x/1.jpg", "a/x/2.jpg", "b/x/1.jpg", "b/x/2.jpg")]

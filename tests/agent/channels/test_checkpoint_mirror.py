@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint
-from jupyter_smx.agent.channels.checkpoint import SETTLED, TOO_LONG, CheckpointError, FolderStore, Mirror
+from jupyter_smx.agent.channels.checkpoint import SETTLE_SECONDS, SETTLE_TIMEOUT, CheckpointError, FolderStore, Mirror
 from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
@@ -71,18 +71,18 @@ def test_what_was_restored_is_known_and_not_written_again(here: Path, there: Pat
     other = Mirror(str(here), FolderStore(str(there), "algo-1"))
     known = other.restore()
     before = path.stat().st_ino
-    Mirror(str(here), FolderStore(str(there), "algo-1"), known).keep(time.time())
+    Mirror(str(here), FolderStore(str(there), "algo-1"), known).sync(time.time())
     assert path.stat().st_ino == before
 
 
 def test_new_changed_and_deleted_files_follow(mirror: Mirror, here: Path, there: Path) -> None:
     write(here, "a", "1", LONG_AGO)
     write(here, "sub/b", "2", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"a": "1", "sub/b": "2"}
     write(here, "a", "changed", LONG_AGO + 5)
     (here / "sub/b").unlink()
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"a": "changed"}
     assert not (there / "sub").exists()  # an object store has no empty folders
 
@@ -90,7 +90,7 @@ def test_new_changed_and_deleted_files_follow(mirror: Mirror, here: Path, there:
 def test_what_others_put_there_is_left_alone(mirror: Mirror, here: Path, there: Path) -> None:
     write(there, "others", "x")
     write(here, "mine", "y", LONG_AGO)
-    mirror.keep(2 * LONG_AGO, everything=True)
+    mirror.sync(2 * LONG_AGO, everything=True)
     assert files(there) == {"others": "x", "mine": "y"}
     assert files(here) == {"mine": "y"}
 
@@ -98,27 +98,27 @@ def test_what_others_put_there_is_left_alone(mirror: Mirror, here: Path, there: 
 def test_a_file_that_is_being_written_waits_until_it_has_settled(mirror: Mirror, here: Path, there: Path) -> None:
     now = time.time()
     write(here, "model.pt", "half", now)
-    mirror.keep(now + SETTLED / 2)
+    mirror.sync(now + SETTLE_SECONDS / 2)
     assert files(there) == {}
-    write(here, "model.pt", "half and half", now + SETTLED)
-    mirror.keep(now + 1.5 * SETTLED)
+    write(here, "model.pt", "half and half", now + SETTLE_SECONDS)
+    mirror.sync(now + 1.5 * SETTLE_SECONDS)
     assert files(there) == {}
-    mirror.keep(now + 2.5 * SETTLED)
+    mirror.sync(now + 2.5 * SETTLE_SECONDS)
     assert files(there) == {"model.pt": "half and half"}
 
 
 def test_a_log_that_never_settles_is_kept_now_and_then(mirror: Mirror, here: Path, there: Path) -> None:
     now = time.time()
-    for second in range(int(TOO_LONG) + 1):
+    for second in range(int(SETTLE_TIMEOUT) + 1):
         assert files(there) == {}
         write(here, "events.log", f"line {second}", now + second)
-        mirror.keep(now + second)
-    assert files(there) == {"events.log": f"line {int(TOO_LONG)}"}
+        mirror.sync(now + second)
+    assert files(there) == {"events.log": f"line {int(SETTLE_TIMEOUT)}"}
 
 
 def test_at_the_end_nothing_waits(mirror: Mirror, here: Path, there: Path) -> None:
     write(here, "model.pt", "last words", time.time())
-    mirror.keep(time.time(), everything=True)
+    mirror.sync(time.time(), everything=True)
     assert files(there) == {"model.pt": "last words"}
 
 
@@ -134,9 +134,9 @@ def test_a_file_that_changes_while_it_is_copied_is_not_kept_then(
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint.safe_open, "copy", copy_slowly)
-        mirror.keep(2 * LONG_AGO)
+        mirror.sync(2 * LONG_AGO)
     assert files(there) == {}
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"model.pt": path.read_text()} == {"model.pt": "second"}
 
 
@@ -154,15 +154,15 @@ def test_a_log_that_grows_during_each_copy_is_kept_now_and_then(
         write(here, "events.log", f"{copied[-1]} more")
 
     monkeypatch.setattr(checkpoint.safe_open, "copy", copy_slowly)
-    for second in range(int(TOO_LONG)):
-        mirror.keep(now + second)
+    for second in range(int(SETTLE_TIMEOUT)):
+        mirror.sync(now + second)
         assert files(there) == {}
-    mirror.keep(now + TOO_LONG)
+    mirror.sync(now + SETTLE_TIMEOUT)
     first = copied[-1]
     assert files(there) == {"events.log": first}
-    for second in range(int(TOO_LONG) + 1):
+    for second in range(int(SETTLE_TIMEOUT) + 1):
         assert files(there) == {"events.log": first}
-        mirror.keep(now + TOO_LONG + 1 + second)
+        mirror.sync(now + SETTLE_TIMEOUT + 1 + second)
     assert files(there) == {"events.log": copied[-1]} != {"events.log": first}
 
 
@@ -170,7 +170,7 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
     mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write(here, "model.pt", "good", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     write(here, "model.pt", "better", LONG_AGO + 1)
 
     def die(_source: str, target: str) -> None:
@@ -180,7 +180,7 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint.safe_open, "copy", die)
         with pytest.raises(KeyboardInterrupt):
-            mirror.keep(2 * LONG_AGO)
+            mirror.sync(2 * LONG_AGO)
     assert (there / "model.pt").read_text() == "good"
     fresh = tmp_path / "fresh"
     fresh.mkdir()
@@ -195,7 +195,7 @@ def test_a_disk_that_is_full_or_broken_keeps_no_half_of_a_file(
     mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     write(here, "model.pt", "good", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     write(here, "model.pt", "better", LONG_AGO + 1)
 
     def fill(_source: str, target: str) -> None:
@@ -204,10 +204,10 @@ def test_a_disk_that_is_full_or_broken_keeps_no_half_of_a_file(
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint.safe_open, "copy", fill)
-        mirror.keep(2 * LONG_AGO)
+        mirror.sync(2 * LONG_AGO)
     assert files(there) == {"model.pt": "good"}
     assert mirror.errors == {"model.pt": f"model.pt could not be kept ({os.strerror(number)})"}
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert (files(there), mirror.errors) == ({"model.pt": "better"}, {})
 
 
@@ -220,11 +220,11 @@ def test_hosts_share_the_place_and_the_last_one_that_writes_a_name_wins(tmp_path
     for host, (folder, mirror) in mirrors.items():
         write(folder, "model.pt", host, LONG_AGO)
         write(folder, f"rank-{host}.pt", host, LONG_AGO)
-        mirror.keep(2 * LONG_AGO)
+        mirror.sync(2 * LONG_AGO)
     assert files(there) == {"model.pt": "algo-2", "rank-algo-1.pt": "algo-1", "rank-algo-2.pt": "algo-2"}
     first, mirror = mirrors["algo-1"]
     (first / "rank-algo-1.pt").unlink()
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"model.pt": "algo-2", "rank-algo-2.pt": "algo-2"}
 
 
@@ -234,7 +234,7 @@ def test_a_link_to_a_file_is_kept_as_a_file_and_what_is_no_file_is_not(mirror: M
     (here / "loop").symlink_to(here)
     (here / "gone").symlink_to("nowhere")
     os.mkfifo(here / "pipe")
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"latest.pt": "m", "step-10/model.pt": "m"}
     assert mirror.errors == {}
 
@@ -242,12 +242,12 @@ def test_a_link_to_a_file_is_kept_as_a_file_and_what_is_no_file_is_not(mirror: M
 def test_a_file_that_becomes_a_folder_and_a_folder_that_becomes_a_file(mirror: Mirror, here: Path, there: Path) -> None:
     write(here, "a", "file", LONG_AGO)
     write(here, "b/c", "inner", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     (here / "a").unlink()
     write(here, "a/inner", "now inside", LONG_AGO)
     shutil.rmtree(here / "b")
     write(here, "b", "now a file", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"a/inner": "now inside", "b": "now a file"}
 
 
@@ -255,9 +255,9 @@ def test_what_cannot_be_looked_at_counts_as_there(
     mirror: Mirror, here: Path, there: Path, blind: Callable[[], None]
 ) -> None:
     write(here, "safe/model.pt", "m", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     blind()
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"safe/model.pt": "m"}
     assert list(mirror.errors.values()) == [f"{here}/safe cannot be read"]
 
@@ -279,11 +279,11 @@ def test_what_cannot_be_kept_is_said_and_tried_again(mirror: Mirror, here: Path,
     shutil.rmtree(there)
     there.parent.joinpath("kept").write_text("a file in the place of the folder")
     write(here, "model.pt", "m", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert list(mirror.errors) == ["model.pt"]
     assert mirror.errors["model.pt"].startswith("model.pt could not be kept (")
     there.unlink()
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert (files(there), mirror.errors) == ({"model.pt": "m"}, {})
 
 
@@ -318,8 +318,8 @@ def test_whatever_a_job_does_in_the_end_both_folders_are_equal(
             else:
                 (here / name).unlink(missing_ok=True)
             if step % 2:
-                mirror.keep(2 * LONG_AGO)
-        mirror.keep(time.time(), everything=True)
+                mirror.sync(2 * LONG_AGO)
+        mirror.sync(time.time(), everything=True)
         assert files(here) == files(there)
         assert mirror.errors == {}
 
@@ -328,12 +328,12 @@ def test_the_last_checkpoint_goes_when_the_next_one_is_there_and_not_before(
     mirror: Mirror, here: Path, there: Path
 ) -> None:
     write(here, "step-1.pt", "1", LONG_AGO)
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     write(here, "step-2.pt", "2", 3 * LONG_AGO)
     (here / "step-1.pt").unlink()
-    mirror.keep(3 * LONG_AGO + SETTLED / 2)
+    mirror.sync(3 * LONG_AGO + SETTLE_SECONDS / 2)
     assert files(there) == {"step-1.pt": "1"}
-    mirror.keep(3 * LONG_AGO + SETTLED)
+    mirror.sync(3 * LONG_AGO + SETTLE_SECONDS)
     assert files(there) == {"step-2.pt": "2"}
 
 
@@ -368,7 +368,7 @@ def test_a_folder_of_somebody_else_is_not_deleted_for_a_file_of_its_name(here: P
     write(there, "plots/mine.png", "precious")
     write(here, "plots", "a file", LONG_AGO)
     mirror = Mirror(str(here), FolderStore(str(there), "job", is_ours=False))
-    mirror.keep(2 * LONG_AGO)
+    mirror.sync(2 * LONG_AGO)
     assert files(there) == {"plots/mine.png": "precious"}, "and nothing beside it"
     assert list(mirror.errors) == ["plots"]
 
@@ -377,21 +377,21 @@ def test_what_may_be_there_since_only_the_answer_was_lost_goes_when_the_job_remo
     class Mute(FolderStore):
         is_mute = True
 
-        def keep(self, rows: list[checkpoint.Row]) -> list[file_result.Outcome]:
-            came = super().keep(rows)
-            return [file_result.Outcome(file_result.AWAY, "no answer")] * len(came) if self.is_mute else came
+        def upload(self, rows: list[checkpoint.UploadRow]) -> list[file_result.FileResult]:
+            came = super().upload(rows)
+            return [file_result.FileResult(file_result.UNREACHABLE, "no answer")] * len(came) if self.is_mute else came
 
     store = Mute(str(there), "algo-1")
     mirror = Mirror(str(here), store)
     mirror.restore()
     first = write(here, "first", "1", LONG_AGO)
     write(here, "stays", "1", LONG_AGO)
-    mirror.keep(LONG_AGO + 10)
+    mirror.sync(LONG_AGO + 10)
     assert set(files(there)) == {"first", "stays"}
-    assert mirror.is_away()
+    assert mirror.is_unreachable()
     store.is_mute = False
     first.unlink()
     write(here, "second", "2", LONG_AGO)
-    mirror.keep(LONG_AGO + 20)
+    mirror.sync(LONG_AGO + 20)
     assert files(there) == {"second": "2", "stays": "1"}
-    assert mirror.told()["errors"] == []
+    assert mirror.report()["errors"] == []

@@ -46,18 +46,18 @@ def here(tmp_path: Path) -> Path:
 @pytest.fixture
 def mirror(here: Path, there: Path) -> Mirror:
     made = Mirror(str(here), FolderStore(str(there), "algo-1"))
-    made.keep(NOW)
+    made.sync(NOW)
     assert files(there) == {"last/model.pt": "1", "state": "1"}
     return made
 
 
 def test_a_folder_that_is_away_for_a_moment_was_not_emptied(mirror: Mirror, here: Path, there: Path) -> None:
     here.rename(here.parent / "before")
-    mirror.keep(NOW)
+    mirror.sync(NOW)
     assert files(there) == {"last/model.pt": "1", "state": "1"}
     write(here.parent / "next", "last/model.pt", "1+1")
     (here.parent / "next").rename(here)
-    mirror.keep(NOW)
+    mirror.sync(NOW)
     assert files(there) == {"last/model.pt": "1+1"}
     assert mirror.errors == {}
 
@@ -71,14 +71,14 @@ def test_what_a_job_saved_stays_where_it_leaves_no_folder_at_its_end(
         here.write_text("")
     elif left != "nothing":
         here.symlink_to("nowhere")
-    assert mirror_task.settle(mirror) == {"errors": [], "notes": []}
+    assert mirror_task.sync_final(mirror) == {"errors": [], "notes": []}
     assert files(there) == {"last/model.pt": "1", "state": "1"}
 
 
 def test_what_a_job_deleted_before_its_end_goes_as_ever(mirror: Mirror, here: Path, there: Path) -> None:
     shutil.rmtree(here / "last")
     (here / "state").unlink()
-    mirror_task.settle(mirror)
+    mirror_task.sync_final(mirror)
     assert files(there) == {}
 
 
@@ -109,9 +109,9 @@ def test_a_folder_that_takes_the_place_of_one_that_is_looked_at_has_not_lost_its
         (here.parent / "next").rename(here)
 
     meanwhile(swap)
-    mirror.keep(NOW)
+    mirror.sync(NOW)
     assert files(there)["last/model.pt"] == "1", "it may lie where the look did not come"
-    mirror.keep(NOW)
+    mirror.sync(NOW)
     assert files(there) == {"last/other.pt": "2", "state": "2+"}
 
 
@@ -119,7 +119,7 @@ def test_a_folder_that_gets_another_name_while_it_is_looked_for_has_not_lost_its
     mirror: Mirror, here: Path, there: Path, meanwhile: Callable[[Callable[[], Any]], None]
 ) -> None:
     meanwhile(lambda: (here / "last").rename(here / "before"))
-    mirror.keep(NOW)
+    mirror.sync(NOW)
     assert files(there) == {"last/model.pt": "1", "state": "1"}
-    mirror.keep(NOW)
+    mirror.sync(NOW)
     assert files(there) == {"before/model.pt": "1", "state": "1"}

@@ -182,7 +182,7 @@ print(json.dumps([found, sorted(tried)]))
 """
     record = isolated.run(read, channels=channel(top / "in"))
     found, tried = json.loads(record["text"])
-    wanted = {one.name: one.path for one in digest.files(str(top / "in"))}
+    wanted = {one.name: one.path for one in digest.list_files(str(top / "in"))}
     assert found == {name: Path(path).read_text() for name, path in wanted.items()}
     assert (tried, record["notes"]) == (["EROFS"], [])
     assert {path: path.read_text() for path in before} == before

@@ -161,7 +161,7 @@ def test_a_host_of_a_user_without_rights_keeps_and_shows_inputs_as_well(
     (far_folder / "data").mkdir()
     (far_folder / "data" / "a.csv").write_text("alpha")
     os.utime(far_folder / "data" / "a.csv", (1e9, 1e9))
-    options = {"user": NOBODY, "program": (python, "-I", str(agent_zipapp.place(far_folder)))}
+    options = {"user": NOBODY, "program": (python, "-I", str(agent_zipapp.write_archive(far_folder)))}
     home = {"HOME": str(far_folder)}
     user = start_agent(options=options, isolate=True, parent=far_folder, environment=home)
     assert user.greeting["isolation"]["mode"] == "namespace"

@@ -48,13 +48,13 @@ def write(path: Path, content: bytes, age: float) -> None:
 @pytest.fixture
 def stage(source: Path, tmp_path: Path) -> Callable[..., str]:
     """Give ``stage()``, which stages the channel as for another job and gives its digest."""
-    known: digest.Known = {}
+    known: digest.DigestCache = {}
 
     def once(whole: str = "", **fields: Any) -> str:
         folder = tmp_path / f"job-{time.monotonic_ns()}"
         wish = {"name": "train", "source": whole or str(source.parent), **fields}
         staged = stage_in.stage([wish], {"train": str(folder)}, (), LIMIT, known)
-        digest.keep(known, staged["fresh"])
+        digest.remember_digests(known, staged["fresh"])
         (described,) = staged["inputs"]
         assert described["method"] == "content"
         return str(described["sha256"])
@@ -80,13 +80,13 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    read, paths = digest.of_path, []  # type: Callable[[str], str], list[str]
+    read, paths = digest.hash_path, []  # type: Callable[[str], str], list[str]
 
     def counted(path: str) -> str:
         paths.append(path)
         return read(path)
 
-    monkeypatch.setattr(digest, "of_path", counted)
+    monkeypatch.setattr(digest, "hash_path", counted)
     return paths
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.channels import fastfile, link_targets, symlinks
-from jupyter_smx.agent.channels.host_capabilities import World
-from jupyter_smx.agent.channels.stage_result import Staged
-from jupyter_smx.agent.system.files.walk import descend, unless_loop
+from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+from jupyter_smx.agent.channels.stage_result import StageResult
+from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def readable(folder: Path) -> dict[str, str]:
     """Name the files that who follows links finds, by their names there, with what they say."""
 
     def there() -> Iterator[tuple[str, str]]:
-        for level in descend(str(folder), follow=True, on_error=unless_loop):
+        for level in descend(str(folder), follow=True, on_error=raise_unless_loop):
             for entry in level.files:
                 if os.path.exists(entry.path):  # noqa: PTH110 - as text, which the walk gives
                     yield level.inner(entry), Path(entry.path).read_text()
@@ -70,8 +70,8 @@ def test_all_that_can_be_read_is_there_and_no_link_of_it_leads_past_what_shows_i
     with TemporaryDirectory() as place:
         top = Path(os.path.realpath(place))
         source = built(top, wishes)
-        found = link_targets.find(pairs_of(source), str(source))
-        shown_from = link_targets.homes(found.shown, str(source))
+        found = link_targets.resolve_links(pairs_of(source), str(source))
+        shown_from = link_targets.view_folders(found.shown, str(source))
         channel = top / "channel"
         for name in ["", *found.folders]:
             (channel / name).mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def test_all_that_can_be_read_is_there_and_no_link_of_it_leads_past_what_shows_i
                 assert (path + os.sep).startswith(shown_from[path] + os.sep)
                 assert not os.path.islink(path), "nobody is led on by another link"  # noqa: PTH114 - as text
                 assert ways_out(Path(path)) == []
-        for name, outer in found.again:
+        for name, outer in found.loops:
             (channel / name).symlink_to(channel / outer)
         assert readable(channel) == readable(source)
 
@@ -93,7 +93,7 @@ def test_files_of_many_folders_are_shown_from_larger_ones(tmp_path: Path, count:
         (tmp_path / "apart" / str(number)).mkdir(parents=True)
         (tmp_path / "apart" / str(number) / "x").touch()
         shown.append((str(number), str(tmp_path / "apart" / str(number) / "x")))
-    found = link_targets.homes(shown, str(tmp_path / "own"))
+    found = link_targets.view_folders(shown, str(tmp_path / "own"))
     assert len(set(found.values())) == homes
     assert all(path.startswith(home + os.sep) for path, home in found.items())
 
@@ -102,25 +102,27 @@ def test_a_folder_within_another_one_is_shown_from_that(tmp_path: Path) -> None:
     for name in ("a/x", "a/b/c/y"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    found = link_targets.homes([("x", str(tmp_path / "a" / "x")), ("y", str(tmp_path / "a" / "b" / "c" / "y"))], "")
+    found = link_targets.view_folders(
+        [("x", str(tmp_path / "a" / "x")), ("y", str(tmp_path / "a" / "b" / "c" / "y"))], ""
+    )
     assert set(found.values()) == {str(tmp_path / "a")}
 
 
 def test_who_would_get_too_many_links_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_targets, "_LISTED", 10)
+    monkeypatch.setattr(link_targets, "_MAX_FILES", 10)
     (tmp_path / "in" / "deep").mkdir(parents=True)
     (tmp_path / "in" / "deep" / "out").symlink_to("/")
     for number in range(9):
         (tmp_path / "in" / "deep" / str(number)).touch()
-    with pytest.raises(link_targets.TooManyError, match="more than 10 files"):
-        link_targets.find([("deep", str(tmp_path / "in" / "deep"))])
+    with pytest.raises(link_targets.TooManyTargetsError, match="more than 10 files"):
+        link_targets.resolve_links([("deep", str(tmp_path / "in" / "deep"))])
     flat = [(str(number), str(tmp_path / "in" / "deep" / "3")) for number in range(40)]
-    assert len(link_targets.find(flat).shown) == 40, "what a share names is its own"
+    assert len(link_targets.resolve_links(flat).shown) == 40, "what a share names is its own"
 
 
 def test_a_file_at_the_top_of_the_machine_would_be_shown_from_all_of_it() -> None:
-    with pytest.raises(link_targets.TooManyError, match="too many folders"):
-        link_targets.homes([("etc", "/")], "")
+    with pytest.raises(link_targets.TooManyTargetsError, match="too many folders"):
+        link_targets.view_folders([("etc", "/")], "")
 
 
 @pytest.mark.parametrize(("looked_at", "found"), [(5, True), (3, False)])
@@ -130,9 +132,9 @@ def test_of_a_large_folder_the_first_links_are_looked_at(
     for number in range(3):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "link").symlink_to("..")
-    monkeypatch.setattr(symlinks, "_LOOKED_AT", looked_at)
-    ways = symlinks.WaysOut()
-    assert ways.has(str(tmp_path)) == symlinks.lead_out(str(tmp_path)) == found
+    monkeypatch.setattr(symlinks, "_MAX_ENTRIES", looked_at)
+    ways = symlinks.LinkScan()
+    assert ways.has_outbound_links(str(tmp_path)) == symlinks.has_outbound_links(str(tmp_path)) == found
     assert ways.is_sure == found, "nobody takes a folder for one without such links that was not looked at to its end"
 
 
@@ -143,8 +145,8 @@ def test_a_link_may_lead_through_another_one_and_up_again(tmp_path: Path, lead: 
         (tmp_path / name).touch()
     (tmp_path / "in" / "d" / "e" / "l").symlink_to("../../s")
     (tmp_path / "in" / "d" / "e" / "link").symlink_to(lead)
-    assert symlinks.lead_out(str(tmp_path / "in")) == found
-    assert symlinks.lead_out(str(tmp_path / "in" / "d"))
+    assert symlinks.has_outbound_links(str(tmp_path / "in")) == found
+    assert symlinks.has_outbound_links(str(tmp_path / "in" / "d"))
 
 
 def test_a_folder_that_was_not_reached_from_a_large_one_is_looked_at_by_itself(
@@ -154,27 +156,27 @@ def test_a_folder_that_was_not_reached_from_a_large_one_is_looked_at_by_itself(
         (tmp_path / "many" / str(number)).mkdir(parents=True)
     (tmp_path / "some" / "deep").mkdir(parents=True)
     (tmp_path / "some" / "deep" / "w").symlink_to("/")
-    monkeypatch.setattr(symlinks, "_LOOKED_AT", 5)
-    ways = symlinks.WaysOut()
-    assert not ways.has(str(tmp_path))
+    monkeypatch.setattr(symlinks, "_MAX_ENTRIES", 5)
+    ways = symlinks.LinkScan()
+    assert not ways.has_outbound_links(str(tmp_path))
     assert not ways.is_sure
-    assert ways.has(str(tmp_path / "some"))
-    monkeypatch.setattr(symlinks, "_IN_ALL", 10)
-    ways = symlinks.WaysOut()
-    assert [ways.has(str(tmp_path / name)) for name in ("", "many", "some")] == [False] * 3
+    assert ways.has_outbound_links(str(tmp_path / "some"))
+    monkeypatch.setattr(symlinks, "_MAX_ENTRIES_PER_CHANNEL", 10)
+    ways = symlinks.LinkScan()
+    assert [ways.has_outbound_links(str(tmp_path / name)) for name in ("", "many", "some")] == [False] * 3
 
 
 def test_a_slow_disk_is_looked_at_for_a_moment_only_and_not_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "0/1/2/3/4/5/6/7").mkdir(parents=True)
-    monkeypatch.setattr(symlinks, "_AT_LEAST", 2)
+    monkeypatch.setattr(symlinks, "_MIN_STEPS", 2)
     looks: list[str] = []
-    real = symlinks._some
-    monkeypatch.setattr(symlinks, "_some", lambda folder, most: (looks.append(folder), real(folder, most))[1])
-    ways = symlinks.WaysOut(lambda: len(looks) * symlinks._SECONDS * 0.3)
-    assert [ways.has(str(tmp_path)), ways.is_sure, len(looks)] == [False, False, 4]
-    assert [ways.has(str(tmp_path)), len(looks)] == [False, 4]
+    real = symlinks._sample_folder
+    monkeypatch.setattr(symlinks, "_sample_folder", lambda folder, most: (looks.append(folder), real(folder, most))[1])
+    ways = symlinks.LinkScan(lambda: len(looks) * symlinks._SECONDS * 0.3)
+    assert [ways.has_outbound_links(str(tmp_path)), ways.is_sure, len(looks)] == [False, False, 4]
+    assert [ways.has_outbound_links(str(tmp_path)), len(looks)] == [False, 4]
 
 
 @pytest.mark.parametrize("is_large", [False, True])
@@ -188,10 +190,12 @@ def test_a_channel_of_which_not_all_is_looked_at_is_closed_and_says_so(
     if way_out:
         (tmp_path / "out").touch()
         (tmp_path / "in" / "link").symlink_to("../out")
-    monkeypatch.setattr(symlinks, "_LOOKED_AT", 2 if is_large else 10)
-    staged = Staged(0, {})
+    monkeypatch.setattr(symlinks, "_MAX_ENTRIES", 2 if is_large else 10)
+    staged = StageResult(0, {})
     wish = {"name": "train", "source": str(tmp_path / "in")}
-    fastfile.show(staged, wish, str(tmp_path / "train"), World(str(tmp_path / "store"), "/shown"))
+    fastfile.present_views(
+        staged, wish, str(tmp_path / "train"), ChannelCapabilities(str(tmp_path / "store"), "/shown")
+    )
     assert staged.mounts, "as ever"
     assert all(mount["how"] == "show" for mount in staged.mounts)
     if is_large:

@@ -16,17 +16,17 @@ import pytest
 
 import jupyter_smx.agent
 from jupyter_smx.agent.channels import stage_in
-from jupyter_smx.agent.channels.host_capabilities import World
-from jupyter_smx.agent.channels.stage_result import Staged
+from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+from jupyter_smx.agent.channels.stage_result import StageResult
 from jupyter_smx.agent.stores import digest, fuse_mount, worker_client
-from jupyter_smx.agent.stores.input_cache import Store, Taken
+from jupyter_smx.agent.stores.input_cache import CacheEntry, InputCache
 from jupyter_smx.agent.stores.listing import Item, Listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_smx.testing.servers.file_servers import Files
-    from jupyter_smx.testing.servers.object_storage import Bucket, Web
+    from jupyter_smx.testing.servers.file_servers import FileServer
+    from jupyter_smx.testing.servers.object_storage import Bucket, WebServer
 
 ENTRY = str(Path(jupyter_smx.agent.__file__).parent)
 
@@ -36,7 +36,7 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: digest.Known = {}
+        self.known: digest.DigestCache = {}
         self.jobs = 0
         self.shown = ""
 
@@ -45,10 +45,10 @@ class Host:
         self.jobs += 1
         channels = [{"name": chr(97 + n), "source": source, **fields} for n, source in enumerate(sources)]
         folders = {one["name"]: str(self.folder / f"job-{self.jobs}" / one["name"]) for one in channels}
-        means = worker_client.Means((sys.executable,), ENTRY, environment)
-        world = World(str(self.folder / "inputs"), self.shown, means=means)
+        means = worker_client.WorkerOptions((sys.executable,), ENTRY, environment)
+        world = ChannelCapabilities(str(self.folder / "inputs"), self.shown, means=means)
         told = stage_in.stage(channels, folders, (), 1 << 30, self.known, world)
-        digest.keep(self.known, told["fresh"])
+        digest.remember_digests(self.known, told["fresh"])
         return {**told, "seen": {name: contents(Path(path)) for name, path in folders.items()}}
 
 
@@ -76,10 +76,10 @@ CHANNELS = ("s3://bucket/d/", "s3://bucket/e/")
 def test_more_objects_than_a_host_remembers_are_fetched_once_all_the_same(
     host: Host, full: Bucket, monkeypatch: pytest.MonkeyPatch, kept: int, methods: list[str]
 ) -> None:
-    monkeypatch.setattr(digest, "KEPT", kept)
+    monkeypatch.setattr(digest, "MAX_REMEMBERED", kept)
     told = [host.stage(CHANNELS, full.environment) for _time in range(3)]
     assert [one["seen"] for one in told] == [EVERYTHING] * 3
-    assert full.got() == ["d/a", "d/b", "e/c", "e/deep/d"]
+    assert full.read_keys() == ["d/a", "d/b", "e/c", "e/deep/d"]
     assert [one["method"] for one in told[0]["inputs"]] == methods
     assert told[0]["inputs"] == told[1]["inputs"]
     assert len(host.known) <= kept
@@ -88,7 +88,7 @@ def test_more_objects_than_a_host_remembers_are_fetched_once_all_the_same(
     assert changed["seen"]["b"]["c"] == "E/C"
     before, after = ([one["sha256"] for one in seen["inputs"]] for seen in (told[0], changed))
     assert (before[0] == after[0], before[1] == after[1]) == (True, False)
-    assert len(full.got()) == 5
+    assert len(full.read_keys()) == 5
 
 
 def test_where_the_machine_has_no_fuse_the_objects_are_brought_and_the_record_says_why(
@@ -108,14 +108,14 @@ def test_where_the_machine_has_no_fuse_the_objects_are_brought_and_the_record_sa
 def test_two_channels_of_a_job_fetch_what_is_in_both_once(host: Host, full: Bucket) -> None:
     told = host.stage(["s3://bucket/d/", "s3://bucket/d/a"], full.environment)
     assert told["seen"] == {"a": {"a": "d/a", "b": "d/b"}, "b": {"a": "d/a"}}
-    assert full.got() == ["d/a", "d/b"]
+    assert full.read_keys() == ["d/a", "d/b"]
 
 
 @pytest.mark.parametrize("kept", [100, 1])
 def test_what_is_written_while_objects_come_is_not_kept_under_the_tag_of_what_it_replaced(
     host: Host, full: Bucket, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr(digest, "KEPT", kept)
+    monkeypatch.setattr(digest, "MAX_REMEMBERED", kept)
 
     class Ear(list[bytes]):
         """Writes the object anew when it is asked for, which is after it was listed."""
@@ -125,12 +125,12 @@ def test_what_is_written_while_objects_come_is_not_kept_under_the_tag_of_what_it
                 full.put("d/a", "newer")
             super().append(data)
 
-    full.wire.heard = Ear()
+    full.proxy.received = Ear()
     assert host.stage(["s3://bucket/d/"], full.environment)["seen"]["a"]["a"] == "newer"
     full.put("d/a", "d/a")
-    full.wire.heard = []
+    full.proxy.received = []
     assert host.stage(["s3://bucket/d/"], full.environment)["seen"]["a"] == EVERYTHING["a"]
-    assert full.got() == ["d/a"], "the other one was as it was listed"
+    assert full.read_keys() == ["d/a"], "the other one was as it was listed"
 
 
 def test_equal_objects_of_a_channel_are_files_of_their_own(host: Host, full: Bucket) -> None:
@@ -174,10 +174,10 @@ def test_every_letter_of_a_key_is_a_letter(host: Host, bucket: Bucket, prefix: s
 def test_more_objects_than_one_answer_of_a_store_has_are_all_found(bucket: Bucket) -> None:
     for number in range(1001):
         bucket.put(f"many/{number:04}", "")
-    means = worker_client.Means((sys.executable,), ENTRY, bucket.environment)
-    with contextlib.closing(worker_client.Courier(means, "a")) as courier:
+    means = worker_client.WorkerOptions((sys.executable,), ENTRY, bucket.environment)
+    with contextlib.closing(worker_client.FsspecWorker(means, "a")) as courier:
         channel_of_all = {"name": "a", "source": "s3://bucket/many/", "share": {"turn": 0, "count": 500}}
-        assert [one.name for one in worker_client.wanted(courier, channel_of_all)] == ["0000", "0500", "1000"]
+        assert [one.name for one in worker_client.find_objects(courier, channel_of_all)] == ["0000", "0500", "1000"]
 
 
 def test_a_manifest_is_shared_by_objects_and_keeps_the_key_of_its_prefix(host: Host, full: Bucket) -> None:
@@ -217,9 +217,9 @@ class Counted(dict[str, Any]):
 
 def test_much_is_forgotten_in_one_go() -> None:
     known = Counted()
-    digest.keep(known, {str(number): [number] for number in range(3 * digest.KEPT)})
+    digest.remember_digests(known, {str(number): [number] for number in range(3 * digest.MAX_REMEMBERED)})
     assert known.times == 1
-    assert dict.keys(known) == {str(number) for number in range(2 * digest.KEPT, 3 * digest.KEPT)}
+    assert dict.keys(known) == {str(number) for number in range(2 * digest.MAX_REMEMBERED, 3 * digest.MAX_REMEMBERED)}
 
 
 def test_lazy_channels_do_not_push_out_what_others_are_known_by(tmp_path: Path) -> None:
@@ -227,11 +227,14 @@ def test_lazy_channels_do_not_push_out_what_others_are_known_by(tmp_path: Path) 
         (tmp_path / name).write_text(name)
         os.utime(tmp_path / name, (1, 1))
     folders = {"train": str(tmp_path)}
-    found = [stage_in.describe(["train"], folders, 1 << 30, {}, digest.KEPT - room)["fresh"] for room in (3, 2)]
+    found = [
+        stage_in.describe_lazy(["train"], folders, 1 << 30, {}, digest.MAX_REMEMBERED - room)["fresh"]
+        for room in (3, 2)
+    ]
     assert [len(fresh) for fresh in found] == [3, 0]
 
 
-def take(store: Store, items: list[Item], arriving: dict[str, str]) -> tuple[Taken, list[str]]:
+def take(store: InputCache, items: list[Item], arriving: dict[str, str]) -> tuple[CacheEntry, list[str]]:
     """Take objects in, of which these contents arrive; gives what was asked for, too."""
     asked = []
 
@@ -239,36 +242,40 @@ def take(store: Store, items: list[Item], arriving: dict[str, str]) -> tuple[Tak
         for item, part in pairs:
             asked.append(item.name)
             Path(part).write_text(arriving[item.name])
-        return [(digest.of_path(part), True) for _item, part in pairs]
+        return [(digest.hash_path(part), True) for _item, part in pairs]
 
-    with store.held():
-        return store.take_objects(Listing(items, []), bring), asked
+    with store.lock():
+        return store.add_objects(Listing(items, []), bring), asked
 
 
 @pytest.mark.parametrize("most", [10, 1])
 def test_what_no_tag_tells_is_brought_each_time_and_its_size_is_that_of_what_came(tmp_path: Path, most: int) -> None:
-    items = [Item(name, 0o644, digest.File(name, f"http://h/{name}", 0, 0, ("",), settled=False)) for name in "ab"]
+    items = [
+        Item(name, 0o644, digest.ChannelFile(name, f"http://h/{name}", 0, 0, ("",), settled=False)) for name in "ab"
+    ]
     found = []
     for text in ("one", "longer", "one"):
-        taken, asked = take(Store(str(tmp_path), {}, 0, most), items, {"a": text, "b": "b"})
+        taken, asked = take(InputCache(str(tmp_path), {}, 0, most), items, {"a": text, "b": "b"})
         assert asked == ["a", "b"]
         assert [(name, size) for name, size, _mark in taken.rows] == [("a", len(text)), ("b", 1)]
         assert (tmp_path / "trees" / taken.key / "bytes").read_text() == str(len(text) + 1)
-        found.append(digest.whole(taken.rows))
+        found.append(digest.channel_digest(taken.rows))
     assert (found[0] == found[2], found[0] == found[1]) == (True, False)
 
 
 def test_what_never_became_whole_goes_when_the_host_is_idle(tmp_path: Path) -> None:
-    store = Store(str(tmp_path), {}, 0)
-    items = [Item(name, 0o644, digest.File(name, f"s3://b/{name}", 1, 0, ("tag",), settled=True)) for name in "ab"]
+    store = InputCache(str(tmp_path), {}, 0)
+    items = [
+        Item(name, 0o644, digest.ChannelFile(name, f"s3://b/{name}", 1, 0, ("tag",), settled=True)) for name in "ab"
+    ]
     with pytest.raises(KeyError):
         take(store, items, {"a": "half of it"})
-    assert store.needs_emptying()
-    with store.held():
-        store.empty()
-        assert store.needs_emptying(), "a job may be at it"
-    store.empty()
-    assert not store.needs_emptying()
+    assert store.has_trash()
+    with store.lock():
+        store.empty_trash()
+        assert store.has_trash(), "a job may be at it"
+    store.empty_trash()
+    assert not store.has_trash()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
 
 
@@ -278,20 +285,20 @@ def test_what_earlier_jobs_left_gives_way_where_there_is_no_room(tmp_path: Path,
     left.parent.mkdir(parents=True)
     left.touch()
 
-    def take() -> Taken:
+    def take() -> CacheEntry:
         if left.exists():
             raise OSError(number, os.strerror(number))
-        return Taken("key", [], "content")
+        return CacheEntry("key", [], "content")
 
-    world = World(str(tmp_path / "inputs"), trash=str(tmp_path / "trash"))
-    staged, store = Staged(0, {}), Store(world.store, {}, 0)
+    world = ChannelCapabilities(str(tmp_path / "inputs"), trash=str(tmp_path / "trash"))
+    staged, store = StageResult(0, {}), InputCache(world.store, {}, 0)
     with contextlib.nullcontext() if is_made else pytest.raises(OSError, match="Input/output error"):
         assert stage_in._with_room(staged, store, world, take).key == "key"
         assert staged.keys == {"key"}
     assert left.exists() != is_made
 
 
-def test_folders_of_a_server_of_files_are_channels(host: Host, server: Files) -> None:
+def test_folders_of_a_server_of_files_are_channels(host: Host, server: FileServer) -> None:
     for name in ("d/train/a", "d/train/sub/b", "d/trainX", "d/test"):
         server.put(name, name)
     assert host.stage([f"{server.address}/d/tr", f"{server.address}/d/train/"])["seen"] == {
@@ -308,7 +315,7 @@ INDEX = """<a href="?C=N;O=D">Name</a> <a href="/d/?C=S">Size</a> <a href="../">
 <a href="https://elsewhere.example/d/f.csv">f</a> <a href="/g.csv">g</a>"""
 
 
-def test_a_folder_of_the_web_is_the_pages_that_its_listing_links_to(host: Host, web: Web) -> None:
+def test_a_folder_of_the_web_is_the_pages_that_its_listing_links_to(host: Host, web: WebServer) -> None:
     for name, text in (("index.html", INDEX), ("a b.csv", "1"), ("c&d.csv", "22"), ("e.csv", "333"), ("sub/h", "4444")):
         (web.folder / "d" / name).parent.mkdir(parents=True, exist_ok=True)
         (web.folder / "d" / name).write_text(text)
@@ -318,10 +325,10 @@ def test_a_folder_of_the_web_is_the_pages_that_its_listing_links_to(host: Host, 
         told = host.stage([f"{web.address}/d/"])
         assert told["seen"]["a"] == expected
         assert (told["inputs"][0]["files"], told["inputs"][0]["bytes"]) == (4, 10)
-    assert len([line for line in web.asked if line.startswith("GET") and "e.csv" in line]) == 1, web.asked
+    assert len([line for line in web.requests if line.startswith("GET") and "e.csv" in line]) == 1, web.requests
 
 
-def test_a_page_that_is_written_twice_in_a_second_is_never_the_first_one(host: Host, web: Web) -> None:
+def test_a_page_that_is_written_twice_in_a_second_is_never_the_first_one(host: Host, web: WebServer) -> None:
     page = web.folder / "page"
     page.write_text("first")
     before = page.stat()
@@ -331,7 +338,7 @@ def test_a_page_that_is_written_twice_in_a_second_is_never_the_first_one(host: H
     assert host.stage([f"{web.address}/page"])["seen"]["a"] == {"page": "other"}
 
 
-def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: Web) -> None:
+def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: WebServer) -> None:
     """aiohttp's own limit is of all of it; here it is next to nothing, so only a limit of ours can let a page come."""
     (web.folder / "page").write_text("words")
     code = f"""
@@ -340,7 +347,7 @@ aiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=1e-6)
 from jupyter_smx.agent.stores import fsspec_worker
 from jupyter_smx.agent.stores import filesystems
 words = filesystems._options("{web.address}/page")["client_kwargs"]
-print(fsspec_worker.read("{web.address}/page"), words["timeout"].sock_read)
+print(fsspec_worker.read_object("{web.address}/page"), words["timeout"].sock_read)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout == "words 300.0\n"

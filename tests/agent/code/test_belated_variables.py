@@ -229,9 +229,9 @@ def test_matplotlib_is_told_its_backend_and_what_it_does_not_take_is_refused(mon
 
     library = type("matplotlib", (), {"rcParams": Params()})
     monkeypatch.setitem(late_environment.sys.modules, "matplotlib", library)  # type: ignore[arg-type]
-    late_environment.obey({"MPLBACKEND": "svg"}, {}, 1, [])
+    late_environment.apply_variables({"MPLBACKEND": "svg"}, {}, 1, [])
     assert library.rcParams == {"backend": "svg"}
-    late_environment.obey({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
+    late_environment.apply_variables({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
     assert library.rcParams == {"backend": "svg"}, "the host's own was read already"
     with pytest.raises(RefusalError, match="MPLBACKEND is 'nonsense', which matplotlib does not take: no backend"):
-        late_environment.obey({"MPLBACKEND": "nonsense"}, {}, 1, [])
+        late_environment.apply_variables({"MPLBACKEND": "nonsense"}, {}, 1, [])

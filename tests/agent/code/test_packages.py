@@ -81,20 +81,20 @@ def loop() -> Iterator[Loop]:
 
     def all_are_collected() -> bool:
         made.reap()
-        return not made.known()
+        return not made.watched_pids()
 
     eventually_blocking(all_are_collected, "no errand stays behind, not even as a zombie")
     signal.signal(signal.SIGCHLD, before)
 
 
 @pytest.fixture
-def find(loop: Loop) -> Callable[..., packages.Found]:
+def find(loop: Loop) -> Callable[..., packages.PackageReport]:
     """Give ``find(known, {folder: names})``, which waits for the answer."""
 
-    def ask(known: packages.Packages, imported: dict[str, list[str]]) -> packages.Found:
-        answers: list[packages.Found] = []
+    def ask(known: packages.PackageIndex, imported: dict[str, list[str]]) -> packages.PackageReport:
+        answers: list[packages.PackageReport] = []
 
-        def done(found: packages.Found) -> None:
+        def done(found: packages.PackageReport) -> None:
             answers.append(found)
             loop.stop()
 
@@ -108,10 +108,10 @@ def find(loop: Loop) -> Callable[..., packages.Found]:
 
 
 def test_nothing_waits_any_more_when_a_search_has_answered(
-    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found]
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport]
 ) -> None:
     (tmp_path / "mine.py").write_text("")
-    known = packages.Packages(loop)
+    known = packages.PackageIndex(loop)
     for _ in range(3):
         (own,) = find(known, {str(tmp_path): ["mine"]}).own
         assert own["path"] == str(tmp_path / "mine.py")
@@ -119,18 +119,18 @@ def test_nothing_waits_any_more_when_a_search_has_answered(
 
 
 def test_a_search_that_takes_too_long_is_ended_and_its_job_told_what_is_not_known(
-    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages, "PATIENCE", 0.05)
     monkeypatch.setattr(packages, "read_folder", lambda _folder: signal.pause())
-    found = find(packages.Packages(loop), {str(tmp_path): ["mine.part"]})
+    found = find(packages.PackageIndex(loop), {str(tmp_path): ["mine.part"]})
     assert found.notes == ["Versions of mine are not known: it took more than 0.05 s."]
 
 
 def test_folders_that_are_gone_are_forgotten_when_their_job_has_its_answer(
-    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found]
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport]
 ) -> None:
-    known = packages.Packages(loop)
+    known = packages.PackageIndex(loop)
     stays = in_a_wheel(tmp_path / "stays")
     for number in range(3):
         folder = tmp_path / f"code-{number}"
@@ -141,25 +141,25 @@ def test_folders_that_are_gone_are_forgotten_when_their_job_has_its_answer(
         shutil.rmtree(folder)
         found = find(known, imported)
         assert (found.packages, [one["name"] for one in found.own]) == ({"Thing": "1.5"}, ["mine"])
-        assert list(known._shelves) == [str(stays)]
+        assert list(known._indexes) == [str(stays)]
 
 
 def test_a_folder_that_is_forgotten_while_somebody_searches_is_known_to_that_search(
-    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone, here = in_a_wheel(tmp_path / "gone"), tmp_path / "here"
     here.mkdir()
     (here / "mine.py").write_text("")
-    known = packages.Packages(loop)
+    known = packages.PackageIndex(loop)
     assert find(known, {str(gone): ["thing"]}).packages == {"Thing": "1.5"}
     begin, started = packages._Search.begin, []  # type: Callable[[packages._Search], None], list[bool]
 
     def forget_and_begin(search: packages._Search) -> None:
         started.append(True)
         shutil.rmtree(gone)
-        known.learn({})
+        known.update({})
         begin(search)
 
     monkeypatch.setattr(packages._Search, "begin", forget_and_begin)
     assert find(known, {str(gone): ["thing"], str(here): ["mine"]}).packages == {"Thing": "1.5"}
-    assert (started, list(known._shelves)) == ([True], [str(here)])
+    assert (started, list(known._indexes)) == ([True], [str(here)])

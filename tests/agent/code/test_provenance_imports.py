@@ -20,7 +20,7 @@ seen = []
 def job(act):
     imports.begin_job()
     act()
-    seen.append(sorted(name for names in imports.by_folder().values() for name in names))
+    seen.append(sorted(name for names in imports.imports_by_folder().values() for name in names))
 def by_statement():
     import upper
 def from_a_part():

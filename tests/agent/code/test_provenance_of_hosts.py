@@ -89,7 +89,7 @@ def test_what_travels_with_the_agent_is_not_what_a_preload_finds(
     """``torch.cuda`` tries ``import pynvml``, and there is one in the agent's archive."""
     install(site, "nvidia-ml-py", "0.1", {"pynvml.py": "mine = 'of the user'"})
     install(site, "asks", "1.0", {"asks.py": "import pynvml"})
-    program = (sys.executable, str(agent_zipapp.place(tmp_path)))
+    program = (sys.executable, str(agent_zipapp.write_archive(tmp_path)))
     agent = in_site(start_method=method, options={"program": program})
     assert preloaded(agent, "asks")["failed"] == {}
     record = agent.run("import asks; print(asks.pynvml.mine)")

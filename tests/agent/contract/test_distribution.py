@@ -10,7 +10,7 @@ import pytest
 from jupyter_smx.agent.contract import configfiles, distribution, scriptmode
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 from jupyter_smx.agent.launchers import mpi
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from far_side import Agent
@@ -23,9 +23,9 @@ GROUPS = [
 ]
 
 
-def on(host: str, group: str = "dnn", **fields: Any) -> Place:
+def on(host: str, group: str = "dnn", **fields: Any) -> HostInfo:
     made: dict[str, Any] = {"hosts": ["algo-1", "algo-2", "algo-3"], "groups": GROUPS, "cpus": 4, "gpus": 0}
-    return Place(**made | {"host": host, "group": group, "instance_type": "ml.p3.2xlarge"} | fields)
+    return HostInfo(**made | {"host": host, "group": group, "instance_type": "ml.p3.2xlarge"} | fields)
 
 
 def wish(hyperparameters: dict[str, str], **fields: Any) -> dict[str, Any]:
@@ -36,14 +36,14 @@ def of_dnn(flags: dict[str, str], **more: Any) -> dict[str, str]:
     return {**flags, "sagemaker_distribution_instance_groups": '["dnn"]', **{k: json.dumps(v) for k, v in more.items()}}
 
 
-def facts(spec: dict[str, Any], place: Place) -> dict[str, Any]:
+def facts(spec: dict[str, Any], place: HostInfo) -> dict[str, Any]:
     told = json.loads(scriptmode.variables(spec, place)["SM_TRAINING_ENV"])
     names = ("distribution_hosts", "distribution_instance_groups", "is_master", "master_hostname")
     return {name: told[name] for name in names}
 
 
 def test_a_job_without_a_flag_runs_plainly_and_its_first_host_leads() -> None:
-    assert distribution.here(wish({}), on("algo-1")) is None
+    assert distribution.host_distribution(wish({}), on("algo-1")) is None
     assert facts(wish({}), on("algo-3")) == {
         "distribution_hosts": [],
         "distribution_instance_groups": [],
@@ -55,9 +55,9 @@ def test_a_job_without_a_flag_runs_plainly_and_its_first_host_leads() -> None:
 @pytest.mark.parametrize("flags", [TORCH, MPI])
 def test_only_hosts_of_the_chosen_group_take_part(flags: dict[str, str]) -> None:
     spec = wish(of_dnn(flags))
-    assert distribution.here(spec, on("algo-2", "data")) is None
+    assert distribution.host_distribution(spec, on("algo-2", "data")) is None
     for host in ("algo-1", "algo-3"):
-        found = distribution.here(spec, on(host))
+        found = distribution.host_distribution(spec, on(host))
         assert found is not None
         assert found.hosts == ["algo-3", "algo-1"], "in the order of the group's list, which is not sorted"
 
@@ -75,7 +75,7 @@ def test_the_first_host_of_the_first_group_in_list_order_leads_also_for_those_wh
 def test_without_a_choice_it_is_the_group_of_the_host_and_without_groups_all_hosts() -> None:
     assert facts(wish(TORCH), on("algo-2", "data"))["distribution_instance_groups"] == ["data"]
     assert facts(wish(TORCH), on("algo-2", "data"))["distribution_hosts"] == ["algo-2"]
-    alone = distribution.here(wish(TORCH), on("algo-1", "homogeneousCluster", groups=[]))
+    alone = distribution.host_distribution(wish(TORCH), on("algo-1", "homogeneousCluster", groups=[]))
     assert alone is not None
     assert alone.hosts == ["algo-1", "algo-2", "algo-3"]
 
@@ -87,7 +87,7 @@ def test_without_a_choice_it_is_the_group_of_the_host_and_without_groups_all_hos
 def test_processes_are_the_option_else_the_gpus_else_one(
     more: dict[str, int], gpus: int, given: list[int], processes: int
 ) -> None:
-    found = distribution.here(wish(of_dnn(TORCH, **more), gpus=given), on("algo-1", gpus=gpus))
+    found = distribution.host_distribution(wish(of_dnn(TORCH, **more), gpus=given), on("algo-1", gpus=gpus))
     assert found is not None
     assert found.processes == processes
 
@@ -119,7 +119,8 @@ def test_a_host_tells_a_wrong_hyperparameter_before_the_code_begins(agent: Agent
 def test_the_words_of_torchrun() -> None:
     spec = wish(of_dnn(TORCH, sagemaker_mpi_num_of_processes_per_host=2))
     told = {
-        host: distribution.torchrun_words(distribution.here(spec, on(host)), on(host)) for host in ("algo-1", "algo-3")
+        host: distribution.torchrun_arguments(distribution.host_distribution(spec, on(host)), on(host))
+        for host in ("algo-1", "algo-3")
     }  # type: ignore[arg-type]
     begin = [
         "--nnodes",
@@ -135,7 +136,7 @@ def test_the_words_of_torchrun() -> None:
     assert told == {"algo-3": [*begin, "0"], "algo-1": [*begin, "1"]}
     data = wish({**TORCH, "sagemaker_distribution_instance_groups": '["data"]'})
     place = on("algo-2", "data")
-    assert distribution.torchrun_words(distribution.here(data, place), place) == [
+    assert distribution.torchrun_arguments(distribution.host_distribution(data, place), place) == [
         "--nnodes",
         "1",
         "--nproc_per_node",
@@ -146,9 +147,9 @@ def test_the_words_of_torchrun() -> None:
 def test_the_words_of_mpirun() -> None:
     spec = wish(of_dnn(MPI, sagemaker_mpi_num_of_processes_per_host=2, sagemaker_mpi_custom_mpi_options="-v 1"))
     place = on("algo-3", interface="lo")
-    found = distribution.here(spec, place)
+    found = distribution.host_distribution(spec, place)
     assert found is not None
-    said = distribution.mpi_words(found, place, ["PATH", "SM_HPS", "SM_HP_A", "HOME"])
+    said = distribution.mpirun_arguments(found, place, ["PATH", "SM_HPS", "SM_HP_A", "HOME"])
     mca = [f"{said[number + 1]}={said[number + 2]}" for number, word in enumerate(said) if word == "-mca"]
     handed = [said[number + 1] for number, word in enumerate(said) if word == "-x"]
     begin = ["--host", "algo-3:2,algo-1:2", "-np", "4", "--allow-run-as-root", "--display-map", "--tag-output"]
@@ -165,23 +166,23 @@ def test_the_words_of_mpirun() -> None:
     assert " ".join(said).count("-bind-to none -map-by slot") == 1
     assert handed == ["NCCL_MIN_NRINGS=4", "NCCL_SOCKET_IFNAME=lo", "NCCL_DEBUG=INFO", "PATH", "SM_HPS", "SM_HP_A"]
     assert said[said.index("-v") : said.index("-v") + 2] == ["-v", "1"]
-    fewer = distribution.here(wish(of_dnn(MPI, sagemaker_mpi_num_processes=3)), place)
+    fewer = distribution.host_distribution(wish(of_dnn(MPI, sagemaker_mpi_num_processes=3)), place)
     assert fewer is not None
-    assert distribution.mpi_words(fewer, place, [])[:4] == ["--host", "algo-3:1,algo-1:1", "-np", "3"]
+    assert distribution.mpirun_arguments(fewer, place, [])[:4] == ["--host", "algo-3:1,algo-1:1", "-np", "3"]
 
 
 def test_lines_of_mpirun_say_the_rank_and_its_host() -> None:
     found = distribution.Distribution("mpi", ["dnn"], ["algo-3", "algo-1"], 2)
-    assert mpi.tagged(b"[1,0]<stdout>:a\n", found) == b"[1,mpirank:0,algo-3]<stdout>:a\n"
-    assert mpi.tagged(b"[1,3]<stderr>:a[1,2]<stdout>:b\n", found) == (
+    assert mpi.tag_line(b"[1,0]<stdout>:a\n", found) == b"[1,mpirank:0,algo-3]<stdout>:a\n"
+    assert mpi.tag_line(b"[1,3]<stderr>:a[1,2]<stdout>:b\n", found) == (
         b"[1,mpirank:3,algo-1]<stderr>:a[1,mpirank:2,algo-1]<stdout>:b\n"
     )
-    assert mpi.tagged(b" JOB MAP \n", found) == b" JOB MAP \n"
+    assert mpi.tag_line(b" JOB MAP \n", found) == b" JOB MAP \n"
 
 
 def test_where_names_are_not_found_the_leader_is_reached_by_its_address_and_its_own_port() -> None:
     place = on("algo-1", base="/data/host/ml", addresses={"algo-3": "127.7.7.3"}, port=7780)
-    words = distribution.torchrun_words(distribution.here(wish(of_dnn(TORCH)), place), place)  # type: ignore[arg-type]
+    words = distribution.torchrun_arguments(distribution.host_distribution(wish(of_dnn(TORCH)), place), place)  # type: ignore[arg-type]
     assert words[4:8] == ["--master_addr", "127.7.7.3", "--master_port", "7780"]
 
 
@@ -235,7 +236,7 @@ ALONE = {"hosts": ["algo-1"], "groups": []}
     ],
 )
 def test_hosts_of_any_training_job_find_each_other_as_in_sagemakers_image_of_pytorch(
-    fields: dict[str, Any], place: Place, told: list[str | None]
+    fields: dict[str, Any], place: HostInfo, told: list[str | None]
 ) -> None:
     found = scriptmode.variables(wish(**{"hyperparameters": {}, **fields}), place)
     assert [found.get(name) for name in FOUND_BY] == told
@@ -269,15 +270,15 @@ def test_sdk_3_tells_a_distribution_in_a_file_and_two_variables(runner: str, pro
     ],
 )
 def test_sdk_3_tells_where_the_first_host_listens_and_a_launcher_is_told_the_same(
-    place: Place, told: list[str]
+    place: HostInfo, told: list[str]
 ) -> None:
     found = scriptmode.variables(wish({}, contract="v3"), place)
     facts = json.loads(found["SM_TRAINING_ENV"])
     assert [found["SM_MASTER_ADDR"], found["SM_MASTER_PORT"]] == told
     assert [facts["master_addr"], str(facts["master_port"])] == told
-    launched = distribution.here(wish({}, contract="v3", distribution="torchrun"), place)
+    launched = distribution.host_distribution(wish({}, contract="v3", distribution="torchrun"), place)
     assert launched is not None
-    assert distribution.torchrun_words(launched, place)[5:8:2] == told
+    assert distribution.torchrun_arguments(launched, place)[5:8:2] == told
 
 
 def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:
@@ -289,5 +290,5 @@ def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:
 
 
 def test_hyperparameters_of_sdk_2_distribute_neither_processing_nor_the_other_contract() -> None:
-    assert distribution.here(wish(of_dnn(TORCH), contract="v3"), on("algo-1")) is None
-    assert distribution.here(wish(of_dnn(TORCH), kind="process"), on("algo-1")) is None
+    assert distribution.host_distribution(wish(of_dnn(TORCH), contract="v3"), on("algo-1")) is None
+    assert distribution.host_distribution(wish(of_dnn(TORCH), kind="process"), on("algo-1")) is None

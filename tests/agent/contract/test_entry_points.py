@@ -73,7 +73,7 @@ def test_how_code_begins_is_decided_as_sagemakers_toolkit_does(
     whole = scriptmode.complete({"source": "", "source_dir": {}, **spec})
     if spec.get("source_dir", {}) is not None:
         whole["source_dir"] = {"folder": "/home/me"}
-    assert entry_point.kind_of(whole, str(tmp_path)) == how
+    assert entry_point.entry_kind(whole, str(tmp_path)) == how
 
 
 SHELL = """\

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_smx.agent.contract import failure, scriptmode
 from jupyter_smx.agent.contract import failure_command as command
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ CALLED = "subprocess.CalledProcessError: Command '['{}', 'train.py', '--a', 'tru
 
 
 def facts(ml: Path, status: int | None, *, fate: str = "", report: dict[str, Any] | None = None, **spec: Any) -> Any:
-    place = Place("algo-1", ["algo-1"], [GROUP], "homogeneousCluster", "local", 2, 0, str(ml))
+    place = HostInfo("algo-1", ["algo-1"], [GROUP], "homogeneousCluster", "local", 2, 0, str(ml))
     whole = scriptmode.complete({"source": "", **spec})
     (ml / "output").mkdir(exist_ok=True)
     return failure.Facts(str(ml), whole, place, report or {}, status, fate)
@@ -85,7 +85,7 @@ KILLED_CHILD = "OutOfMemory: a program was ended by SIGKILL (signal 9)."
 def test_without_words_of_its_own_a_failure_has_those_of_sagemakers_toolkit(
     tmp_path: Path, status: int | None, more: dict[str, Any], expected: str
 ) -> None:
-    assert failure.as_sagemaker(facts(tmp_path, status, **more)) == expected
+    assert failure.format_failure_file(facts(tmp_path, status, **more)) == expected
 
 
 def test_a_script_of_ranks_was_started_by_mpirun(tmp_path: Path) -> None:
@@ -93,27 +93,27 @@ def test_a_script_of_ranks_was_started_by_mpirun(tmp_path: Path) -> None:
     (tmp_path / "code" / "setup.py").touch()
     wish = {"entry_point": "fit.py", "source_dir": {}, "hyperparameters": {"a": "1", "sagemaker_mpi_enabled": "true"}}
     found = facts(tmp_path, 9 << 8, **wish)
-    assert command.words(found.spec, found.place)[-6:] == [PYTHON, "-m", "mpi4py", "fit.py", "-a", "1"]
+    assert command.command_prefix(found.spec, found.place)[-6:] == [PYTHON, "-m", "mpi4py", "fit.py", "-a", "1"]
     of_a_package = {**found.spec, "source_dir": {"folder": "/home/me"}}
-    words = command.words(of_a_package, found.place)
+    words = command.command_prefix(of_a_package, found.place)
     assert words[-7:] == [PYTHON, "-m", "mpi4py", "-m", "fit", "-a", "1"]
     assert words[:5] == ["mpirun", "--host", "algo-1:1", "-np", "1"]
     handed = [words[number + 1] for number, word in enumerate(words) if word == "-x"]
     assert {"PATH", "SM_HP_A", "SM_TRAINING_ENV"} <= set(handed)
-    assert failure.as_sagemaker(found).startswith(text(9, "", "mpirun --host algo-1:1 -np 1")[:-1])
+    assert failure.format_failure_file(found).startswith(text(9, "", "mpirun --host algo-1:1 -np 1")[:-1])
 
 
 @pytest.mark.parametrize("kind", ["train", "process"])
 def test_the_scripts_own_words_win_and_1024_characters_are_read(tmp_path: Path, kind: str) -> None:
     found = facts(tmp_path, 1 << 8, kind=kind, report={"exception": KEY_ERROR})
     (tmp_path / "output" / "failure").write_text("é" * 2000, encoding="utf-8")
-    assert failure.as_sagemaker(found) == "é" * 1024
-    assert failure.told(found)["failure"] == "é" * 1024
+    assert failure.format_failure_file(found) == "é" * 1024
+    assert failure.failure_fields(found)["failure"] == "é" * 1024
 
 
 def test_a_long_message_does_not_pass_1024_characters(tmp_path: Path) -> None:
     found = facts(tmp_path, 1 << 8, report={"exception": {**KEY_ERROR, "message": "x" * 3000}})
-    assert len(failure.as_sagemaker(found)) == 1024
+    assert len(failure.format_failure_file(found)) == 1024
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_the_file_that_the_toolkit_leaves(
     found = facts(tmp_path, status)
     for name, words in before.items():
         (tmp_path / "output" / name).write_text(words)
-    failure.settle(found)
+    failure.write_marker_file(found)
     assert {path.name: path.read_text() for path in (tmp_path / "output").iterdir()} == files
 
 
 def test_where_no_toolkit_is_nothing_leaves_a_file(tmp_path: Path) -> None:
-    failure.settle(facts(tmp_path, 0, contract="v3"))
-    failure.settle(facts(tmp_path, 0, kind="process"))
-    failure.settle(facts(tmp_path, 1 << 8, kind="process"))
+    failure.write_marker_file(facts(tmp_path, 0, contract="v3"))
+    failure.write_marker_file(facts(tmp_path, 0, kind="process"))
+    failure.write_marker_file(facts(tmp_path, 1 << 8, kind="process"))
     assert list((tmp_path / "output").iterdir()) == []
 
 
@@ -158,12 +158,12 @@ def test_where_no_toolkit_is_nothing_leaves_a_file(tmp_path: Path) -> None:
 def test_an_exit_message_is_the_first_kilobyte_of_utf_8(tmp_path: Path, data: bytes, message: str | None) -> None:
     found = facts(tmp_path, 0, kind="process")
     (tmp_path / "output" / "message").write_bytes(data)
-    assert failure.told(found)["message"] == message
-    assert failure.told(found._replace(spec={**found.spec, "kind": "train"}))["message"] == ""
+    assert failure.failure_fields(found)["message"] == message
+    assert failure.failure_fields(found._replace(spec={**found.spec, "kind": "train"}))["message"] == ""
 
 
 def test_without_a_message_there_is_none(tmp_path: Path) -> None:
-    assert failure.told(facts(tmp_path, 0, kind="process"))["message"] == ""
+    assert failure.failure_fields(facts(tmp_path, 0, kind="process"))["message"] == ""
 
 
 @pytest.mark.timeout(20)
@@ -176,8 +176,8 @@ def test_a_pipe_in_the_place_of_words_says_nothing_and_is_not_waited_for(tmp_pat
     held = [os.open(pipe, os.O_RDWR) for pipe in pipes] if kept_open else []
     for one in held:
         os.write(one, b"words")
-    failure.settle(found)
-    told = failure.told(found)
+    failure.write_marker_file(found)
+    told = failure.failure_fields(found)
     for one in held:
         os.close(one)
     assert (told["failure"], told["reason"], told["message"]) == ("", "", "")

@@ -12,14 +12,14 @@ import pytest
 
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.contract import script, scriptmode
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from far_side import Agent
 
-PLACE = Place("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
+PLACE = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
 IN = "/opt/ml/processing/input"
 LOOK = """
 import json, os
@@ -65,9 +65,9 @@ def test_config_file_and_variable_name_the_folder() -> None:
 def test_code_goes_by_a_rename_unless_an_input_is_mounted_over_it() -> None:
     spec = {"kind": "process", "source_dir": {}, "entry_point": "x.py", "contract": "v2"}
     beside = dict(spec, channels=[channel("raw", "/x"), channel("model", "/x", "/opt/ml/processing/model")])
-    assert script.folder_to_fill(beside, PLACE, "/host/ml") == "/host/ml/processing/input/code"
+    assert script.code_target_folder(beside, PLACE, "/host/ml") == "/host/ml/processing/input/code"
     around = dict(spec, channels=[channel("raw", "/x", IN)])
-    assert script.folder_to_fill(around, PLACE, "/host/ml") == f"{IN}/code"
+    assert script.code_target_folder(around, PLACE, "/host/ml") == f"{IN}/code"
 
 
 def test_inputs_lie_where_they_are_wished_and_in_each_other_and_come_anew(isolated: Agent, data: Path) -> None:

@@ -9,14 +9,14 @@ import pytest
 from source_archives import packed
 
 from jupyter_smx.agent.contract import scriptmode
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from far_side import Agent
 
-PLACE = Place("algo-2", ["algo-1", "algo-10", "algo-2"], [], "homogeneousCluster", "ml.m5.xlarge", 4, 0)
+PLACE = HostInfo("algo-2", ["algo-1", "algo-10", "algo-2"], [], "homogeneousCluster", "ml.m5.xlarge", 4, 0)
 SPEC: dict[str, Any] = {
     "name": "clean-1",
     "kind": "process",

@@ -13,7 +13,7 @@ import pytest
 from real_toolkit import SHELL, TELL
 
 from jupyter_smx.agent.contract import failure_command, scriptmode, sdk3_driver
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +154,7 @@ def test_a_distribution_is_told_and_started_as_by_the_drivers(
 ) -> None:
     hosts = ["algo-10", "algo-1", "algo-2"]
     group = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": hosts}
-    place = Place("algo-1", hosts, [group], "homogeneousCluster", "local", 2, 0)
+    place = HostInfo("algo-1", hosts, [group], "homogeneousCluster", "local", 2, 0)
     values = {"lr": "0.1", "on": "true"}
     fields = {"source": "", "contract": "v3", "hyperparameters": values, "processes": processes}
     spec = scriptmode.complete({**fields, "distribution": runner})
@@ -174,7 +174,7 @@ def test_a_distribution_is_told_and_started_as_by_the_drivers(
         check=True,
     )
     theirs, protocol, interface = json.loads(done.stdout.partition("WORDS")[2])
-    mine = failure_command.words(spec, place)
+    mine = failure_command.command_prefix(spec, place)
     if runner == "torchrun":
         assert (protocol, interface) == (variables["NCCL_PROTO"], variables["NCCL_SOCKET_IFNAME"])
     else:
@@ -191,11 +191,11 @@ def test_the_file_of_a_distribution_becomes_the_variables_that_it_becomes_there(
 ) -> None:
     mine = _seen(driven)
     spec = scriptmode.complete({"source": "", "contract": "v3", "distribution": "torchrun", "processes": 2})
-    texts = sdk3_driver.texts(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
+    texts = sdk3_driver.texts(spec, HostInfo("algo-1", ["algo-1"], [], "", "local", 2, 0))
     file = texts["input/data/sm_drivers/distributed.json"]
     theirs = _start(real_packages, far_folder, mine, TELL, distributed=file)
     assert theirs.code == 0, theirs.log
-    ours = sdk3_driver.variables(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
+    ours = sdk3_driver.variables(spec, HostInfo("algo-1", ["algo-1"], [], "", "local", 2, 0))
     names = ("SM_DISTRIBUTED_DRIVER_DIR", "SM_DISTRIBUTED_CONFIG")
     assert [theirs.seen["environment"][name] for name in names] == [ours[name] for name in names]
     assert not set(names) & mine["environment"].keys()

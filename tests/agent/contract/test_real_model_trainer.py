@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel.sagemaker.model_trainer import trainer
+from jupyter_smx.kernel.sagemaker.model_trainer import trainer_program
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.distribution import Distribution
@@ -109,7 +109,9 @@ class Sdk:
 
 def program(**fields: Any) -> ast.Module:
     spec = JobSpec(kind="train", source="", base_name="digits", contract="v3", **EVERYTHING | fields)
-    return ast.parse(trainer(Job(id="a", name="digits-a", spec=spec, created_at=0.0), "train.py", requirements=True))
+    return ast.parse(
+        trainer_program(Job(id="a", name="digits-a", spec=spec, created_at=0.0), "train.py", requirements=True)
+    )
 
 
 @pytest.mark.parametrize("runner", ["torchrun", "mpi"])

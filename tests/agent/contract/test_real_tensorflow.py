@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from jupyter_smx.agent.contract import distribution, scriptmode, tfconfig, training_toolkit
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def there(packages: RealPackages, folder: Path, files: dict[str, str]) -> There:
     return There(*said("CONFIG"), said("SERVER"), said("WAITS"))
 
 
-def a_place(host: str, hosts: list[str], groups: list[str]) -> Place:
+def a_place(host: str, hosts: list[str], groups: list[str]) -> HostInfo:
     whole = {"instance_group_name": "homogeneousCluster", "instance_type": "ml.c5.xlarge", "hosts": hosts}
     parts, group = [whole], "homogeneousCluster"
     if groups:
@@ -79,7 +79,7 @@ def a_place(host: str, hosts: list[str], groups: list[str]) -> Place:
         parts = [{**whole, "instance_group_name": "data", "hosts": rest}]
         parts.append({**whole, "instance_group_name": "dnn", "hosts": groups})
         group = "dnn" if host in groups else "data"
-    return Place(host, hosts, parts, group, "ml.c5.xlarge", 2, 0)
+    return HostInfo(host, hosts, parts, group, "ml.c5.xlarge", 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_script_is_told_the_very_text_that_it_is_told_there(
     theirs = there(real_packages, tmp_path, scriptmode.config_files(spec, place))
     assert training_toolkit.variables(spec, place)["SM_CURRENT_HOST"] == host
     assert ours.get("TF_CONFIG") == theirs.config
-    launched = distribution.launched(spec, place)
+    launched = distribution.launcher_distribution(spec, place)
     assert (launched is not None and launched.runner == "mpi") == (theirs.runner == "MPI")
-    found = distribution.here(spec, place)
+    found = distribution.host_distribution(spec, place)
     serves = found is not None and found.runner == tfconfig.PARAMETER_SERVER
     assert serves == (theirs.server is not None)
     if serves:
@@ -122,4 +122,4 @@ def test_a_script_is_told_the_very_text_that_it_is_told_there(
         # Theirs asks for the first of all hosts, also where that is in another group and never listens.
         assert theirs.awaited == (None if host == hosts[0] else hosts[0])
         assert groups or theirs.awaited in {None, found.hosts[0]}
-        assert tfconfig.leader(found.hosts, place) == MASTER
+        assert tfconfig.leader_port(found.hosts, place) == MASTER

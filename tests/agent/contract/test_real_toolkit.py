@@ -16,7 +16,7 @@ from real_toolkit import SHELL, TELL
 
 from jupyter_smx.agent.contract import configfiles, script, scriptmode
 from jupyter_smx.agent.contract import training_toolkit as ours
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ TWO_GROUPS = {
 STRATEGY = {"sagemaker_parameter_server_enabled": "true", "sagemaker_distribution_instance_groups": '["train"]'}
 
 
-def place(**changes: Any) -> Place:
+def place(**changes: Any) -> HostInfo:
     """Give a host, by default the only one of its job."""
     hosts = changes.get("hosts", ["algo-1"])
     whole: dict[str, Any] = {
@@ -79,7 +79,7 @@ def place(**changes: Any) -> Place:
         "cpus": CPUS,
         "gpus": gpus(),
     }
-    return Place(**(whole | changes))
+    return HostInfo(**(whole | changes))
 
 
 def gpus() -> int:
@@ -94,7 +94,7 @@ def spec(**changes: Any) -> dict[str, Any]:
     return scriptmode.complete({"source": "pass", "kind": "train", "name": "job-1", **changes})
 
 
-def compare(toolkit: Toolkit, wish: dict[str, Any], where: Place) -> tuple[dict[str, str], dict[str, str]]:
+def compare(toolkit: Toolkit, wish: dict[str, Any], where: HostInfo) -> tuple[dict[str, str], dict[str, str]]:
     """Give our variables and theirs for the same config files; the words and the job's name must be equal."""
     here = where._replace(base=str(toolkit.base))
     texts = {name.rpartition("/")[2]: text for name, text in configfiles.texts(wish, here).items()}

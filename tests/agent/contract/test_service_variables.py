@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.contract import platform_variables, scriptmode
-from jupyter_smx.agent.paths import REGION, Place
+from jupyter_smx.agent.paths import REGION, HostInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,20 +58,20 @@ def test_a_config_file_that_nobody_could_read_is_no_trouble(tmp_path: Path, cont
 )
 def test_a_job_has_one_region_in_all_its_variables(changes: dict[str, Any], region: str) -> None:
     group = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}
-    place = Place("algo-1", ["algo-1"], [group], "homogeneousCluster", "local", 2, 0, region="eu-central-1")
+    place = HostInfo("algo-1", ["algo-1"], [group], "homogeneousCluster", "local", 2, 0, region="eu-central-1")
     spec = scriptmode.complete({"source": "pass", "kind": "train", "name": "digits-1", **changes})
     found = scriptmode.variables(spec, place)
     assert found["AWS_REGION"] == found["SAGEMAKER_REGION"] == region
     assert found["TRAINING_JOB_ARN"] == f"arn:aws:sagemaker:{region}:000000000000:training-job/digits-1"
     assert ARN.fullmatch(found["TRAINING_JOB_ARN"])
     processing = scriptmode.complete({"source": "pass", "kind": "process", "name": "digits-1", **changes})
-    assert ARN.fullmatch(platform_variables.arn(processing, place))
+    assert ARN.fullmatch(platform_variables.job_arn(processing, place))
     assert scriptmode.variables(processing, place)["AWS_REGION"] == region
 
 
 def test_sagemakers_own_hyperparameters_win_over_what_the_sdk_would_add() -> None:
     group = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}
-    place = Place("algo-1", ["algo-1"], [group], "homogeneousCluster", "local", 2, 0)
+    place = HostInfo("algo-1", ["algo-1"], [group], "homogeneousCluster", "local", 2, 0)
     given = {"sagemaker_region": '"eu-west-1"', "sagemaker_job_name": '"other"', "sagemaker_container_log_level": "10"}
     spec = scriptmode.complete({"source": "pass", "kind": "train", "name": "digits-1", "hyperparameters": given})
     found = scriptmode.variables(spec, place)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_smx.agent.contract import distribution, failure_command, scriptmode, tfconfig
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 from jupyter_smx.model.spec import distribution as model
 
 SERVERS = {"sagemaker_parameter_server_enabled": "true"}
@@ -22,12 +22,12 @@ WHOLE = [{"instance_group_name": "homogeneousCluster", "instance_type": "local",
 OF_DNN = {"sagemaker_distribution_instance_groups": '["dnn"]'}
 
 
-def on(host: str, group: str = "homogeneousCluster", **fields: Any) -> Place:
+def on(host: str, group: str = "homogeneousCluster", **fields: Any) -> HostInfo:
     made: dict[str, Any] = {"hosts": HOSTS, "groups": WHOLE, "cpus": 4, "gpus": 2, "instance_type": "local"}
-    return Place(**made | {"host": host, "group": group} | fields)
+    return HostInfo(**made | {"host": host, "group": group} | fields)
 
 
-def of_dnn(host: str, group: str = "dnn") -> Place:
+def of_dnn(host: str, group: str = "dnn") -> HostInfo:
     return on(host, group, groups=GROUPS)
 
 
@@ -35,7 +35,7 @@ def wish(hyperparameters: dict[str, str], **fields: Any) -> dict[str, Any]:
     return scriptmode.complete({"source": "pass", "hyperparameters": hyperparameters, **fields})
 
 
-def told(spec: dict[str, Any], place: Place) -> Any:
+def told(spec: dict[str, Any], place: HostInfo) -> Any:
     text = scriptmode.variables(spec, place).get("TF_CONFIG")
     return None if text is None else json.loads(text)
 
@@ -77,7 +77,7 @@ ONE = {"hosts": ["algo-1"], "groups": [{**WHOLE[0], "hosts": ["algo-1"]}]}
         ({}, on("algo-1"), None),
     ],
 )
-def test_each_host_is_told_its_task(flags: dict[str, str], place: Place, found: Any) -> None:
+def test_each_host_is_told_its_task(flags: dict[str, str], place: HostInfo, found: Any) -> None:
     assert told(wish(flags), place) == found
 
 
@@ -105,10 +105,10 @@ def test_hosts_that_share_a_machine_have_ports_of_their_own_which_all_of_them_kn
 
 
 def test_the_script_runs_once_on_each_host_as_it_does_without() -> None:
-    plain = failure_command.words(wish({}), on("algo-2"))
+    plain = failure_command.command_prefix(wish({}), on("algo-2"))
     for flags in (SERVERS, MIRRORED):
-        assert failure_command.words(wish(flags), on("algo-2")) == plain
-        assert distribution.launched(wish(flags), on("algo-2")) is None
+        assert failure_command.command_prefix(wish(flags), on("algo-2")) == plain
+        assert distribution.launcher_distribution(wish(flags), on("algo-2")) is None
         found = scriptmode.variables(wish(flags), on("algo-2"))
         assert json.loads(found["SM_DISTRIBUTION_INSTANCE_GROUPS"]) == ["homogeneousCluster"]
         assert "OMP_NUM_THREADS" not in found
@@ -121,9 +121,9 @@ def test_a_variable_of_the_wish_wins() -> None:
 def test_the_server_of_a_host_is_where_its_peers_look_for_it() -> None:
     for place in (on("algo-2"), on("algo-2", port=12_000)):
         (address,) = [one for one in told(wish(SERVERS), place)["cluster"]["ps"] if one.startswith("algo-2:")]
-        assert address == f"algo-2:{tfconfig.served(place)}"
+        assert address == f"algo-2:{tfconfig.server_port(place)}"
         (leader,) = told(wish(SERVERS), place)["cluster"]["master"]
-        assert leader == f"algo-1:{tfconfig.leader(HOSTS, place)}"
+        assert leader == f"algo-1:{tfconfig.leader_port(HOSTS, place)}"
 
 
 def test_strategies_of_tensorflow_are_the_same_on_both_sides_of_the_wire() -> None:

@@ -28,9 +28,9 @@ def test_one_for_a_person_two_in_a_series_none_without_memory(
     moment = [0.0]
     demand = Demand(clock=lambda: moment[0], memory=lambda: memory)
     for moment[0] in takes:
-        demand.taken()
+        demand.record_start()
     moment[0] = now
-    assert demand.wanted() == wanted
+    assert demand.desired_count() == wanted
 
 
 def test_the_machine_says_how_much_memory_is_free() -> None:

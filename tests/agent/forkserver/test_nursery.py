@@ -13,9 +13,9 @@ import pytest
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.forkserver import child_protocol
-from jupyter_smx.agent.forkserver.handles import Child, Zygote
-from jupyter_smx.agent.forkserver.pool import Nursery
-from jupyter_smx.agent.forkserver.spawn import Forerunner
+from jupyter_smx.agent.forkserver.handles import ChildHandle, ZygoteHandle
+from jupyter_smx.agent.forkserver.pool import ForkServerPool
+from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
 from jupyter_smx.agent.job.job import Job
 from jupyter_smx.agent.system.processes.event_loop import READ, Loop
 
@@ -28,22 +28,22 @@ class Family(NamedTuple):
     """A job with its zygote and the nursery of both; ``its_end`` is the job's end of its socket."""
 
     loop: Loop
-    nursery: Nursery
-    job: Child
+    nursery: ForkServerPool
+    job: ChildHandle
     its_end: socket.socket
 
     def is_process(self, process: subprocess.Popen[bytes]) -> None:
         """Let the job be this process."""
         self.job.pid = process.pid
-        self.nursery._watch_end(self.job)
+        self.nursery._watch_exit(self.job)
 
 
 @pytest.fixture
 def family(tmp_path: Path) -> Iterator[Family]:
     (control, other_end), (ours, theirs) = socket.socketpair(), socket.socketpair()
     loop = Loop()
-    nursery = Nursery(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
-    job = Child(1, str(tmp_path / "slot"), ours, Zygote(1, control, []))
+    nursery = ForkServerPool(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+    job = ChildHandle(1, str(tmp_path / "slot"), ours, ZygoteHandle(1, control, []))
     job.running, job.zygote.children[1] = True, job
     yield Family(loop, nursery, job, theirs)
     for end in (control, other_end, ours, theirs):
@@ -56,10 +56,10 @@ def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_fir
     job.on_message = lambda tag, _data: heard.append("first line" if tag == child_protocol.FIRST_LINE_TAG else "ending")
     job.on_exit = lambda _status, _reason: heard.append("exit")
     its_end.send(child_protocol.FIRST_LINE.pack(child_protocol.FIRST_LINE_TAG, 1.0, 2.0))
-    its_end.send(child_protocol.ENDING.pack(child_protocol.ENDING_TAG, 0, 0.5))
+    its_end.send(child_protocol.CODE_EXIT.pack(child_protocol.CODE_EXIT_TAG, 0, 0.5))
     its_end.close()
 
-    family.nursery._ended(job, 0, "")
+    family.nursery._on_child_exit(job, 0, "")
 
     assert heard == ["first line", "ending", "exit"]
 
@@ -71,7 +71,7 @@ def test_a_job_that_told_its_end_is_over_when_it_is_gone_although_its_zygote_say
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     job.on_exit = lambda status, _reason: (heard.append((status, job.cpu)), loop.stop())
     family.is_process(process)
-    family.its_end.send(child_protocol.ENDING.pack(child_protocol.ENDING_TAG, 3, 0.5))
+    family.its_end.send(child_protocol.CODE_EXIT.pack(child_protocol.CODE_EXIT_TAG, 3, 0.5))
     process.communicate(b"\n")
 
     loop.run()
@@ -109,7 +109,7 @@ def test_a_job_is_told_as_fast_as_it_reads(family: Family) -> None:
 
     family.job.listen(family.loop, lambda: pytest.fail("it says nothing"))
     family.loop.watch(family.its_end.fileno(), READ, hear)
-    family.job.say(family.loop, memoryview(words), lambda error: pytest.fail(str(error)))
+    family.job.send(family.loop, memoryview(words), lambda error: pytest.fail(str(error)))
     assert not heard
     family.loop.run()
     assert heard == words
@@ -132,7 +132,7 @@ def test_what_a_job_was_told_is_let_go(family: Family, monkeypatch: pytest.Monke
     monkeypatch.setattr(family.loop, "watch", watch)
     words = Words(size)
     left = weakref.ref(words)
-    family.job.say(family.loop, memoryview(words), lambda error: pytest.fail(str(error)))
+    family.job.send(family.loop, memoryview(words), lambda error: pytest.fail(str(error)))
     del words
     if size == 1:
         assert (watched, left()) == ([], None)
@@ -171,7 +171,7 @@ def test_it_is_known_that_a_job_does_not_listen_any_more(family: Family, size: i
     family.job.listen(family.loop, lambda: None)
     if size == 1:
         family.its_end.close()
-    family.job.say(family.loop, memoryview(bytes(size)), lambda error: (errors.append(error), family.loop.stop())[0])
+    family.job.send(family.loop, memoryview(bytes(size)), lambda error: (errors.append(error), family.loop.stop())[0])
     family.its_end.close()
     family.loop.later(0.0, family.loop.stop)
     family.loop.run()
@@ -186,12 +186,12 @@ def test_a_zygote_that_stays_silent_about_the_end_of_its_job_is_woken_and_then_d
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     os.kill(silent.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, silent.pid, os.WSTOPPED)
-    job = Child(1, str(tmp_path / "slot"), ours, Zygote(silent.pid, control, []))
+    job = ChildHandle(1, str(tmp_path / "slot"), ours, ZygoteHandle(silent.pid, control, []))
     job.running, job.pid = True, ended.pid
 
-    job.look_after()
+    job.wake_zygote()
     os.waitid(os.P_PID, silent.pid, os.WCONTINUED)
-    job.look_after()
+    job.wake_zygote()
 
     assert silent.wait() == -signal.SIGKILL
     ended.wait()
@@ -203,9 +203,9 @@ def test_a_zygote_that_came_up_before_the_rest_is_the_first_one_and_no_other_is_
     ours, theirs = socket.socketpair()
     theirs.settimeout(10)
     early = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-    nursery = Nursery(Loop(), str(tmp_path), {"entry": "/nothing/there", "start_method": "fork"}, {})
+    nursery = ForkServerPool(Loop(), str(tmp_path), {"entry": "/nothing/there", "start_method": "fork"}, {})
 
-    nursery.start([], Forerunner(early.pid, ours.detach()))
+    nursery.start([], SpawnedZygote(early.pid, ours.detach()))
 
     told = wire.receive(theirs).header
     assert (told["entry"], told["modules"]) == ("/nothing/there", [])

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 REHEARSES = """
 import json, os, sys
 from jupyter_smx.agent.forkserver import child
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 def state():
     return [dict(os.environ), list(sys.argv), os.getcwd(), sorted(os.listdir("/proc/self/fd"))]
 
-place = Place("algo-1", ["algo-1"], [], "", "local", 2, 0, base=sys.argv[1])
+place = HostInfo("algo-1", ["algo-1"], [], "", "local", 2, 0, base=sys.argv[1])
 before = state()
 lines = []
-first_line = child.running.Life.first_line
-child.running.Life.first_line = lambda self: (lines.append(os.environ["SM_HP_A"]), first_line(self))
-child._rehearse(child.Cradle(log=1, place=place, threads=2, notes=[]))
+first_line = child.job_process.JobRun.first_line
+child.job_process.JobRun.first_line = lambda self: (lines.append(os.environ["SM_HP_A"]), first_line(self))
+child._warm_up(child.ChildSetup(log=1, place=place, threads=2, notes=[]))
 print(json.dumps([lines, before == state()]))
 """
 

@@ -204,7 +204,7 @@ def test_bug_15_the_wish_reaches_the_job_and_not_its_parked_process(
     agent = start_agent(start_method=method)
     agent.run("pass", environment={"SECRET": "of-the-first"})
     for seen in agent.processes():
-        assert not seen.has("SECRET=of-the-first")
+        assert not seen.has_variable("SECRET=of-the-first")
     assert agent.json("import os, json; print(json.dumps(os.environ.get('SECRET')))") is None
 
 

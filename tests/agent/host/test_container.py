@@ -14,10 +14,10 @@ import pytest
 
 from jupyter_smx.agent import listen
 from jupyter_smx.agent.channels import fastfile
-from jupyter_smx.agent.channels.host_capabilities import World
-from jupyter_smx.agent.channels.stage_result import Staged
+from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+from jupyter_smx.agent.channels.stage_result import StageResult
 from jupyter_smx.agent.host import config as hostconfig
-from jupyter_smx.agent.host.host import Isolation, place_of
+from jupyter_smx.agent.host.host import Isolation, host_info
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON, HostFolder
 from jupyter_smx.agent.system.isolation import host_cleanup, mounts, namespace
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> HostFolder:
     found.make()
     for name in CONFIGS:
         (tmp_path / "memory" / name).mkdir(parents=True)
-    found.apart = tuple(str(tmp_path / "memory" / name) for name in CONFIGS)
+    found.unmovable = tuple(str(tmp_path / "memory" / name) for name in CONFIGS)
     return found
 
 
@@ -60,58 +60,58 @@ torn
 
 
 def test_what_others_have_mounted_among_temporary_files_stays_and_is_no_leftover(folder: HostFolder) -> None:
-    folder.fixed = mounts.mounted_in(SHOWN, MOUNTS)
-    assert folder.fixed == ("a b", "nvidia-mps")
+    folder.mounted_names = mounts.mounts_in(SHOWN, MOUNTS)
+    assert folder.mounted_names == ("a b", "nvidia-mps")
     for name in ("a b", "left"):
         Path(folder.tmp, name).mkdir()
-    assert host_cleanup._temporary(folder) == ["1 temporary file(s) or folder(s) were removed: left"]
-    host_cleanup.renew(folder, "job")
+    assert host_cleanup._describe_temporary_files(folder) == ["1 temporary file(s) or folder(s) were removed: left"]
+    host_cleanup.reset_folders(folder, "job")
     assert [path.name for path in Path(folder.tmp).iterdir()] == ["a b"]
-    assert host_cleanup._temporary(folder) == []
+    assert host_cleanup._describe_temporary_files(folder) == []
 
 
 def test_it_enters_no_namespace_whatever_else_it_is_told(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespace, "probe", lambda *_: pytest.fail("it tried to have a world of its own"))
     found = listen._isolate(config(isolate=True), folder)
     assert found.mode == "container"
-    assert found.is_own_world()
+    assert found.has_own_namespaces()
     assert found.has_own_tmp()
-    assert found.is_whole()
+    assert found.is_intact()
     assert not found.hidden
     assert folder.queues == "/dev/mqueue"
-    assert folder.apart == ("/opt/ml/input/config", "/opt/ml/config")
+    assert folder.unmovable == ("/opt/ml/input/config", "/opt/ml/config")
 
 
 def test_jobs_are_told_of_the_containers_own_folders_and_names() -> None:
     isolation = Isolation("container", "")
-    place = place_of(config(), HostFolder("/run/smx"), isolation)
+    place = host_info(config(), HostFolder("/run/smx"), isolation)
     assert place.base == ML
-    assert [place.reach(host) for host in place.hosts] == ["algo-1", "algo-2"]
+    assert [place.address_of(host) for host in place.hosts] == ["algo-1", "algo-2"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "algo-1"])
 def test_servers_bind_to_what_the_other_hosts_look_for(address: str) -> None:
-    place = place_of(config(addresses={**NAMES, "algo-1": address}), HostFolder("/x"), Isolation("container", ""))
+    place = host_info(config(addresses={**NAMES, "algo-1": address}), HostFolder("/x"), Isolation("container", ""))
     has_network = Path("/sys/class/net/eth0").exists()
     assert place.interface == ("lo" if address == "127.0.0.1" or not has_network else "eth0")
 
 
 def test_a_network_that_comes_after_the_agent_is_known_to_it() -> None:
-    place = place_of(config(addresses=NAMES, interface="net7"), HostFolder("/x"), Isolation("container", ""))
+    place = host_info(config(addresses=NAMES, interface="net7"), HostFolder("/x"), Isolation("container", ""))
     assert place.interface == "net7"
     alone = {"algo-1": "127.0.0.1"}
-    place = place_of(config(addresses=alone, interface="net7"), HostFolder("/x"), Isolation("container", ""))
+    place = host_info(config(addresses=alone, interface="net7"), HostFolder("/x"), Isolation("container", ""))
     assert place.interface == "lo"
 
 
 def test_what_a_job_left_in_memory_is_gone_and_the_folders_stay(folder: HostFolder) -> None:
-    places = [Path(path) for path in folder.apart]
+    places = [Path(path) for path in folder.unmovable]
     for place in places:
         (place / "a" / "b").mkdir(parents=True)
         (place / "a" / "b" / "c").write_text("secret")
         (place / "link").symlink_to("/nowhere")
         (place / "a").chmod(0)
-    host_cleanup.renew(folder, "job")
+    host_cleanup.reset_folders(folder, "job")
     assert [[*place.iterdir()] for place in places] == [[], []]
     assert [name for name in SKELETON if not Path(folder.ml, name).is_dir()] == []
 
@@ -120,7 +120,7 @@ def test_a_folder_in_memory_that_a_job_moved_away_spoils_no_host(folder: HostFol
     (tmp_path / "memory" / "input").rename(tmp_path / "elsewhere")
     kept = tmp_path / "memory" / "config" / "x"
     kept.write_text("secret")
-    host_cleanup.renew(folder, "job")
+    host_cleanup.reset_folders(folder, "job")
     assert not kept.exists()
 
 
@@ -131,7 +131,7 @@ def test_a_link_in_the_place_of_one_leads_to_nobody_elses_files(folder: HostFold
     place = tmp_path / "memory" / "config"
     place.rmdir()
     place.symlink_to(mine)
-    host_cleanup.renew(folder, "job")
+    host_cleanup.reset_folders(folder, "job")
     assert (mine / "thesis").exists()
 
 
@@ -140,10 +140,10 @@ def test_links_that_lead_where_nobody_can_write_need_no_warning(tmp_path: Path, 
     source, target = tmp_path / where, tmp_path / "data"
     source.mkdir()
     (source / "a.csv").write_text("1")
-    staged = Staged(1, {})
+    staged = StageResult(1, {})
     closed = str(tmp_path / sealed) if sealed else ""
-    world = World(str(tmp_path / "inputs"), reason="a container mounts nothing", sealed=closed)
-    fastfile.link(staged, {"name": "data", "source": str(source)}, str(target), world)
+    world = ChannelCapabilities(str(tmp_path / "inputs"), reason="a container mounts nothing", sealed=closed)
+    fastfile.present_links(staged, {"name": "data", "source": str(source)}, str(target), world)
     assert (target / "a.csv").read_text() == "1"
     warned = [note for note in staged.notes if "nothing keeps the job from writing" in note]
     assert bool(warned) == (where != sealed)
@@ -155,7 +155,7 @@ def test_what_it_says_goes_into_the_hosts_folder_for_nobody_else_to_read(tmp_pat
     program = f"""
 import os, sys
 from jupyter_smx.agent import serve
-serve._write_into({str(log)!r})
+serve._redirect_output({str(log)!r})
 print("out", flush=True)
 print("err", file=sys.stderr)
 os.system("echo child")

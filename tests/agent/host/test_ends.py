@@ -61,7 +61,7 @@ BROKEN = """
 from jupyter_smx.agent.__main__ import main
 from jupyter_smx.agent.system.files import short_path
 def remove(*_words): raise RuntimeError("nobody thought of this")
-short_path.remove = remove
+short_path.remove_link = remove
 main()
 """
 
@@ -85,15 +85,15 @@ def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:
 
 DAWDLES = """
 from jupyter_smx.agent.__main__ import main
-from jupyter_smx.agent.forkserver.pool import Nursery
+from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.system.processes import process
-close = Nursery.close
+close = ForkServerPool.close
 def slowly(nursery):
     zygotes = nursery._zygotes
     pids = [one.pid for zygote in zygotes for one in (zygote, *zygote.children.values())]
     close(nursery)
     process.wait_gone(pids, 5.0)
-Nursery.close = slowly
+ForkServerPool.close = slowly
 main()
 """
 HIDES = """
@@ -236,7 +236,7 @@ def test_an_unprivileged_user_with_the_packed_agent_has_a_host_too(
     if python is None:
         pytest.skip("this machine has no Python that every user may run")
     far_folder.chmod(0o777)
-    archive = agent_zipapp.place(far_folder)
+    archive = agent_zipapp.write_archive(far_folder)
     agent = start_agent(
         options={"user": NOBODY, "program": (python, "-I", str(archive))},
         isolate=isolate,

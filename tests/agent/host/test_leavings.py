@@ -129,10 +129,10 @@ def test_bug_20_message_queues_of_a_machine_that_is_shared_are_removed_unless_so
     monkeypatch.setattr(host_cleanup, "QUEUES", str(tmp_path / "queues"))
     (tmp_path / "queues").mkdir()
     (tmp_path / "queues" / "before").touch()
-    before = host_cleanup.certify(folder, private=False)
+    before = host_cleanup.take_baseline(folder, private=False)
     (tmp_path / "queues" / "left").touch()
     with (tmp_path / "queues" / "used").open("w"):
-        assert host_cleanup.sweep(folder, before, private=False) == ["message queue /left was removed."]
+        assert host_cleanup.remove_leftovers(folder, before, private=False) == ["message queue /left was removed."]
     assert sorted(os.listdir(tmp_path / "queues")) == ["before", "used"]  # noqa: PTH208 - names
 
 
@@ -229,7 +229,7 @@ def nobodys(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
         pytest.skip("only root can start an agent of another user, who needs a Python")
     far_folder.chmod(0o777)
     return start_agent(
-        options={"user": NOBODY, "program": (python, "-I", str(agent_zipapp.place(far_folder)))},
+        options={"user": NOBODY, "program": (python, "-I", str(agent_zipapp.write_archive(far_folder)))},
         parent=far_folder,
         environment={"HOME": str(far_folder)},
     )

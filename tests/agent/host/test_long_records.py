@@ -11,7 +11,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.host.spool import RECORD, Spool
 from jupyter_smx.agent.job.inputs import Inputs
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from far_side import Agent
 
 MANY = 130_000
-PLACE = Place("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
+PLACE = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
 # Names of 3000 characters, so that few files are enough.
 DEEP = """
 import os
@@ -65,7 +65,7 @@ def test_a_record_that_is_not_long_is_told_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_record_of_a_million_files_can_be_read() -> None:
-    text, _told = end_record.fitting(record(1_000))
+    text, _told = end_record.fit_event(record(1_000))
     assert len(text) / 1_000 * 1_000_000 / 2 < wire.MAX_RECORD  # it is short, and names each file twice
 
 
@@ -76,9 +76,9 @@ def test_the_record_of_a_million_files_can_be_read() -> None:
 def test_what_is_longer_than_any_record_may_be_is_said_with_its_count(
     monkeypatch: pytest.MonkeyPatch, end: dict[str, Any], expected: tuple[str, int | None]
 ) -> None:
-    monkeypatch.setattr(end_record, "LONG", 1_000)
+    monkeypatch.setattr(end_record, "MAX_EVENT_BYTES", 1_000)
     monkeypatch.setattr(wire, "MAX_RECORD", 10_000)
-    text, told = end_record.fitting(record(400, **end))
+    text, told = end_record.fit_event(record(400, **end))
     cut = told["record"]
     assert json.loads(text) == cut
     assert (cut["cause"], cut["exit_code"], cut["artifacts"]) == (*expected, [])
@@ -87,11 +87,11 @@ def test_what_is_longer_than_any_record_may_be_is_said_with_its_count(
 
 
 def test_a_long_record_that_no_disk_takes_says_that_instead_of_its_files() -> None:
-    told = end_record.unwritten(record(MANY), "host: no room.")
+    told = end_record.unwritten_event(record(MANY), "host: no room.")
     wire.encode(told)
     assert (told["record"]["failure"], told["record"]["artifacts"]) == ("host: no room.", [])
     short = record(1)
-    assert end_record.unwritten(short, "host: no room.") == {"record": short}
+    assert end_record.unwritten_event(short, "host: no room.") == {"record": short}
 
 
 def test_a_host_whose_job_made_files_beyond_a_frame_takes_the_next_job(agent: Agent) -> None:
@@ -110,7 +110,7 @@ def test_a_host_whose_job_made_files_beyond_a_frame_takes_the_next_job(agent: Ag
 class Looking:
     """A look at lazy channels that is under way, and the host and its loop around it."""
 
-    place = PLACE
+    info = PLACE
 
     def __init__(self) -> None:
         self.loop = self
@@ -123,20 +123,20 @@ class Looking:
         pass
 
 
-@pytest.mark.parametrize("way", ["_looked", "_enough"])
+@pytest.mark.parametrize("way", ["_on_described", "_on_timeout"])
 def test_an_end_that_waited_for_an_input_and_breaks_off_is_the_jobs_to_end(way: str) -> None:
     heard: list[Exception] = []
     host: Any = Looking()
     inputs = Inputs(host, {"kind": "train", "channels": []}, heard.append)
-    inputs._looking = host
+    inputs._describe_task = host
     error = OSError("no room")
 
     def ends() -> None:
         raise error
 
-    inputs.when_known(ends)
-    if way == "_looked":
-        inputs._looked({"inputs": [], "fresh": {}}, "")
+    inputs.call_when_described(ends)
+    if way == "_on_described":
+        inputs._on_described({"inputs": [], "fresh": {}}, "")
     else:
-        inputs._enough()
+        inputs._on_timeout()
     assert heard == [error]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.host.idle_cleanup import Pause
+from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
 from jupyter_smx.agent.system.processes.event_loop import Timer
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ class Host:
         self.loop = loop
         self.is_busy = False
         self.used: list[float] = []
-        self.pause = Pause(loop, self.tidy, lambda: is_urgent, lambda: loop.now)
+        self.pause = IdleCleanup(loop, self.tidy, lambda: is_urgent, lambda: loop.now)
 
     def tidy(self) -> None:
         if not self.is_busy:
             self.used.append(self.loop.now)
-            self.pause.used()
+            self.pause.mark_clean()
 
     def work(self, seconds: float) -> None:
         """Do a job, which leaves something."""
         self.is_busy = True
         self.loop.go_on(seconds)
         self.is_busy = False
-        self.pause.soon()
+        self.pause.request()
 
 
 def test_it_comes_once_after_the_last_job() -> None:
@@ -92,13 +92,13 @@ def test_what_is_left_while_it_is_tidied_up_is_tidied_up_next() -> None:
     host.work(0.1)
     host.loop.go_on(0.2)
     assert len(host.used) == 1
-    host.pause.again()
+    host.pause.continue_if_dirty()
     host.loop.go_on(10)
     assert len(host.used) == 1, "nothing was left"
     host.is_busy = True
-    host.pause.soon()
+    host.pause.request()
     host.loop.go_on(1)
     host.is_busy = False
-    host.pause.again()
+    host.pause.continue_if_dirty()
     host.loop.go_on(0.2)
     assert len(host.used) == 2

@@ -18,14 +18,14 @@ from far_side import FOREVER, Agent, is_alive
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.forkserver.handles import Child, Zygote
+from jupyter_smx.agent.forkserver.handles import ChildHandle, ZygoteHandle
 from jupyter_smx.agent.host import termination as stop_module
-from jupyter_smx.agent.host.kill_patience import LONGEST, PATIENCE, Patience
-from jupyter_smx.agent.host.termination import Stop
+from jupyter_smx.agent.host.kill_patience import MAX_WAIT, PATIENCE, KillPatience
+from jupyter_smx.agent.host.termination import Termination
 from jupyter_smx.agent.system.processes import forked_task as errand_module
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import Loop
-from jupyter_smx.agent.system.processes.forked_task import Errand
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -53,25 +53,25 @@ while not os.path.exists(gate):
 def test_while_there_are_fewer_and_fewer_it_lasts_as_long_as_a_job_may_wait_for_its_end(
     gaps: list[float], began: float
 ) -> None:
-    patience = Patience()
-    assert patience.lasts(len(gaps) + 1, began)
+    patience = KillPatience()
+    assert patience.can_wait(len(gaps) + 1, began)
     moments = list(accumulate(gaps, initial=began))[1:]
-    lasted = [patience.lasts(left, now) for left, now in zip(range(len(gaps), 0, -1), moments, strict=True)]
-    assert lasted == [now < began + LONGEST for now in moments]
+    lasted = [patience.can_wait(left, now) for left, now in zip(range(len(gaps), 0, -1), moments, strict=True)]
+    assert lasted == [now < began + MAX_WAIT for now in moments]
 
 
 @given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=30), began=st.floats(0, 1e6))
 def test_more_of_them_are_no_reason_to_wait_longer(counts: list[int], began: float) -> None:
-    patience, fewest = Patience(), 3
-    assert patience.lasts(fewest, began)
+    patience, fewest = KillPatience(), 3
+    assert patience.can_wait(fewest, began)
     pause = PATIENCE / len(counts)
     moments = (began + pause * number for number in range(1, len(counts) + 1))
     for more, now in zip(counts, moments, strict=True):
-        patience.lasts(fewest + more, now)
-    assert not patience.lasts(fewest, began + PATIENCE * 1.001)
+        patience.can_wait(fewest + more, now)
+    assert not patience.can_wait(fewest, began + PATIENCE * 1.001)
 
 
-@pytest.mark.parametrize(("step", "lasted"), [(0.01, LONGEST), (0.0, PATIENCE)])
+@pytest.mark.parametrize(("step", "lasted"), [(0.01, MAX_WAIT), (0.0, PATIENCE)])
 def test_one_that_gives_back_its_memory_is_waited_for_longer_than_one_that_does_nothing(
     monkeypatch: pytest.MonkeyPatch, step: float, lasted: float
 ) -> None:
@@ -81,8 +81,8 @@ def test_one_that_gives_back_its_memory_is_waited_for_longer_than_one_that_does_
     monkeypatch.setattr(stop_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(process, "signal_all", lambda *_: [7])
     monkeypatch.setattr(process, "cpu_seconds", lambda _pid: 1.0 + now[0] * step)
-    stop = Stop(loop, list, lambda: given_up.append(now[0]))  # type: ignore[arg-type]
-    stop.child = SimpleNamespace(pid=7, gone=False)  # type: ignore[assignment]
+    stop = Termination(loop, list, lambda: given_up.append(now[0]))  # type: ignore[arg-type]
+    stop.child = SimpleNamespace(pid=7, has_exited=False)  # type: ignore[assignment]
     stop.kill()
     while calls:
         now[0] += 1.0
@@ -200,10 +200,10 @@ def test_an_errand_that_cannot_be_killed_is_not_waited_for_for_ever(
     monkeypatch.setattr(errand_module, "_PATIENCE", 0.02)
     loop = Loop()
     before = process.children(os.getpid())
-    errand = Errand(loop, lambda: {"never": signal.pause()}, lambda *_: pytest.fail("it was ended"))
+    errand = ForkedTask(loop, lambda: {"never": signal.pause()}, lambda *_: pytest.fail("it was ended"))
     [pid] = set(process.children(os.getpid())) - set(before)
     ice.hold([pid])
-    errand.end(loop.stop)
+    errand.cancel_and_wait(loop.stop)
     loop.run()
     assert is_alive(pid)
     ice.thaw()
@@ -214,10 +214,10 @@ def test_an_errand_that_cannot_be_killed_is_not_waited_for_for_ever(
 def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_dies() -> None:
     (ours, theirs), (control, other_end) = socket.socketpair(), socket.socketpair()
     loop = Loop()
-    stop = Stop(loop, list, loop.stop)
-    stop._patience = Patience(0.02)
-    stop.child = Child(1, "", ours, Zygote(1, control, []))
-    stop.ask(0.0, "stopped")
+    stop = Termination(loop, list, loop.stop)
+    stop._patience = KillPatience(0.02)
+    stop.child = ChildHandle(1, "", ours, ZygoteHandle(1, control, []))
+    stop.request(0.0, "stopped")
     loop.later(PATIENCE, lambda: pytest.fail("it is waited for still"))
     loop.run()
     assert not stop.child.pid
@@ -231,7 +231,7 @@ from jupyter_smx.agent.__main__ import main
 from jupyter_smx.agent.system.processes import process
 is_alive = process.is_alive
 def at_that_moment(pid):
-    if process.nickname(pid) == "falls":
+    if process.comm(pid) == "falls":
         os.kill(pid, signal.SIGKILL)
         while is_alive(pid): pass
     return is_alive(pid)
@@ -260,7 +260,7 @@ def test_it_is_not_silent_while_who_ends_leaves_a_child_of_its_own(start_agent: 
     """They were read first and asked for their lives afterwards: of one that ended in between the child lived on."""
     agent = start_agent(options={"program": (sys.executable, "-c", FALLING)})
     agent.run(CHAIN)
-    names = {process.nickname(one.pid) for one in agent.processes()}
+    names = {process.comm(one.pid) for one in agent.processes()}
     assert names.isdisjoint({"falls", "stays"})
     agent.serves()
 

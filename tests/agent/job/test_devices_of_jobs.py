@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.resources.gpu_visibility import VARIABLES, visible
+from jupyter_smx.agent.system.resources.gpu_visibility import VARIABLES, visibility_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,14 +27,14 @@ SAYS = f"import json, os; print(json.dumps([os.environ.get(name) for name in {VA
     ],
 )
 def test_numbers_are_those_that_the_host_sees(gpus: list[int], here: str, seen: str) -> None:
-    assert visible(gpus, {"CUDA_VISIBLE_DEVICES": here}) == {
+    assert visibility_variables(gpus, {"CUDA_VISIBLE_DEVICES": here}) == {
         "CUDA_VISIBLE_DEVICES": seen,
         "HIP_VISIBLE_DEVICES": ",".join(map(str, gpus)),
     }
 
 
 def test_a_job_that_was_given_none_is_told_nothing() -> None:
-    assert visible([], {"CUDA_VISIBLE_DEVICES": "1"}) == {}
+    assert visibility_variables([], {"CUDA_VISIBLE_DEVICES": "1"}) == {}
 
 
 def test_a_job_sees_its_own_and_the_next_one_what_it_is_given(start_agent: Callable[..., Agent]) -> None:

@@ -29,12 +29,13 @@ from jupyter_smx.agent import serve
 from jupyter_smx.agent.host import host
 describe = host.describe
 def counted(one):
-    one.loop.sweep()
+    one.loop.purge_timers()
     gc.collect()
     kinds = collections.Counter(type(each).__qualname__ for each in gc.get_objects())
     sizes = {name: len(each) for name, each in vars(one).items() if hasattr(each, "__len__")}
     sizes.update({"loop." + name: len(each) for name, each in vars(one.loop).items() if hasattr(each, "__len__")})
-    sizes.update({"nursery." + name: len(each) for name, each in vars(one.nursery).items() if hasattr(each, "__len__")})
+    held = {"pool." + name: each for name, each in vars(one.fork_server).items()}
+    sizes.update({name: len(each) for name, each in held.items() if hasattr(each, "__len__")})
     return dict(describe(one), kinds=dict(kinds), sizes=sizes, blocks=sys.getallocatedblocks())
 host.describe = counted
 sys.exit(serve.main(sys.argv[2:]))

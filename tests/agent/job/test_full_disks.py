@@ -142,9 +142,9 @@ def test_words_that_find_no_room_hold_up_nobody(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "_exit", codes.append)
     with contextlib.suppress(OSError), open("/dev/full", "w") as full:  # noqa: PTH123 - no file, and it cannot be closed
         monkeypatch.setattr(sys, "stderr", full)
-        process.note("a line")
-        process.show(ValueError("an error"))
-        host.leave(3)
+        process.print_line("a line")
+        process.print_error(ValueError("an error"))
+        host.exit_now(3)
     assert codes == [3]
 
 
@@ -242,11 +242,11 @@ def test_variables_that_the_host_cannot_keep_are_named(small: Callable[..., Agen
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_quota_is_said_where_no_disk_is_full(number: int, tmp_path: Path) -> None:
     with pytest.raises(disk.DiskError) as raised:
-        disk.explained(lambda: fail(number), [("here", str(tmp_path))])
+        disk.with_disk_errors(lambda: fail(number), [("here", str(tmp_path))])
     assert "Which disk that is nobody can say; there may be a quota." in str(raised.value)
-    assert disk.explain(PermissionError(errno.EACCES, "Permission denied", "f"), []) == "Permission denied: f."
+    assert disk.format_error(PermissionError(errno.EACCES, "Permission denied", "f"), []) == "Permission denied: f."
     with pytest.raises(PermissionError):
-        disk.explained(lambda: fail(errno.EACCES), [])
+        disk.with_disk_errors(lambda: fail(errno.EACCES), [])
 
 
 def fail(number: int) -> dict[str, Any]:

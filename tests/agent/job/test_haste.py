@@ -30,7 +30,7 @@ import signal
 from jupyter_smx.agent.__main__ import main
 from jupyter_smx.agent.channels.checkpoint import FolderStore
 from jupyter_smx.agent.job import stall_watchdog
-stall_watchdog.STILL, stall_watchdog.LONGEST, stall_watchdog._LOOK = {still}, {longest}, 0.02
+stall_watchdog.STALL_TIMEOUT, stall_watchdog.MAX_DURATION, stall_watchdog._CHECK_INTERVAL = {still}, {longest}, 0.02
 {more}
 main()
 """
@@ -161,10 +161,10 @@ class Work:
         self.why = ""
         self._is_seen = is_seen
 
-    def signs(self) -> list[str]:
+    def activity(self) -> list[str]:
         return [f"{self.bytes} bytes"] if self._is_seen else []
 
-    def cut(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         self.why = why
 
 
@@ -198,30 +198,33 @@ def test_what_gets_on_is_waited_for_longer_than_what_stands_still_and_each_erran
     clock: Clock,
 ) -> None:
     at_work = [Work(), Work()]
-    hurry = stall_watchdog.Haste(clock, lambda: at_work[0])  # type: ignore[arg-type, return-value]
-    hurry.begin("")
+    hurry = stall_watchdog.StallWatchdog(clock, lambda: at_work[0])  # type: ignore[arg-type, return-value]
+    hurry.start("")
     assert clock.calls == [], "nobody wished for an end"
-    hurry.begin("stopped")
+    hurry.start("stopped")
     for _ in range(3):
         at_work[0].bytes += 1
-        clock.pass_(stall_watchdog.STILL * 0.9)
+        clock.pass_(stall_watchdog.STALL_TIMEOUT * 0.9)
     at_work.pop(0)
-    clock.pass_(stall_watchdog.STILL * 0.9)
-    clock.pass_(stall_watchdog.STILL * 0.9)
-    assert (at_work[0].why, hurry.cut_for) == ("", "")
-    clock.pass_(stall_watchdog.STILL * 0.2)
-    assert (at_work[0].why, hurry.cut_for) == (cut(stall_watchdog.STILL, stall_watchdog.LONGEST)[:-1], "stopped")
+    clock.pass_(stall_watchdog.STALL_TIMEOUT * 0.9)
+    clock.pass_(stall_watchdog.STALL_TIMEOUT * 0.9)
+    assert (at_work[0].why, hurry.abort_cause) == ("", "")
+    clock.pass_(stall_watchdog.STALL_TIMEOUT * 0.2)
+    assert (at_work[0].why, hurry.abort_cause) == (
+        cut(stall_watchdog.STALL_TIMEOUT, stall_watchdog.MAX_DURATION)[:-1],
+        "stopped",
+    )
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "where there is no proc"])
 def test_what_has_no_end_is_cut_although_it_gets_on(clock: Clock, is_seen: bool) -> None:
     work = Work(is_seen=is_seen)
-    stall_watchdog.Haste(clock, lambda: work).begin("stopped")  # type: ignore[arg-type, return-value]
-    for _ in range(int(stall_watchdog.LONGEST / stall_watchdog.STILL) + 1):
+    stall_watchdog.StallWatchdog(clock, lambda: work).start("stopped")  # type: ignore[arg-type, return-value]
+    for _ in range(int(stall_watchdog.MAX_DURATION / stall_watchdog.STALL_TIMEOUT) + 1):
         assert not work.why
         work.bytes += is_seen
-        clock.pass_(stall_watchdog.STILL * 0.99)
-    clock.pass_(stall_watchdog.STILL)
+        clock.pass_(stall_watchdog.STALL_TIMEOUT * 0.99)
+    clock.pass_(stall_watchdog.STALL_TIMEOUT)
     assert work.why
 
 
@@ -230,8 +233,8 @@ def waiting(pid: int) -> list[str]:
     seen: list[str] = []
 
     def is_still() -> bool:
-        before, seen[:] = list(seen), process.signs([pid])
-        return process.stat(pid)[0] == "S" and seen == before
+        before, seen[:] = list(seen), process.activity([pid])
+        return process.read_stat(pid)[0] == "S" and seen == before
 
     eventually_blocking(is_still, "it stands still")
     return seen
@@ -253,11 +256,11 @@ def test_what_a_process_sends_to_a_slow_reader_is_seen_while_it_does(tmp_path: P
         theirs.recv(1)
         for _ in range(3):
             before = waiting(sender.pid)
-            assert process.signs([sender.pid]) == before, "nobody reads"
+            assert process.activity([sender.pid]) == before, "nobody reads"
             theirs.recv(1 << 20, socket.MSG_WAITALL)
-            eventually_blocking(lambda seen=before: process.signs([sender.pid]) != seen, "it got on")
+            eventually_blocking(lambda seen=before: process.activity([sender.pid]) != seen, "it got on")
         sender.kill()
-    assert process.signs([sender.pid]) == []
+    assert process.activity([sender.pid]) == []
 
 
 def test_a_checkpoint_is_written_in_pieces_as_it_was_with_its_mode_and_times(
@@ -273,8 +276,8 @@ def test_a_checkpoint_is_written_in_pieces_as_it_was_with_its_mode_and_times(
             sizes.append(len(piece))
             return super().write(piece)
 
-    monkeypatch.setattr(safe_open, "anew", lambda path: Told(path, "x"))
-    FolderStore(str(kept), "w").keep([(str(source), "inner/name", None)])
+    monkeypatch.setattr(safe_open, "open_to_write", lambda path: Told(path, "x"))
+    FolderStore(str(kept), "w").upload([(str(source), "inner/name", None)])
     assert sizes == [1 << 20] * 3 + [1]
     assert (kept / "inner" / "name").read_bytes() == source.read_bytes()
     assert [(kept / "inner" / "name").stat()[i] for i in (0, 6, 8)] == [source.stat()[i] for i in (0, 6, 8)]

@@ -46,7 +46,7 @@ def test_events_come_in_the_order_of_the_job(agent: Agent) -> None:
     kinds = [event["event"] for event in agent.client.events]
     assert kinds.index("first_line") < kinds.index("exited")
     assert "grew" in kinds
-    assert [agent_messages.event(event) for event in agent.client.events] == agent.client.events, (
+    assert [agent_messages.parse_event(event) for event in agent.client.events] == agent.client.events, (
         "a controller believes each"
     )
     assert {(event["job"], event["lease"]) for event in agent.client.events} == {(job, lease)}

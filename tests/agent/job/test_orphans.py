@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_smx.agent.host.kill_patience import PATIENCE
 from jupyter_smx.agent.job import orphans
-from jupyter_smx.agent.job.orphans import A_MOMENT, Orphans
+from jupyter_smx.agent.job.orphans import EXIT_GRACE, Orphans
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Machine:
         self.leaves_at = float("inf")
         self.heeds_kill = True
         self.killed_at: list[float] = []
-        self.spoilt = ""
+        self.unusable_reason = ""
         self.ended: list[tuple[float, list[str]]] = []
         self._calls: list[tuple[float, Callable[[], None]]] = []
         self.loop = SimpleNamespace(reap=lambda: None, later=lambda pause, call: self._calls.append((pause, call)))
@@ -39,15 +39,15 @@ class Machine:
             self.killed_at.append(self.now)
             self.leaves_at = self.now if self.heeds_kill else self.leaves_at
 
-    def strangers(self) -> list[int]:
+    def orphan_pids(self) -> list[int]:
         return [PID] if self.now < self.leaves_at else []
 
-    left_to_us = strangers
+    adopted_pids = orphan_pids
 
     def ends(self, *, were_told: bool) -> tuple[float, list[str]]:
         """Let time go by until all is over; gives when that was, and what was said."""
         orphans = Orphans(self, pytest.fail, lambda said: self.ended.append((self.now, said)))  # type: ignore[arg-type]
-        orphans.end(were_told=were_told)
+        orphans.terminate(were_told=were_told)
         while self._calls:
             pause, call = self._calls.pop()
             self.now += pause
@@ -62,16 +62,16 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_one_that_was_told_to_end_and_is_leaving_was_not_left_behind(machine: Machine) -> None:
-    machine.leaves_at = A_MOMENT / 2
+    machine.leaves_at = EXIT_GRACE / 2
     when, sentences = machine.ends(were_told=True)
     assert (sentences, machine.killed_at) == ([], [])
-    assert machine.leaves_at <= when < A_MOMENT
+    assert machine.leaves_at <= when < EXIT_GRACE
 
 
 def test_one_that_was_told_and_stays_is_killed_in_a_moment(machine: Machine) -> None:
     when, sentences = machine.ends(were_told=True)
     assert (sentences, machine.spoilt) == (NAMED, "")
-    assert machine.killed_at[0] == when == pytest.approx(A_MOMENT, abs=0.01)
+    assert machine.killed_at[0] == when == pytest.approx(EXIT_GRACE, abs=0.01)
 
 
 def test_one_that_nobody_told_is_killed_at_once(machine: Machine) -> None:

@@ -30,19 +30,19 @@ def folder(tmp_path: Path) -> Path:
 
 def test_who_comes_in_at_an_open_door_is_heard_and_later_nobody_finds_it(folder: Path) -> None:
     with visitor() as early, visitor() as late, visitor() as too_late:
-        assert not rendezvous.enters(early, str(folder), "a.sock"), "nobody has opened it"
-        with rendezvous.opened(str(folder), "a.sock", 2) as listener:
-            assert rendezvous.enters(late, str(folder), "a.sock")
+        assert not rendezvous.can_connect(early, str(folder), "a.sock"), "nobody has opened it"
+        with rendezvous.listen(str(folder), "a.sock", 2) as listener:
+            assert rendezvous.can_connect(late, str(folder), "a.sock")
             late.sendall(b"here")
             with listener.accept()[0] as heard:
                 assert heard.recv(10) == b"here"
-        assert not rendezvous.enters(too_late, str(folder), "a.sock")
+        assert not rendezvous.can_connect(too_late, str(folder), "a.sock")
     assert list(folder.iterdir()) == []
 
 
 def test_a_door_whose_host_fails_is_closed_too_and_can_be_opened_again(folder: Path) -> None:
-    with pytest.raises(EOFError), rendezvous.opened(str(folder), "a.sock"):
+    with pytest.raises(EOFError), rendezvous.listen(str(folder), "a.sock"):
         raise EOFError
     assert list(folder.iterdir()) == []
-    with rendezvous.opened(str(folder), "a.sock"), visitor() as one:
-        assert rendezvous.enters(one, str(folder), "a.sock")
+    with rendezvous.listen(str(folder), "a.sock"), visitor() as one:
+        assert rendezvous.can_connect(one, str(folder), "a.sock")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.launchers.executor_output import Outputs
+from jupyter_smx.agent.launchers.executor_output import ExecutorLogs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,50 +27,50 @@ def seen() -> list[bytes]:
 
 
 @pytest.fixture
-def outputs(tmp_path: Path, seen: list[bytes]) -> Outputs:
-    return Outputs(str(tmp_path / "wo[rk"), seen.append)
+def outputs(tmp_path: Path, seen: list[bytes]) -> ExecutorLogs:
+    return ExecutorLogs(str(tmp_path / "wo[rk"), seen.append)
 
 
 def test_a_worker_without_executors_says_nothing(tmp_path: Path, seen: list[bytes]) -> None:
-    Outputs(str(tmp_path / "none"), seen.append).show(last=True)
+    ExecutorLogs(str(tmp_path / "none"), seen.append).forward(last=True)
     assert seen == []
 
 
 def test_whole_lines_are_shown_once_and_the_rest_at_the_end(
-    executor: Path, outputs: Outputs, seen: list[bytes]
+    executor: Path, outputs: ExecutorLogs, seen: list[bytes]
 ) -> None:
     with (executor / "stdout").open("wb", buffering=0) as file:
         file.write(b"one\ntw")
-        outputs.show()
-        outputs.show()
+        outputs.forward()
+        outputs.forward()
         assert b"".join(seen) == b"[executor 3] one\n"
         file.write(b"o\n\nthree")
-        outputs.show()
-        outputs.show(last=True)
-        outputs.show(last=True)
+        outputs.forward()
+        outputs.forward(last=True)
+        outputs.forward(last=True)
     assert b"".join(seen) == b"[executor 3] one\n[executor 3] two\n[executor 3] \n[executor 3] three\n"
 
 
 def test_the_command_that_started_it_is_left_out_however_it_comes(
-    executor: Path, outputs: Outputs, seen: list[bytes]
+    executor: Path, outputs: ExecutorLogs, seen: list[bytes]
 ) -> None:
     with (executor / "stderr").open("wb", buffering=0) as file:
         file.write(HEAD[:50])
-        outputs.show()
+        outputs.forward()
         file.write(HEAD[50:] + b"WARN this\n")
-        outputs.show()
+        outputs.forward()
         file.write(HEAD)
-        outputs.show()
+        outputs.forward()
     assert seen[0] == b"[executor 3] WARN this\n"
     assert b"Command" in seen[1], "only where a file begins"
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_much_is_shown_in_pieces_and_a_line_without_end_keeps_nothing_back(
-    executor: Path, outputs: Outputs, seen: list[bytes], *, last: bool
+    executor: Path, outputs: ExecutorLogs, seen: list[bytes], *, last: bool
 ) -> None:
     (executor / "stdout").write_bytes(b"x" * (5 << 19) + b"\n" + b"y\n" * 100)
-    outputs.show(last=last)
+    outputs.forward(last=last)
     text = b"".join(seen).replace(b"[executor 3] ", b"")
     assert text.count(b"x") == 5 << 19
     assert text.endswith(b"y\n" * 100)

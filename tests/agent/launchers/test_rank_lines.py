@@ -13,7 +13,7 @@ from jupyter_smx.agent.launchers import line_demux
 
 
 def shown(*chunks: bytes) -> bytes:
-    return b"".join(line_demux.whole(chunks))
+    return b"".join(line_demux.merge_lines(chunks))
 
 
 ZERO, ONE, ERRORS = b"[1,0]<stdout>:", b"[1,1]<stdout>:", b"[1,0]<stderr>:"
@@ -39,13 +39,13 @@ def test_each_rank_has_lines_of_its_own(said: list[bytes], wanted: list[bytes]) 
 
 
 def test_a_bar_that_draws_itself_anew_waits_for_no_end_of_a_line() -> None:
-    shows = line_demux.whole(iter([ERRORS + b"\r 10%", ERRORS + b"\r 20%", ZERO + b"a\n"]))
+    shows = line_demux.merge_lines(iter([ERRORS + b"\r 10%", ERRORS + b"\r 20%", ZERO + b"a\n"]))
     assert next(shows) == ERRORS + b"\r 10%"
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
     much = [ZERO + b"x" * 60_000, ONE + b"b\n"] * 3
-    shows = line_demux.whole(iter(much))
+    shows = line_demux.merge_lines(iter(much))
     assert [len(next(shows)) for _ in range(3)] == [len(ONE) + 2, len(ZERO) + 120_000, len(ONE) + 2]
 
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from jupyter_smx.agent.contract import distribution, scriptmode
 from jupyter_smx.agent.launchers import spark_settings
-from jupyter_smx.agent.launchers.spark_settings import Offer, Settings, Share
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.launchers.spark_settings import HostSettings, MemoryShare, WorkerOffer
+from jupyter_smx.agent.paths import HostInfo
 
 GIB = 1 << 30
 MEMORY, CPUS = "spark.executor.memory", "spark.executor.cores"
-HERE = Settings("algo-1", "/py/pyspark", "/spool/job/spark", "/scratch/spark local", "key")
+HERE = HostSettings("algo-1", "/py/pyspark", "/spool/job/spark", "/scratch/spark local", "key")
 
 
-def on(host: str, count: int = 2) -> Place:
+def on(host: str, count: int = 2) -> HostInfo:
     hosts = [f"algo-{number}" for number in range(1, count + 1)]
-    return Place(host=host, hosts=hosts, groups=[], group="g", instance_type="ml.m5.xlarge", cpus=4, gpus=0)
+    return HostInfo(host=host, hosts=hosts, groups=[], group="g", instance_type="ml.m5.xlarge", cpus=4, gpus=0)
 
 
 def wish(**fields: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def wish(**fields: Any) -> dict[str, Any]:
 
 
 def test_all_hosts_of_a_processing_job_take_part_and_the_first_one_leads_also_of_eleven() -> None:
-    found = distribution.here(wish(distribution="pyspark"), on("algo-10", 11))
+    found = distribution.host_distribution(wish(distribution="pyspark"), on("algo-10", 11))
     assert found is not None
     assert (found.runner, found.hosts[0], len(found.hosts)) == ("pyspark", "algo-1", 11)
 
@@ -37,7 +37,7 @@ def test_all_hosts_of_a_processing_job_take_part_and_the_first_one_leads_also_of
 @pytest.mark.parametrize("kind", ["process", "train"])
 def test_without_the_word_or_in_a_training_job_there_is_no_cluster(kind: str) -> None:
     told = {"process": "", "train": "pyspark"}[kind]
-    assert distribution.here(wish(kind=kind, distribution=told), on("algo-1")) is None
+    assert distribution.host_distribution(wish(kind=kind, distribution=told), on("algo-1")) is None
 
 
 def test_a_script_sees_no_hyperparameters_or_variables_of_a_distribution() -> None:
@@ -48,39 +48,43 @@ def test_a_script_sees_no_hyperparameters_or_variables_of_a_distribution() -> No
 @pytest.mark.parametrize(
     ("memory", "leads", "share"),
     [
-        (16 * GIB, True, Share(driver=3276, executors=16384 - 2 * 384 - 3276 - 384)),
-        (16 * GIB, False, Share(driver=0, executors=16384 - 384)),
-        (4 * GIB, True, Share(driver=819, executors=4096 - 2 * 384 - 819 - 384)),
-        (64 * GIB, True, Share(driver=8192, executors=65536 - 2 * 384 - 8192 - 819)),
-        (GIB, True, Share(driver=512, executors=0)),
-        (GIB // 2, False, Share(driver=0, executors=512)),
+        (16 * GIB, True, MemoryShare(driver=3276, executors=16384 - 2 * 384 - 3276 - 384)),
+        (16 * GIB, False, MemoryShare(driver=0, executors=16384 - 384)),
+        (4 * GIB, True, MemoryShare(driver=819, executors=4096 - 2 * 384 - 819 - 384)),
+        (64 * GIB, True, MemoryShare(driver=8192, executors=65536 - 2 * 384 - 8192 - 819)),
+        (GIB, True, MemoryShare(driver=512, executors=0)),
+        (GIB // 2, False, MemoryShare(driver=0, executors=512)),
     ],
 )
-def test_the_first_host_has_the_driver_and_the_master_of_its_memory(memory: int, *, leads: bool, share: Share) -> None:
-    assert spark_settings.share_of(memory, leads=leads) == share
+def test_the_first_host_has_the_driver_and_the_master_of_its_memory(
+    memory: int, *, leads: bool, share: MemoryShare
+) -> None:
+    assert spark_settings.memory_share(memory, leads=leads) == share
 
 
 @pytest.mark.parametrize(
     ("share", "alone", "offer"),
     [
-        (Share(819, 2125), False, Offer(4, 2125)),
-        (Share(512, 700), False, Offer(0, 0)),  # no executor fits beside the driver
-        (Share(512, 700), True, Offer(4, 700)),  # but there is no other host
-        (Share(512, 0), True, Offer(4, 512)),
-        (Share(0, 512), False, Offer(4, 512)),
+        (MemoryShare(819, 2125), False, WorkerOffer(4, 2125)),
+        (MemoryShare(512, 700), False, WorkerOffer(0, 0)),  # no executor fits beside the driver
+        (MemoryShare(512, 700), True, WorkerOffer(4, 700)),  # but there is no other host
+        (MemoryShare(512, 0), True, WorkerOffer(4, 512)),
+        (MemoryShare(0, 512), False, WorkerOffer(4, 512)),
     ],
 )
-def test_the_first_host_has_a_worker_where_its_memory_lets_it(share: Share, *, alone: bool, offer: Offer) -> None:
-    assert spark_settings.offer_of(share, 4, alone=alone) == offer
+def test_the_first_host_has_a_worker_where_its_memory_lets_it(
+    share: MemoryShare, *, alone: bool, offer: WorkerOffer
+) -> None:
+    assert spark_settings.worker_offer(share, 4, alone=alone) == offer
 
 
 @given(st.lists(st.integers(GIB // 2, 512 * GIB), min_size=1, max_size=5), st.integers(1, 96))
 def test_each_worker_has_room_for_an_executor_and_a_host_for_all_that_runs_on_it(
     memories: list[int], cpus: int
 ) -> None:
-    shares = [spark_settings.share_of(memory, leads=not number) for number, memory in enumerate(memories)]
+    shares = [spark_settings.memory_share(memory, leads=not number) for number, memory in enumerate(memories)]
     alone = len(memories) == 1
-    offers = [spark_settings.offer_of(share, cpus, alone=alone) for share in shares]
+    offers = [spark_settings.worker_offer(share, cpus, alone=alone) for share in shares]
     heap = spark_settings.executor_heap(offers)
     workers = [offer for offer in offers if offer.cpus]
     assert workers
@@ -100,10 +104,10 @@ def test_each_worker_has_room_for_an_executor_and_a_host_for_all_that_runs_on_it
     ],
 )
 def test_an_executor_that_fits_on_no_host_is_not_waited_for(asked: str, *, fits: bool) -> None:
-    said = spark_settings.too_large({MEMORY: asked}, [Offer(4, 2125), Offer(4, 3712)])
+    said = spark_settings.oversize_reason({MEMORY: asked}, [WorkerOffer(4, 2125), WorkerOffer(4, 3712)])
     wanted = f"spark.executor.memory is {asked}, and the largest host of this job has 3712m and 4 CPU(s) for executors"
     assert (said == "") if fits else (wanted in said)
-    assert spark_settings.too_large({}, [Offer(4, 2125)]) == ""
+    assert spark_settings.oversize_reason({}, [WorkerOffer(4, 2125)]) == ""
 
 
 @pytest.mark.parametrize(
@@ -118,27 +122,27 @@ def test_an_executor_that_fits_on_no_host_is_not_waited_for(asked: str, *, fits:
     ],
 )
 def test_an_executor_with_more_cpus_than_any_host_has_is_not_waited_for(wanted: dict[str, str], said: str) -> None:
-    found = spark_settings.too_large(wanted, [Offer(2, 2125), Offer(2, 3712)])
+    found = spark_settings.oversize_reason(wanted, [WorkerOffer(2, 2125), WorkerOffer(2, 3712)])
     assert (said in found) if said else (found == "")
 
 
 @pytest.mark.parametrize(
     ("wanted", "offers", "cpus"),
     [
-        ({}, [Offer(4, 2125), Offer(4, 3712)], "8"),
-        ({}, [Offer(0, 0), Offer(4, 3712)], "4"),
-        ({MEMORY: "2g"}, [Offer(4, 2125), Offer(4, 3712)], "8"),
-        ({MEMORY: "3g"}, [Offer(4, 2125), Offer(4, 3712)], "4"),
-        ({MEMORY: "2g", CPUS: "1"}, [Offer(4, 5402), Offer(4, 7808)], "5"),
-        ({MEMORY: "2g", CPUS: "1"}, [Offer(4, 11956), Offer(4, 16000)], "8"),
-        ({MEMORY: "1g", CPUS: " 2 "}, [Offer(3, 5402), Offer(3, 7808)], "4"),
-        ({MEMORY: "much", CPUS: "many"}, [Offer(4, 2125), Offer(4, 3712)], "8"),
+        ({}, [WorkerOffer(4, 2125), WorkerOffer(4, 3712)], "8"),
+        ({}, [WorkerOffer(0, 0), WorkerOffer(4, 3712)], "4"),
+        ({MEMORY: "2g"}, [WorkerOffer(4, 2125), WorkerOffer(4, 3712)], "8"),
+        ({MEMORY: "3g"}, [WorkerOffer(4, 2125), WorkerOffer(4, 3712)], "4"),
+        ({MEMORY: "2g", CPUS: "1"}, [WorkerOffer(4, 5402), WorkerOffer(4, 7808)], "5"),
+        ({MEMORY: "2g", CPUS: "1"}, [WorkerOffer(4, 11956), WorkerOffer(4, 16000)], "8"),
+        ({MEMORY: "1g", CPUS: " 2 "}, [WorkerOffer(3, 5402), WorkerOffer(3, 7808)], "4"),
+        ({MEMORY: "much", CPUS: "many"}, [WorkerOffer(4, 2125), WorkerOffer(4, 3712)], "8"),
     ],
 )
 def test_a_script_waits_for_executors_that_can_come_and_for_no_other(
-    wanted: dict[str, str], offers: list[Offer], cpus: str
+    wanted: dict[str, str], offers: list[WorkerOffer], cpus: str
 ) -> None:
-    found = spark_settings.executors(wanted, offers)
+    found = spark_settings.executor_properties(wanted, offers)
     assert found["spark.cores.max"] == cpus
     assert found["spark.scheduler.minRegisteredResourcesRatio"] == "1.0"
 
@@ -146,19 +150,19 @@ def test_a_script_waits_for_executors_that_can_come_and_for_no_other(
 @pytest.mark.parametrize(
     ("cpus", "offers", "memory", "total"),
     [
-        ("", [Offer(4, 16000), Offer(4, 11956)], "8369m", "8"),
-        ("4", [Offer(4, 16000), Offer(4, 11956)], "8369m", "8"),
-        ("2", [Offer(4, 16000), Offer(4, 11956)], "4184m", "8"),
-        ("1", [Offer(0, 0), Offer(4, 11956)], "2092m", "4"),
-        ("3", [Offer(4, 11956)], "8369m", "3"),
-        ("1", [Offer(4, 2125), Offer(4, 3712)], "743m", "6"),  # with four the heap is too small for Spark
-        ("1", [Offer(4, 512)], "512m", "1"),
+        ("", [WorkerOffer(4, 16000), WorkerOffer(4, 11956)], "8369m", "8"),
+        ("4", [WorkerOffer(4, 16000), WorkerOffer(4, 11956)], "8369m", "8"),
+        ("2", [WorkerOffer(4, 16000), WorkerOffer(4, 11956)], "4184m", "8"),
+        ("1", [WorkerOffer(0, 0), WorkerOffer(4, 11956)], "2092m", "4"),
+        ("3", [WorkerOffer(4, 11956)], "8369m", "3"),
+        ("1", [WorkerOffer(4, 2125), WorkerOffer(4, 3712)], "743m", "6"),  # with four the heap is too small for Spark
+        ("1", [WorkerOffer(4, 512)], "512m", "1"),
     ],
 )
 def test_executors_with_fewer_cpus_have_less_memory_each(
-    cpus: str, offers: list[Offer], memory: str, total: str
+    cpus: str, offers: list[WorkerOffer], memory: str, total: str
 ) -> None:
-    found = spark_settings.executors({CPUS: cpus}, offers)
+    found = spark_settings.executor_properties({CPUS: cpus}, offers)
     assert (found[MEMORY], found["spark.cores.max"]) == (memory, total)
 
 
@@ -173,32 +177,32 @@ def test_what_a_script_waits_for_is_what_spark_gives_it(
         left, cores = free, cpus
         while left >= memory and cores >= (each or cpus):
             left, cores, given_out = left - memory, cores - (each or cpus), given_out + (each or cpus)
-    offers = [Offer(cpus, free) for free in memories]
-    assert spark_settings.executors(wanted, offers)["spark.cores.max"] == str(given_out)
+    offers = [WorkerOffer(cpus, free) for free in memories]
+    assert spark_settings.executor_properties(wanted, offers)["spark.cores.max"] == str(given_out)
 
 
 @pytest.mark.parametrize(("asked", "ratio"), [("true", "0.0"), (" True", "0.0"), ("false", "1.0"), ("", "1.0")])
 def test_executors_that_come_when_there_is_work_are_not_waited_for(asked: str, ratio: str) -> None:
-    found = spark_settings.executors({"spark.dynamicAllocation.enabled": asked}, [Offer(4, 2125)])
+    found = spark_settings.executor_properties({"spark.dynamicAllocation.enabled": asked}, [WorkerOffer(4, 2125)])
     assert found["spark.scheduler.minRegisteredResourcesRatio"] == ratio
 
 
 def test_the_log_says_what_a_script_gets() -> None:
-    offers = [Offer(4, 2125), Offer(4, 3712)]
-    assert spark_settings.summary("spark://a:1", {}, offers) == (
+    offers = [WorkerOffer(4, 2125), WorkerOffer(4, 3712)]
+    assert spark_settings.format_summary("spark://a:1", {}, offers) == (
         "Spark at spark://a:1: 8 CPU(s) on 2 host(s), 1487 MiB for each executor."
     )
-    assert spark_settings.summary("spark://a:1", {MEMORY: "3g"}, offers) == (
+    assert spark_settings.format_summary("spark://a:1", {MEMORY: "3g"}, offers) == (
         "Spark at spark://a:1: 4 of 8 CPU(s) on 1 host(s), 3072 MiB for each executor."
     )
 
 
 def test_the_words_of_the_daemons() -> None:
-    assert spark_settings.master_words(HERE, 7077) == [
+    assert spark_settings.master_command(HERE, 7077) == [
         *("/py/pyspark/bin/spark-class", "org.apache.spark.deploy.master.Master"),
         *("--host", "algo-1", "--port", "7077", "--webui-port", "0"),
     ]
-    assert spark_settings.worker_words(HERE, Offer(4, 2125), "spark://algo-1:7077") == [
+    assert spark_settings.worker_command(HERE, WorkerOffer(4, 2125), "spark://algo-1:7077") == [
         *("/py/pyspark/bin/spark-class", "org.apache.spark.deploy.worker.Worker"),
         *("--host", "algo-1", "--port", "0", "--webui-port", "0", "--cores", "4", "--memory", "2125m"),
         *("--work-dir", "/spool/job/spark/work", "spark://algo-1:7077"),
@@ -215,8 +219,8 @@ def test_everything_of_spark_is_bound_to_the_address_of_its_host_and_keeps_its_f
 
 
 def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
-    found = spark_settings.properties(HERE, "spark://algo-1:7077", "etl.py", 819)
-    found.update(spark_settings.executors({}, [Offer(4, 2125), Offer(4, 3712)]))
+    found = spark_settings.driver_properties(HERE, "spark://algo-1:7077", "etl.py", 819)
+    found.update(spark_settings.executor_properties({}, [WorkerOffer(4, 2125), WorkerOffer(4, 3712)]))
     assert {name: value for name, value in found.items() if "Options" not in name} == {
         "spark.master": "spark://algo-1:7077",
         "spark.submit.deployMode": "client",
@@ -243,7 +247,7 @@ def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
 
 
 def test_properties_are_written_as_java_reads_them() -> None:
-    written = spark_settings.lines({"b": "C:\\x\ny", "a": " x ", "k:=k": "1"})
+    written = spark_settings.format_properties({"b": "C:\\x\ny", "a": " x ", "k:=k": "1"})
     assert written == "a=\\ x \nb=C:\\\\x\\ny\nk\\:\\=k=1\n"
 
 
@@ -261,7 +265,7 @@ def test_the_configuration_of_sagemakers_sdk_is_read() -> None:
             {"Classification": "spark", "Properties": {}},
         ]
     )
-    found = spark_settings.wished(text)
+    found = spark_settings.parse_configuration(text)
     assert found.properties == {"spark.executor.memory": "2g", "spark.x": "3", "spark.hadoop.fs.s3a.endpoint": "here"}
     assert found.variables == {"A": "b"}
     assert found.unused == ("hive-site",)
@@ -269,7 +273,7 @@ def test_the_configuration_of_sagemakers_sdk_is_read() -> None:
 
 def test_one_classification_needs_no_list_and_none_leads_the_script_out_of_the_cluster() -> None:
     lost = {"spark.master": "yarn", "spark.authenticate": "false", "spark.submit.deployMode": "cluster", "a": "b"}
-    found = spark_settings.wished(json.dumps({"Classification": "spark-defaults", "Properties": lost}))
+    found = spark_settings.parse_configuration(json.dumps({"Classification": "spark-defaults", "Properties": lost}))
     assert found.properties == {"a": "b"}
 
 
@@ -296,7 +300,7 @@ def exported(variables: str) -> str:
 )
 def test_what_is_no_configuration_is_said(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        spark_settings.wished(text)
+        spark_settings.parse_configuration(text)
 
 
 OF_RDD = """Traceback (most recent call last):
@@ -336,4 +340,4 @@ ZeroDivisionError: division by zero
     ],
 )
 def test_what_a_function_raised_on_another_host_is_found_among_the_lines_of_java(trace: str, said: str) -> None:
-    assert spark_settings.raised_by_worker(trace) == said
+    assert spark_settings.worker_exception(trace) == said

@@ -11,7 +11,7 @@ from source_archives import packed
 from jupyter_smx.agent.contract import distribution, scriptmode
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.launchers import spark
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def lay(folder: Path, files: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> spark.Part:
+def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> spark.HostPart:
     lay(tmp_path / "machine", SPARK)
     for name in ("ml/processing/input/conf", "job", "tmp"):
         (tmp_path / name).mkdir(parents=True)
@@ -41,28 +41,30 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> spark.Part:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "machine"))
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    place = Place("algo-1", ["algo-1"], [], "g", "local", 1, 0, base=str(tmp_path / "ml"))
+    place = HostInfo("algo-1", ["algo-1"], [], "g", "local", 1, 0, base=str(tmp_path / "ml"))
     spec = scriptmode.complete({"source": "pass", "kind": "process", "distribution": "pyspark"})
-    found = distribution.here(spec, place)
+    found = distribution.host_distribution(spec, place)
     assert found is not None
-    return spark.Part(found, spec, place, str(tmp_path / "job"), lambda: None)
+    return spark.HostPart(found, spec, place, str(tmp_path / "job"), lambda: None)
 
 
 def left(tmp_path: Path) -> list[str]:
     return [path.name for folder in ("job", "tmp") for path in (tmp_path / folder).iterdir()]
 
 
-def test_a_configuration_that_is_none_leaves_nothing_behind(part: spark.Part, tmp_path: Path) -> None:
+def test_a_configuration_that_is_none_leaves_nothing_behind(part: spark.HostPart, tmp_path: Path) -> None:
     (tmp_path / "ml/processing/input/conf/configuration.json").write_text("3")
     with pytest.raises(RefusalError, match=r"configuration\.json: int is no list of classifications\."):
-        spark.take_part(part)
+        spark.run_host_part(part)
     assert left(tmp_path) == []
 
 
-def test_folders_that_cannot_be_made_leave_none_where_all_temporary_files_are(part: spark.Part, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_made_leave_none_where_all_temporary_files_are(
+    part: spark.HostPart, tmp_path: Path
+) -> None:
     (tmp_path / "job" / "spark").write_text("")
     with pytest.raises(NotADirectoryError):
-        spark.take_part(part)
+        spark.run_host_part(part)
     assert left(tmp_path) == ["spark"]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.agent import file_result
 from jupyter_smx.agent.stores import retry, upload
-from jupyter_smx.agent.stores.worker_environment import courier_environment
+from jupyter_smx.agent.stores.worker_environment import worker_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ USER = {
     ],
 )
 def test_who_asks_is_taken_from_the_job_as_a_whole_or_not_at_all(job: dict[str, str], expected: dict[str, str]) -> None:
-    assert courier_environment(USER, job, is_ours=True, is_the_jobs=False) == expected
+    assert worker_environment(USER, job, is_ours=True, is_the_jobs=False) == expected
 
 
 OF_CODE = {"PYTHONPATH": "/x", "PYTHONHOME": "/x", "PYTHONOPTIMIZE": "2", "VIRTUAL_ENV": "/x", "LD_PRELOAD": "/x.so"}
@@ -52,7 +52,7 @@ OF_CODE = {"PYTHONPATH": "/x", "PYTHONHOME": "/x", "PYTHONOPTIMIZE": "2", "VIRTU
 @pytest.mark.parametrize("is_the_jobs", [True, False])
 def test_what_is_true_of_one_python_is_told_to_no_other(is_ours: bool, is_the_jobs: bool) -> None:
     inherited = {"PYTHONPATH": "/ours", "CONDA_PREFIX": "/ours", "PATH": "/bin"}
-    found = courier_environment(inherited, {**OF_CODE, "A": "b"}, is_ours=is_ours, is_the_jobs=is_the_jobs)
+    found = worker_environment(inherited, {**OF_CODE, "A": "b"}, is_ours=is_ours, is_the_jobs=is_the_jobs)
     expected = {"PATH": "/bin", "A": "b"}
     if is_ours:
         expected.update(inherited)
@@ -64,7 +64,7 @@ def test_what_is_true_of_one_python_is_told_to_no_other(is_ours: bool, is_the_jo
 @given(st.dictionaries(st.text(min_size=1), st.text()), st.booleans(), st.booleans())
 def test_other_variables_of_the_job_are_all_there(job: dict[str, str], is_ours: bool, is_the_jobs: bool) -> None:
     own = {name: value for name, value in job.items() if not name.startswith("PYTHON")}
-    found = courier_environment({"PATH": "/bin"}, own, is_ours=is_ours, is_the_jobs=is_the_jobs)
+    found = worker_environment({"PATH": "/bin"}, own, is_ours=is_ours, is_the_jobs=is_the_jobs)
     assert found == {"PATH": "/bin", **own}
 
 
@@ -127,10 +127,10 @@ class HttpError(Exception):
     ],
 )
 def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said: str) -> None:
-    text = retry.explained(error, "s3://bucket/x")
+    text = retry.format_error(error, "s3://bucket/x")
     assert text.startswith("s3://bucket/x: ")
     assert said in text
-    assert not retry.may_pass(error)
+    assert not retry.is_transient(error)
     if "expired" in said or "know" in said:
         assert "as they were when the controller, or a warm host, began" in text
         assert ("AWS_PROFILE" in text) == ("expired" in said)
@@ -154,8 +154,8 @@ def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said:
     ],
 )
 def test_what_is_nobodys_refusal_may_pass(error: Exception) -> None:
-    assert retry.may_pass(error)
-    assert "cannot be reached" in retry.explained(error, "s3://bucket/x")
+    assert retry.is_transient(error)
+    assert "cannot be reached" in retry.format_error(error, "s3://bucket/x")
 
 
 class Choosy:
@@ -180,18 +180,18 @@ def test_a_library_that_puts_its_words_over_a_full_disk_hides_it_from_nobody(
         def get_file(self, _path: str, target: str) -> None:
             raise RuntimeError("it did not go well") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
 
-    monkeypatch.setattr(upload.filesystems, "find", lambda url, **_words: (Full(), url))
+    monkeypatch.setattr(upload.filesystems, "find_filesystem", lambda url, **_words: (Full(), url))
     monkeypatch.setattr(retry.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
-    (found,) = upload.bring("s3://bucket/d", [["a", str(tmp_path / "a"), None]])
-    assert found.how == file_result.FULL
+    (found,) = upload.download("s3://bucket/d", [["a", str(tmp_path / "a"), None]])
+    assert found.status == file_result.FULL
 
 
 def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = Choosy()
-    monkeypatch.setattr(upload.filesystems, "find", lambda url, **_words: (system, url))
+    monkeypatch.setattr(upload.filesystems, "find_filesystem", lambda url, **_words: (system, url))
     (tmp_path / "file").write_text("x")
-    found = upload.keep("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
-    assert [one.how for one in found] == [file_result.REFUSED, *[file_result.DONE] * 40]
+    found = upload.upload("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
+    assert [one.status for one in found] == [file_result.REFUSED, *[file_result.DONE] * 40]
     assert len(system.has) == 40

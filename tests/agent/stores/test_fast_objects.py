@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.job.inputs import Inputs
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 from jupyter_smx.agent.stores import fuse_mount
 from jupyter_smx.agent.system.processes import process
 
@@ -66,7 +66,7 @@ def test_only_what_is_read_is_fetched_and_nobody_writes(fused: Agent, full: Buck
         seen = json.loads(record["text"])
         assert seen.pop("refused") == ["EROFS"] * 3
         assert seen == {"names": ["a", "sub"], "inside": ["b", "c"], "b": "d/sub/b"}
-    assert set(full.got()) == {"d/sub/b"}
+    assert set(full.read_keys()) == {"d/sub/b"}
     assert record["inputs"][0]["reason"] == "It is read from its store while the job runs."
     fused.serves()
     assert os.listdir(fused.folder / "ml" / "input" / "data") == []  # noqa: PTH208 - names are compared
@@ -75,17 +75,17 @@ def test_only_what_is_read_is_fetched_and_nobody_writes(fused: Agent, full: Buck
 class Mounting:
     """A host on which processes serve objects, the loop that hears of their ends, and its mounts."""
 
-    place = Place("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
+    info = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
 
     def __init__(self) -> None:
         self.loop = self.mounts = self
         self.input_hashes: dict[str, Any] = {}
         self.ends: dict[int, Callable[[int], None]] = {}
 
-    def put(self, _wishes: object, _store: str) -> None:
+    def mount_all(self, _wishes: object, _store: str) -> None:
         pass
 
-    def remember(self, _target: str) -> None:
+    def add(self, _target: str) -> None:
         pass
 
     def on_exit(self, pid: int, call: Callable[[int], None]) -> None:
@@ -95,13 +95,13 @@ class Mounting:
 def test_a_process_that_has_the_number_of_one_that_ended_early_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     host: Any = Mounting()
     killed: list[int] = []
-    monkeypatch.setattr(fuse_mount, "serve", lambda one: int(one["target"]))
+    monkeypatch.setattr(fuse_mount, "start_mount", lambda one: int(one["target"]))
     monkeypatch.setattr(process, "kill", killed.extend)
     inputs = Inputs(host, {"kind": "train", "channels": []}, print)
     mounts = [{"how": "objects", "channel": name, "target": number} for name, number in (("a", "11"), ("b", "12"))]
     assert inputs.present({"lazy": [], "notes": [], "inputs": [], "fresh": {}, "mounts": mounts}) == ""
     host.ends[11](9)
-    inputs.forget()
+    inputs.close()
     assert killed == [12]
     host.ends[12](9)
     [note] = inputs.notes
@@ -137,11 +137,11 @@ def test_each_host_sees_its_share_of_a_folder_and_fetches_what_it_reads(
         assert record["inputs"][0]["files"] == len(names)
         assert ("Read-only file system" in json.dumps(record["exception"])) == bool(names)
     fused.serves()
-    assert full.got() == ["d/a", "d/sub/b", "d/sub/c"]
+    assert full.read_keys() == ["d/a", "d/sub/b", "d/sub/c"]
     channels = wish("s3://bucket/d/", share={"turn": 0, "count": 2})
     told = fused.run(SHARE, channels=channels, environment=full.environment)["text"].splitlines()[0]
     assert json.loads(told) == {"names": ["a", "sub/c"], "first": ["d/a"]}
-    assert full.got().count("d/sub/c") == 1, "what is not read is not fetched"
+    assert full.read_keys().count("d/sub/c") == 1, "what is not read is not fetched"
 
 
 def test_a_share_of_objects_comes_after_files_of_the_same_channel(fused: Agent, full: Bucket, far_folder: Path) -> None:
@@ -229,12 +229,12 @@ def test_trouble_with_a_store_is_told_before_the_job_begins(fused: Agent, full: 
     ],
 )
 def test_it_is_said_why_something_is_not_mounted(source: str, rclone: str, said: str) -> None:
-    assert said in fuse_mount.why_not(source, rclone)
+    assert said in fuse_mount.mount_obstacle(source, rclone)
 
 
 def test_a_machine_without_fuse_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse_mount, "DEVICE", "/dev/nothing")
-    assert fuse_mount.why_not("s3://b/", "rclone") == "/dev/nothing is not there or may not be opened"
+    assert fuse_mount.mount_obstacle("s3://b/", "rclone") == "/dev/nothing is not there or may not be opened"
 
 
 def fused_servers(agent: Agent) -> list[int]:
@@ -269,7 +269,9 @@ def is_rclone(pid: int) -> bool:
     ],
 )
 def test_rclone_is_told_what_the_tools_of_aws_read(given: dict[str, str], told: dict[str, str]) -> None:
-    assert fuse_mount.settings("s3://b/", given) == {f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()}
+    assert fuse_mount.rclone_settings("s3://b/", given) == {
+        f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -285,7 +287,7 @@ def test_rclone_gets_into_a_bucket_of_google_as_gcsfs_did(
     access: str, given: dict[str, str], told: dict[str, str]
 ) -> None:
     whole = {"TYPE": "google cloud storage", **told}
-    assert fuse_mount.settings("gs://b/d/", given, access) == {
+    assert fuse_mount.rclone_settings("gs://b/d/", given, access) == {
         f"RCLONE_CONFIG_SMX_{name}": value for name, value in whole.items()
     }
 
@@ -300,7 +302,7 @@ def test_rclone_gets_into_a_bucket_of_google_as_gcsfs_did(
     ],
 )
 def test_what_rclone_could_not_get_into_is_not_mounted(seen: dict[str, Any], said: str) -> None:
-    why = fuse_mount.why_not_as_seen(seen)
+    why = fuse_mount.listing_obstacle(seen)
     assert (why == "", why.startswith(said)) == (said == "", True)
 
 
@@ -308,6 +310,6 @@ def test_what_rclone_could_not_get_into_is_not_mounted(seen: dict[str, Any], sai
     ("source", "remote"), [("s3://b", "smx:b"), ("s3://b/d/", "smx:b/d"), ("s3://b/d/e f", "smx:b/d/e f")]
 )
 def test_rclone_gets_bucket_and_folder_as_one_word(source: str, remote: str) -> None:
-    words = fuse_mount.command("/bin/rclone", source, "/opt/ml/input/data/train")
+    words = fuse_mount.rclone_command("/bin/rclone", source, "/opt/ml/input/data/train")
     assert words[:4] == ["/bin/rclone", "mount", remote, "/opt/ml/input/data/train"]
     assert "--read-only" in words

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.stores.input_cache import Store
-from jupyter_smx.agent.stores.listing import ListingError, survey
+from jupyter_smx.agent.stores.input_cache import InputCache
+from jupyter_smx.agent.stores.listing import ListingError, list_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,18 +31,18 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: digest.Known = {}
+        self.known: digest.DigestCache = {}
 
-    def store(self, limit: int = MUCH) -> Store:
-        return Store(str(self.folder), self.known, limit)
+    def store(self, limit: int = MUCH) -> InputCache:
+        return InputCache(str(self.folder), self.known, limit)
 
     def take(self, source: Path, limit: int = MUCH) -> tuple[str, list[str]]:
         """Take a folder in as a job does; gives the key of the tree, and the names of what was copied."""
         pairs = [(name, str(source / name)) for name in (names(source))]
         store = self.store(limit)
-        with store.held():
-            key = store.take(survey(pairs, time.time())).key
-        digest.keep(self.known, store.fresh)
+        with store.lock():
+            key = store.add_files(list_sources(pairs, time.time())).key
+        digest.remember_digests(self.known, store.fresh)
         return key, sorted(store.copied)
 
     def tree(self, key: str) -> dict[str, str]:
@@ -149,14 +149,14 @@ def test_what_was_just_written_is_never_believed(host: Host, source: Path, limit
 def test_a_file_that_changes_while_it_is_copied_is_read_again(
     host: Host, source: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_same, acts = Store._is_same, [lambda: write(source / "a", "other", YEAR / 2)]
+    is_same, acts = InputCache._is_same, [lambda: write(source / "a", "other", YEAR / 2)]
 
-    def change(store: Store, item: Any) -> bool:
+    def change(store: InputCache, item: Any) -> bool:
         if acts and item.name == "a":
             acts.pop()()
         return is_same(store, item)
 
-    monkeypatch.setattr(Store, "_is_same", change)
+    monkeypatch.setattr(InputCache, "_is_same", change)
     host.take(source, limit)
     key, copied = host.take(source, limit)
     assert (host.tree(key)["a"], copied) == ("other", ["a"])
@@ -201,10 +201,10 @@ def test_what_was_not_used_for_longest_goes_when_it_is_more_than_half_of_the_roo
     host.store().prune(lambda: size)  # with what is kept there would be room for four
     assert (names(host.folder / "trees")) == sorted(keys[1:])
     assert len(host.contents()) == 4
-    host.store().empty()
+    host.store().empty_trash()
     assert len(host.contents()) == 3, "b, and two of a"
     assert host.tree(keys[2]) == {"a": "tri" * 10, "deep/b": "beta"}
-    assert not host.store().needs_emptying()
+    assert not host.store().has_trash()
 
 
 def test_a_host_without_room_gives_back_what_is_in_the_trash_as_well(host: Host, source: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_host_without_room_gives_back_what_is_in_the_trash_as_well(host: Host,
     os.utime(host.folder / "trees" / kept, (1, 1))
     store.prune(lambda: 0)
     (host.folder / "parts" / "half").write_text("of an object")
-    store.forget_all_but(set())
+    store.evict_all_except(set())
     assert [str(path) for path in host.folder.rglob("*") if path.is_file() and path.name != "lock"] == []
 
 
@@ -238,7 +238,7 @@ def forget_half(host: Host, request: pytest.FixtureRequest, monkeypatch: pytest.
             patch.setattr(shutil, "rmtree", die)
             patch.setattr(os, "rename", refuse)
             with pytest.raises(KeyboardInterrupt):
-                host.store().forget_all_but(set())
+                host.store().evict_all_except(set())
 
     return forget
 
@@ -260,8 +260,8 @@ def test_a_tree_of_which_a_part_was_deleted_goes_when_the_job_is_over(
     (host.folder / "trees" / "emptied").mkdir()
     host.store().prune()
     assert names(host.folder / "trees") == []
-    host.store().empty()
-    assert not host.store().needs_emptying()
+    host.store().empty_trash()
+    assert not host.store().has_trash()
 
 
 def test_what_is_needed_again_before_the_trash_is_emptied_may_be_thrown_away_again(host: Host, source: Path) -> None:
@@ -269,15 +269,15 @@ def test_what_is_needed_again_before_the_trash_is_emptied_may_be_thrown_away_aga
         host.take(source)
         host.store().prune(lambda: 0)
     assert names(host.folder / "trees") == []
-    host.store().empty()
-    assert not host.store().needs_emptying()
+    host.store().empty_trash()
+    assert not host.store().has_trash()
 
 
 def test_what_a_job_that_takes_inputs_in_has_not_linked_yet_is_not_deleted(host: Host, source: Path) -> None:
     host.take(source)
     (host.folder / "contents" / "part-1").touch()
-    with host.store().held():
-        host.store().empty()
+    with host.store().lock():
+        host.store().empty_trash()
         assert "part-1" in host.contents()
-    host.store().empty()
+    host.store().empty_trash()
     assert "part-1" not in host.contents()

@@ -67,7 +67,7 @@ def test_it_serves_a_folder_of_s3_where_it_is_installed_and_takes_a_device(
     record = host.run(LOOK, channels=channels, environment=bucket.environment)
     assert record["notes"] == []
     assert json.loads(record["text"]) == {"names": ["a", "sub"], "b": "d/sub/b", "refused": "EROFS", "kind": kind}
-    assert bucket.got() == ["d/sub/b"], "only what is read is fetched"
+    assert bucket.read_keys() == ["d/sub/b"], "only what is read is fetched"
     assert (programs / "words").exists() == (version == "1.14.0")
     if version == "1.14.0":
         told, device, *words = (programs / "words").read_text().splitlines()
@@ -96,17 +96,17 @@ def test_it_serves_a_folder_of_s3_where_it_is_installed_and_takes_a_device(
     ],
 )
 def test_a_prefix_ends_with_a_slash_and_a_bucket_has_none(source: str, given: dict[str, str], words: list[str]) -> None:
-    assert mount_s3.command("/bin/mount-s3", source, given) == ["/bin/mount-s3", *words]
+    assert mount_s3.mount_s3_command("/bin/mount-s3", source, given) == ["/bin/mount-s3", *words]
 
 
 def test_one_that_cannot_say_its_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert mount_s3.find() == ""
+    assert mount_s3.find_mount_s3() == ""
     (tmp_path / "mount-s3").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "mount-s3").chmod(0o755)
-    assert mount_s3.find() == ""
-    assert "rclone is not installed" in fuse_mount.why_not("s3://b/", "")
+    assert mount_s3.find_mount_s3() == ""
+    assert "rclone is not installed" in fuse_mount.mount_obstacle("s3://b/", "")
     (tmp_path / "mount-s3").write_text("#!/bin/sh\necho mount-s3 2.0.1\n")
-    assert mount_s3.find() == str(tmp_path / "mount-s3")
-    assert "rclone" not in fuse_mount.why_not("s3://b/", "")
-    assert "rclone is not installed" in fuse_mount.why_not("gs://b/", "")
+    assert mount_s3.find_mount_s3() == str(tmp_path / "mount-s3")
+    assert "rclone" not in fuse_mount.mount_obstacle("s3://b/", "")
+    assert "rclone is not installed" in fuse_mount.mount_obstacle("gs://b/", "")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
-    from jupyter_smx.testing.servers.object_storage import Bucket, Web
+    from jupyter_smx.testing.servers.object_storage import Bucket, WebServer
 
 SEE = """
 import json, os
@@ -48,14 +48,14 @@ def test_a_prefix_brings_what_begins_with_it_and_each_object_once(host: Agent, f
     for _time in range(2):
         seen = host.json(SEE, channels=wish("s3://bucket/d/train"), environment=full.environment)
         assert seen == expected
-    assert full.got() == ["d/train/a", "d/train/sub/b", "d/trainX", "d/training/c"]
+    assert full.read_keys() == ["d/train/a", "d/train/sub/b", "d/trainX", "d/training/c"]
     full.put("d/train/a", "D/TRAIN/A")
     assert host.json(SEE, channels=wish("s3://bucket/d/train/"), environment=full.environment) == {
         "a": "D/TRAIN/A",
         "sub/b": "d/train/sub/b",
     }
-    assert full.got().count("d/train/a") == 2
-    assert full.got().count("d/train/sub/b") == 1
+    assert full.read_keys().count("d/train/a") == 2
+    assert full.read_keys().count("d/train/sub/b") == 1
 
 
 def test_a_channel_of_objects_is_fresh_and_writable_for_each_job(host: Agent, full: Bucket) -> None:
@@ -76,7 +76,7 @@ def test_each_host_gets_every_n_th_object_and_perhaps_none(agent: Agent, full: B
         for turn in range(7)
     ]
     assert [list(one) for one in seen] == [["test"], ["train/a"], ["train/sub/b"], ["trainX"], ["training/c"], [], []]
-    assert len(full.got()) == 5, "no host fetches what is another's"
+    assert len(full.read_keys()) == 5, "no host fetches what is another's"
 
 
 def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket) -> None:
@@ -138,12 +138,12 @@ def test_what_cannot_be_had_is_said_with_its_cure(
     agent.serves()
 
 
-def test_a_page_of_the_web_is_one_file_that_is_fetched_once(host: Agent, web: Web) -> None:
+def test_a_page_of_the_web_is_one_file_that_is_fetched_once(host: Agent, web: WebServer) -> None:
     (web.folder / "a b.csv").write_text("1,2")
     os.utime(web.folder / "a b.csv", (1e9, 1e9))
     for _time in range(2):
         assert host.json(SEE, channels=wish(f"{web.address}/a%20b.csv?version=1")) == {"a b.csv": "1,2"}
-    assert len([line for line in web.asked if line.startswith("GET") and "a%20b.csv" in line]) == 1, web.asked
+    assert len([line for line in web.requests if line.startswith("GET") and "a%20b.csv" in line]) == 1, web.requests
     record = host.run("pass", channels=wish(f"{web.address}/no.csv"))
     assert "there is no such bucket, object or server" in record["errors"][0]
 

@@ -8,13 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.stores.objects import Object, ObjectsError, chain, check, manifest, named, pages, share, url_of
+from jupyter_smx.agent.stores.objects import (
+    Object,
+    ObjectsError,
+    check_objects,
+    object_url,
+    parse_manifest,
+    select_objects,
+    select_pages,
+    select_share,
+    split_chain,
+)
 
 KEYS = ("d/train/a", "d/train/sub/b", "d/train/", "d/trainX", "d/training/c", "d/test/e", "train.csv", "train.csv.bak")
 
 
 def called(source: str, *keys: str) -> dict[str, str]:
-    found = named([Object(f"s3://b/{key}", 1, "m") for key in keys], source)
+    found = select_objects([Object(f"s3://b/{key}", 1, "m") for key in keys], source)
     return {one.url.removeprefix("s3://b/"): one.name for one in found}
 
 
@@ -51,7 +61,7 @@ def test_a_prefix_is_a_piece_of_text(source: str, expected: dict[str, str]) -> N
     ],
 )
 def test_a_page_of_the_web_is_one_file_with_the_last_part_of_its_path(source: str, name: str) -> None:
-    (found,) = named([Object(source, 1, "")], source)
+    (found,) = select_objects([Object(source, 1, "")], source)
     assert found.name == name
 
 
@@ -73,7 +83,7 @@ def test_a_page_of_the_web_is_one_file_with_the_last_part_of_its_path(source: st
     ],
 )
 def test_an_object_is_named_in_the_words_in_which_its_source_was(source: str, path: str, name: str, url: str) -> None:
-    assert url_of(name, path, source) == url
+    assert object_url(name, path, source) == url
 
 
 @pytest.mark.parametrize(
@@ -93,14 +103,14 @@ def test_an_object_is_named_in_the_words_in_which_its_source_was(source: str, pa
     ],
 )
 def test_links_that_lead_out_of_a_folder_of_the_web_or_only_sort_it_are_no_pages(link: str, page: str | None) -> None:
-    assert pages([link], "https://h/d/") == ([page] if page else [])
+    assert select_pages([link], "https://h/d/") == ([page] if page else [])
 
 
 def test_pages_of_a_folder_are_called_what_they_are_called_without_the_escapes_of_the_web() -> None:
     found = [Object(f"https://h/d/{name}", 1, "") for name in ("a%20b", "sub/c")]
-    assert [one.name for one in named(found, "https://h/d/")] == ["a b", "sub/c"]
+    assert [one.name for one in select_objects(found, "https://h/d/")] == ["a b", "sub/c"]
     with pytest.raises(ObjectsError, match="a part of its key is empty"):
-        check(named([Object("https://h/d/%2e%2e%2fetc", 1, "")], "https://h/d/"), "train")
+        check_objects(select_objects([Object("https://h/d/%2e%2e%2fetc", 1, "")], "https://h/d/"), "train")
 
 
 @pytest.mark.parametrize(
@@ -117,47 +127,47 @@ def test_pages_of_a_folder_are_called_what_they_are_called_without_the_escapes_o
 )
 def test_what_cannot_be_files_of_one_channel_is_refused(names: list[str], said: str) -> None:
     with pytest.raises(ObjectsError, match="channel train: ") as refusal:
-        check([Object(f"s3://b/{number}", 1, "", name) for number, name in enumerate(names)], "train")
+        check_objects([Object(f"s3://b/{number}", 1, "", name) for number, name in enumerate(names)], "train")
     assert said in str(refusal.value)
 
 
 def test_names_that_begin_alike_are_different_files() -> None:
-    check([Object("s3://b/a", 1, "", name) for name in ("a", "ab", "b/a", "b/a.txt", "c/a")], "train")
+    check_objects([Object("s3://b/a", 1, "", name) for name in ("a", "ab", "b/a", "b/a.txt", "c/a")], "train")
 
 
 @settings(deadline=None)  # a machine that others use as well has its pauses
 @given(st.sets(st.text("abc/", min_size=1, max_size=6), max_size=40), st.integers(1, 9))
 def test_the_shares_are_dealt_out_in_turns_over_sorted_keys_and_make_the_whole(keys: set[str], count: int) -> None:
-    meant = named([Object(f"s3://b/{key}", 1, "") for key in keys], "s3://b/")
-    parts = [share(meant, {"turn": turn, "count": count}) for turn in range(count)]
+    meant = select_objects([Object(f"s3://b/{key}", 1, "") for key in keys], "s3://b/")
+    parts = [select_share(meant, {"turn": turn, "count": count}) for turn in range(count)]
     assert sorted(one.url for part in parts for one in part) == [one.url for one in meant]
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
     assert all(meant.index(one) % count == turn for turn, part in enumerate(parts) for one in part)
-    again = named([Object(f"s3://b/{key}", 1, "") for key in sorted(keys, reverse=True)], "s3://b/")
+    again = select_objects([Object(f"s3://b/{key}", 1, "") for key in sorted(keys, reverse=True)], "s3://b/")
     assert again == meant, "the order of a listing does not matter"
 
 
 def test_a_manifest_names_objects_which_keep_their_keys() -> None:
     text = json.dumps([{"prefix": "s3://b/p/"}, "x", "deep/y"])
-    assert manifest(text, "m") == [("s3://b/p/x", "p/x"), ("s3://b/p/deep/y", "p/deep/y")]
-    assert manifest(json.dumps([{"prefix": "s3://b"}, "/x"]), "m") == [("s3://b/x", "x")]
+    assert parse_manifest(text, "m") == [("s3://b/p/x", "p/x"), ("s3://b/p/deep/y", "p/deep/y")]
+    assert parse_manifest(json.dumps([{"prefix": "s3://b"}, "/x"]), "m") == [("s3://b/x", "x")]
 
 
 def test_a_manifest_is_shared_in_the_order_of_keys_as_a_prefix_is() -> None:
     listed = [Object(f"s3://b/{key}", 1, "", key) for key in ("c", "a", "b")]
-    parts = [[one.name for one in share(listed, {"turn": turn, "count": 2})] for turn in (0, 1)]
+    parts = [[one.name for one in select_share(listed, {"turn": turn, "count": 2})] for turn in (0, 1)]
     assert parts == [["a", "c"], ["b"]]
-    assert share(listed, {"turn": 0, "count": 1}) == listed
+    assert select_share(listed, {"turn": 0, "count": 1}) == listed
 
 
 def test_what_is_inside_of_an_archive_is_told_from_a_key_with_colons() -> None:
-    assert chain("zip://d/::s3://b/all.zip") == ("zip://d/", "::s3://b/all.zip")
-    assert chain("tar://::file:///all.tar") == ("tar://", "::file:///all.tar")
-    assert chain("s3://b/a::b") == ("s3://b/a::b", "")
+    assert split_chain("zip://d/::s3://b/all.zip") == ("zip://d/", "::s3://b/all.zip")
+    assert split_chain("tar://::file:///all.tar") == ("tar://", "::file:///all.tar")
+    assert split_chain("s3://b/a::b") == ("s3://b/a::b", "")
     found = [Object(f"zip://{name}::s3://b/all.zip", 1, "") for name in ("d/a", "dx/b", "e")]
-    assert [one.name for one in named(found, "zip://d::s3://b/all.zip")] == ["a", "dx/b"]
-    assert [one.name for one in named(found, "zip://::s3://b/all.zip")] == ["d/a", "dx/b", "e"]
+    assert [one.name for one in select_objects(found, "zip://d::s3://b/all.zip")] == ["a", "dx/b"]
+    assert [one.name for one in select_objects(found, "zip://::s3://b/all.zip")] == ["d/a", "dx/b", "e"]
 
 
 @pytest.mark.parametrize(
@@ -175,5 +185,5 @@ def test_what_is_inside_of_an_archive_is_told_from_a_key_with_colons() -> None:
 )
 def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
     with pytest.raises(ObjectsError, match="is no manifest") as refusal:
-        manifest(text, "s3://b/m")
+        parse_manifest(text, "s3://b/m")
     assert said in str(refusal.value)

@@ -14,7 +14,7 @@ import pytest
 from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint, object_store
 from jupyter_smx.agent.stores import scan, upload
-from jupyter_smx.testing.servers.file_servers import DirectCourier
+from jupyter_smx.testing.servers.file_servers import InProcessWorker
 from jupyter_smx.testing.servers.object_storage import needs_storage
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
-    from jupyter_smx.testing.servers.file_servers import Files
+    from jupyter_smx.testing.servers.file_servers import FileServer
 
 WRITER = "job-algo-1"
 LONG_AGO = 1_000.0
@@ -36,12 +36,12 @@ COUNTS = (
 )
 
 
-def kept(ftp: Files) -> dict[str, str]:
+def kept(ftp: FileServer) -> dict[str, str]:
     top = ftp.folder / "kept"
     return {path.relative_to(top).as_posix(): path.read_text() for path in sorted(top.rglob("*")) if path.is_file()}
 
 
-def place(ftp: Files) -> str:
+def place(ftp: FileServer) -> str:
     return f"{ftp.address}/kept"
 
 
@@ -52,7 +52,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_job_finds_what_the_one_before_it_left(agent: Agent, server: Files) -> None:
+def test_a_job_finds_what_the_one_before_it_left(agent: Agent, server: FileServer) -> None:
     for expected in range(3):
         record = agent.run(COUNTS, checkpoint=place(server))
         assert (record["text"], record["errors"], record["notes"]) == (f"{expected}\n", [], [])
@@ -60,7 +60,7 @@ def test_a_job_finds_what_the_one_before_it_left(agent: Agent, server: Files) ->
 
 
 def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
-    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: FileServer, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ftp.put("kept/model.pt", "the last whole one")
     real = ftplib.FTP.storbinary
@@ -72,8 +72,8 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
     row = [str(model), "model.pt", None]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", half)
-        ((how, _said),) = upload.keep(place(ftp), [row], WRITER)
-    assert how == file_result.AWAY
+        ((how, _said),) = upload.upload(place(ftp), [row], WRITER)
+    assert how == file_result.UNREACHABLE
     assert kept(ftp) == {"model.pt": "the last whole one"}
     written: list[str] = []
 
@@ -83,13 +83,13 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", hear)
-        assert upload.keep(place(ftp), [row], WRITER) == [(file_result.DONE, "")]
+        assert upload.upload(place(ftp), [row], WRITER) == [(file_result.DONE, "")]
     assert kept(ftp) == {"model.pt": model.read_text()}
     assert [name[: len(scan.PART)] for name in written] == [scan.PART], "and nowhere else"
 
 
 def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
-    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: FileServer, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ftp.put("kept/deep/model.pt", "the last whole one")
     real = ftplib.FTP.storbinary
@@ -99,30 +99,30 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
             file.write("more")
         return real(*words, **more)
 
-    row = [str(model), "deep/model.pt", scan.stamp(str(model))]
+    row = [str(model), "deep/model.pt", scan.read_stamp(str(model))]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", meanwhile)
-        assert upload.keep(place(ftp), [row], WRITER) == [(file_result.CHANGED, "")]
+        assert upload.upload(place(ftp), [row], WRITER) == [(file_result.CHANGED, "")]
     assert kept(ftp) == {"deep/model.pt": "the last whole one"}
 
 
 def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_with_its_next_attempt(
-    server: Files,
+    server: FileServer,
 ) -> None:
     left = {f"kept/deep/{scan.PART}{writer}-0123456789abcdef": "half" for writer in (WRITER, "other-algo-1")}
     for name, text in {"kept/deep/whole": "1", **left}.items():
         server.put(name, text)
-    (row,) = upload.names(place(server), WRITER)["rows"]
+    (row,) = upload.list_files(place(server), WRITER)["rows"]
     assert row[0] == "deep/whole"
     assert kept(server) == {"deep/whole": "1", f"deep/{scan.PART}other-algo-1-0123456789abcdef": "half"}
 
 
-def test_a_place_that_is_not_there_yet_is_empty(server: Files) -> None:
-    assert upload.names(f"{place(server)}/deep") == {"rows": []}
+def test_a_place_that_is_not_there_yet_is_empty(server: FileServer) -> None:
+    assert upload.list_files(f"{place(server)}/deep") == {"rows": []}
 
 
 def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
-    ftp: Files, monkeypatch: pytest.MonkeyPatch
+    ftp: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("kept/a", "kept/deep/b"):
         ftp.put(name, "1")
@@ -136,13 +136,13 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
     monkeypatch.setattr(upload.retry.time, "sleep", pauses.append)
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "mlsd", mlsd)
-        assert list(upload.names(place(ftp))) == ["away"]
+        assert list(upload.list_files(place(ftp))) == ["away"]
     assert pauses == [0.5, 1.0, 2.0]
-    assert [name for name, _changed in upload.names(place(ftp))["rows"]] == ["a", "deep/b"]
+    assert [name for name, _changed in upload.list_files(place(ftp))["rows"]] == ["a", "deep/b"]
 
 
 def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
-    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: FileServer, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ftp.put("kept/a", "1")
     lines: list[ftplib.FTP] = []
@@ -155,8 +155,8 @@ def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
     monkeypatch.setattr(ftplib.FTP, "connect", connect)
     monkeypatch.setattr(upload.retry.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
     for number in range(3):
-        assert [row[0] for row in upload.names(place(ftp))["rows"]] == ["a", *["b"] * (number > 0)]
-        assert upload.keep(place(ftp), [[str(model), "b", None]], WRITER) == [(file_result.DONE, "")]
+        assert [row[0] for row in upload.list_files(place(ftp))["rows"]] == ["a", *["b"] * (number > 0)]
+        assert upload.upload(place(ftp), [[str(model), "b", None]], WRITER) == [(file_result.DONE, "")]
         for line in lines:
             if line.sock is not None:
                 line.sock.shutdown(socket.SHUT_RDWR)
@@ -183,9 +183,9 @@ def test_no_connection_outlives_its_wish_as_fsspec_would_have_it() -> None:
 
     fsspec.register_implementation("line", Line, clobber=True)
     for count in range(1, 4):
-        assert upload.names("line://host/x") == {"rows": []}
+        assert upload.list_files("line://host/x") == {"rows": []}
         assert len(made) == count
-    upload.drop("line://host/x", ["a"])
+    upload.delete("line://host/x", ["a"])
     assert len(made) == 4
 
 
@@ -210,13 +210,13 @@ def test_what_ssh_does_not_know_it_is_not_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", lambda _protocol: Ssh)
     for url in ("sftp://host/x", "ssh://host/x"):
-        upload.filesystems.find(url, fresh=True)
+        upload.filesystems.find_filesystem(url, fresh=True)
         assert told == {"host": "host"}
 
 
 @pytest.mark.parametrize("connections", [0, 1, 2])
 def test_a_server_that_takes_few_connections_gets_all_by_them(
-    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch, connections: int
+    ftp: FileServer, model: Path, monkeypatch: pytest.MonkeyPatch, connections: int
 ) -> None:
     left = list(range(connections))
     real = ftplib.FTP.connect
@@ -231,30 +231,32 @@ def test_a_server_that_takes_few_connections_gets_all_by_them(
     rows = [[str(model), f"deep/{number}", None] for number in range(20)]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "connect", connect)
-        found = upload.keep(place(ftp), rows, WRITER)
-    assert {one.how for one in found} == {file_result.DONE if connections else file_result.AWAY}
-    assert upload.keep(place(ftp), rows, WRITER) == [(file_result.DONE, "")] * 20
+        found = upload.upload(place(ftp), rows, WRITER)
+    assert {one.status for one in found} == {file_result.DONE if connections else file_result.UNREACHABLE}
+    assert upload.upload(place(ftp), rows, WRITER) == [(file_result.DONE, "")] * 20
 
 
 def test_a_place_of_no_kind_that_fsspec_knows_is_refused(model: Path) -> None:
     needs_storage()
-    ((how, said),) = upload.keep("nosuch://x/y", [[str(model), "a", None]], WRITER)
+    ((how, said),) = upload.upload("nosuch://x/y", [[str(model), "a", None]], WRITER)
     assert how == file_result.REFUSED
     assert "fsspec knows no 'nosuch'" in said
 
 
 def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
-    server: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store.worker_client, "Courier", DirectCourier)
+    monkeypatch.setattr(object_store.worker_client, "FsspecWorker", InProcessWorker)
     here = tmp_path / "checkpoints"
     (here / "b" / "deep").mkdir(parents=True)
     (here / "a").write_text("file")
     (here / "b" / "deep" / "c").write_text("inner")
-    store = object_store.store_of(place(server), WRITER, object_store.worker_client.Means(), what="checkpoint")
+    store = object_store.open_store(
+        place(server), WRITER, object_store.worker_client.WorkerOptions(), what="checkpoint"
+    )
     assert store is not None
     mirror = checkpoint.Mirror(str(here), store)
-    mirror.keep(LONG_AGO, everything=True)
+    mirror.sync(LONG_AGO, everything=True)
     assert (kept(server), mirror.errors) == ({"a": "file", "b/deep/c": "inner"}, {})
     (here / "a").unlink()
     (here / "a").mkdir()
@@ -264,12 +266,12 @@ def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
     (here / "b").rmdir()
     (here / "b").write_text("now a file")
     for _look in range(2):
-        mirror.keep(LONG_AGO, everything=True)
+        mirror.sync(LONG_AGO, everything=True)
     assert (kept(server), mirror.errors) == ({"a/inner": "now inside", "b": "now a file"}, {})
 
 
 def test_outputs_of_many_files_make_the_folder_that_is_missing_once(
-    ftp: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server refuses to make what another connection has just made, and that is no refusal of the files."""
     names = [f"{number}.csv" for number in range(24)]
@@ -290,7 +292,9 @@ def test_outputs_of_many_files_make_the_folder_that_is_missing_once(
 
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "mkd", mkd)
-        assert upload.put([[str(tmp_path / name), f"{place(ftp)}/new/deep/{name}"] for name in names]) == len(names)
+        assert upload.put_files([[str(tmp_path / name), f"{place(ftp)}/new/deep/{name}"] for name in names]) == len(
+            names
+        )
     assert kept(ftp) == {f"new/deep/{name}": name for name in names}
     assert not together.is_set()
 
@@ -305,5 +309,5 @@ def test_what_is_gone_from_the_server_leaves_no_empty_file_here(tmp_path: Path) 
             raise FileNotFoundError(here)
 
     with pytest.raises(FileNotFoundError):
-        upload._bring(Hasty(), "top", ["model.pt", str(tmp_path / "model.pt"), None])
+        upload._download_one(Hasty(), "top", ["model.pt", str(tmp_path / "model.pt"), None])
     assert list(tmp_path.iterdir()) == []

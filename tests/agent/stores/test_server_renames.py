@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jupyter_smx.testing.servers.file_servers import Files
+    from jupyter_smx.testing.servers.file_servers import FileServer
 
 WRITER = "job-algo-1"
 
 
-def place(server: Files) -> str:
+def place(server: FileServer) -> str:
     return f"{server.address}/kept"
 
 
-def kept(server: Files) -> dict[str, str]:
+def kept(server: FileServer) -> dict[str, str]:
     top = server.folder / "kept"
     return {path.relative_to(top).as_posix(): path.read_text() for path in sorted(top.rglob("*")) if path.is_file()}
 
@@ -39,7 +39,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def no_rename_replaces(server: Files, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def no_rename_replaces(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Have a server whose rename replaces no file; gives what names the ends of names that it lets nobody rename."""
     bad: list[str] = []
 
@@ -72,42 +72,42 @@ def no_rename_replaces(server: Files, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def test_a_server_whose_rename_replaces_nothing_has_the_new_file_all_the_same(
-    server: Files, model: Path, monkeypatch: pytest.MonkeyPatch
+    server: FileServer, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_rename_replaces(server, monkeypatch)
     for text in ("1", "2", "3"):
         model.write_text(text)
         row = [str(model), "deep/model.pt", None]
-        assert upload.keep(place(server), [row], WRITER) == [(file_result.DONE, "")]
+        assert upload.upload(place(server), [row], WRITER) == [(file_result.DONE, "")]
         assert kept(server) == {"deep/model.pt": text}
 
 
 def test_and_keeps_the_last_whole_one_where_the_new_one_cannot_take_its_place(
-    server: Files, model: Path, monkeypatch: pytest.MonkeyPatch
+    server: FileServer, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.put("kept/model.pt", "the last whole one")
-    mark = sftp_ftp.aside_of("model.pt", WRITER)
+    mark = sftp_ftp.temporary_name("model.pt", WRITER)
     no_rename_replaces(server, monkeypatch)(mark)
-    ((how, _said),) = upload.keep(place(server), [[str(model), "model.pt", None]], WRITER)
-    assert how in (file_result.REFUSED, file_result.AWAY)
+    ((how, _said),) = upload.upload(place(server), [[str(model), "model.pt", None]], WRITER)
+    assert how in (file_result.REFUSED, file_result.UNREACHABLE)
     assert kept(server) == {"model.pt": "the last whole one"}
 
 
-def test_what_stands_aside_because_its_follower_was_killed_comes_back(server: Files) -> None:
-    aside = sftp_ftp.aside_of("model.pt", WRITER)
+def test_what_stands_aside_because_its_follower_was_killed_comes_back(server: FileServer) -> None:
+    aside = sftp_ftp.temporary_name("model.pt", WRITER)
     server.put(f"kept/deep/{aside}", "the next one, whole or not")
     server.put(f"kept/deep/{aside}-before-model.pt", "the last whole one")
-    (row,) = upload.names(place(server), WRITER)["rows"]
+    (row,) = upload.list_files(place(server), WRITER)["rows"]
     assert row[0] == "deep/model.pt"
     assert kept(server) == {"deep/model.pt": "the last whole one"}
 
 
 @pytest.mark.parametrize("writer", [WRITER, "fix-before-model-algo-1"])
 def test_a_writer_takes_away_what_itself_wrote_aside_whatever_it_is_called_and_nothing_of_others(
-    server: Files, writer: str
+    server: FileServer, writer: str
 ) -> None:
-    others = [sftp_ftp.aside_of("model.pt", f"{writer}{more}") for more in ("-table", "0", "-before-table")]
-    for aside in (sftp_ftp.aside_of("model.pt", writer), *others):
+    others = [sftp_ftp.temporary_name("model.pt", f"{writer}{more}") for more in ("-table", "0", "-before-table")]
+    for aside in (sftp_ftp.temporary_name("model.pt", writer), *others):
         server.put(f"kept/{aside}", "half")
-    assert upload.names(place(server), writer)["rows"] == []
+    assert upload.list_files(place(server), writer)["rows"] == []
     assert kept(server) == dict.fromkeys(others, "half")

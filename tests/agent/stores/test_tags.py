@@ -27,12 +27,12 @@ UTC = dt.timezone.utc
     ],
 )
 def test_the_best_of_what_a_store_says_is_the_tag(info: dict[str, Any], tag: str) -> None:
-    assert etag.of(info, NOW, inside=False) == tag
+    assert etag.change_tag(info, NOW, inside=False) == tag
 
 
 def test_inside_of_an_archive_only_sums_tell() -> None:
-    assert etag.of({"CRC": 12, "mtime": 1}, NOW, inside=True) == "CRC=12"
-    assert etag.of({"mtime": 1, "chksum": 2}, NOW, inside=True) == ""
+    assert etag.change_tag({"CRC": 12, "mtime": 1}, NOW, inside=True) == "CRC=12"
+    assert etag.change_tag({"mtime": 1, "chksum": 2}, NOW, inside=True) == ""
 
 
 WAYS = {
@@ -49,11 +49,13 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_when_an_object_was_written_is_read_however_its_store_says_it(way: str) -> None:
-    assert etag.changed({"ETag": "x", "modify": WAYS[way](5)}) == NOW
-    assert etag.changed({"ETag": "x", "modify": None}) is None
+    assert etag.modified_time({"ETag": "x", "modify": WAYS[way](5)}) == NOW
+    assert etag.modified_time({"ETag": "x", "modify": None}) is None
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_time_that_another_write_could_still_have_is_no_tag(way: str) -> None:
-    believed = {second: etag.of({"mtime": WAYS[way](second)}, NOW, inside=False) != "" for second in (2, 3, 4, 5, 30)}
+    believed = {
+        second: etag.change_tag({"mtime": WAYS[way](second)}, NOW, inside=False) != "" for second in (2, 3, 4, 5, 30)
+    }
     assert believed == {2: True, 3: True, 4: False, 5: False, 30: False}

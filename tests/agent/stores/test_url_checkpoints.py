@@ -129,16 +129,16 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
             read.append(len(data or b""))
             return data
 
-    before = scan.stamp(str(path))
+    before = scan.read_stamp(str(path))
     with monkeypatch.context() as patch:
         patch.setattr(upload, "open", lambda name, _mode: Growing(name), raising=False)
-        assert upload.keep(URL, [[str(path), "model.pt", before]]) == [(file_result.CHANGED, "")]
+        assert upload.upload(URL, [[str(path), "model.pt", before]]) == [(file_result.CHANGED, "")]
     assert read[0] == min(size, 1 << 24), "it was read as it was at first"
     assert kept(bucket) == {"model.pt": "the last whole one"}
-    now = scan.stamp(str(path))
-    assert upload.keep(URL, [[str(path), "model.pt", now]]) == [(file_result.DONE, "")]
+    now = scan.read_stamp(str(path))
+    assert upload.upload(URL, [[str(path), "model.pt", now]]) == [(file_result.DONE, "")]
     assert (bucket.folder / "kept" / "model.pt").stat().st_size == size + 4
-    assert not filesystems.find(URL)[0].transaction.files, "fsspec holds none of them in memory"
+    assert not filesystems.find_filesystem(URL)[0].transaction.files, "fsspec holds none of them in memory"
 
 
 def test_hosts_of_a_job_share_the_prefix(start_agent: Callable[..., Agent], bucket: Bucket) -> None:
@@ -183,13 +183,13 @@ def test_a_store_that_is_away_for_a_while_fails_nobody_and_is_told_of(agent: Age
     job, lease = agent.start(SAVE + FOREVER, checkpoint=URL, environment=given)
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: kept(bucket) == {"step": "1"}, "it is kept")
-    bucket.wire.cut()
+    bucket.proxy.disconnect()
     folder = agent.folder / "ml" / "checkpoints"
     (folder / "late").write_text("2")
     (folder / "step").unlink()
-    eventually_blocking(lambda: bucket.wire.refused > TWO_ROUNDS, "it is tried again", within=60)
+    eventually_blocking(lambda: bucket.proxy.refused_count > TWO_ROUNDS, "it is tried again", within=60)
     assert kept(bucket) == {"step": "1"}
-    bucket.wire.mend()
+    bucket.proxy.restore()
     eventually_blocking(lambda: kept(bucket) == {"late": "2"}, "all is as in the job", within=60)
     agent.stop(job, lease)
     record = agent.end_of(job)
@@ -201,10 +201,10 @@ def test_a_store_that_is_away_for_a_while_fails_nobody_and_is_told_of(agent: Age
 
 def test_a_store_that_is_away_before_the_start_is_waited_for(agent: Agent, bucket: Bucket) -> None:
     bucket.put("kept/deep/count", "7")
-    bucket.wire.cut()
+    bucket.proxy.disconnect()
     job, _ = agent.start(COUNTS, checkpoint=URL, environment={**bucket.environment, "AWS_MAX_ATTEMPTS": "1"})
-    eventually_blocking(lambda: bucket.wire.refused > TWO_ROUNDS, "it is tried again", within=60)
-    bucket.wire.mend()
+    eventually_blocking(lambda: bucket.proxy.refused_count > TWO_ROUNDS, "it is tried again", within=60)
+    bucket.proxy.restore()
     assert agent.end_of(job)["errors"] == []
     assert agent.log(job) == "7\n"
     assert kept(bucket) == {"deep/count": "8"}

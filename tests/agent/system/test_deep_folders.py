@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.files.makedirs import make
+from jupyter_smx.agent.system.files.makedirs import make_folders
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("deep_path")
 def deep(tmp_path: Path) -> Path:
     """A folder with a file that deep."""
     folder = tmp_path / "deep"
-    make(str(folder / DOWN))
+    make_folders(str(folder / DOWN))
     (folder / DOWN / "weights").write_text("1")
     return folder
 

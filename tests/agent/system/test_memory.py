@@ -145,18 +145,18 @@ def test_ends_for_memory_are_counted_in_the_own_group_and_else_on_the_machine(tm
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (1 << 70, "1048576.0 PiB")],
 )
 def test_amounts_are_written_for_people(count: int, text: str) -> None:
-    assert memory.amount(count) == text
+    assert memory.format_size(count) == text
 
 
 @pytest.mark.parametrize("few", [True, False])
 def test_a_process_that_had_a_small_part_of_what_there_is_did_not_fill_it_alone(tmp_path: Path, few: bool) -> None:
     root = write(tmp_path, proc__self__cgroup="0::/a\n", sys__fs__cgroup__a__memory_DOT_max=f"{256 << 20}\n")
-    said = memory.of_the_dead((14 if few else 200) << 20, root)
+    said = memory.format_oom_kill((14 if few else 200) << 20, root)
     assert ("processes that it started and files in memory (/dev/shm) the rest, and 256.0 MiB is" in said) == few
 
 
 def test_nothing_is_made_up_where_nothing_is_known(tmp_path: Path) -> None:
-    assert memory.of_the_dead(0, str(tmp_path)) == (
+    assert memory.format_oom_kill(0, str(tmp_path)) == (
         "The system ended the job for lack of memory: how much it had is not known, and nobody says how much there is. "
         "Use less, or a larger instance."
     )
@@ -170,5 +170,5 @@ def test_what_a_process_had_is_counted_in_the_units_of_its_system(
     used = SimpleNamespace(ru_maxrss=3 << 20)
     monkeypatch.setattr(memory.resource, "getrusage", lambda _who: used)
     monkeypatch.setattr(zygote.os, "wait4", lambda pid, _flags: (pid, signal.SIGKILL, used))
-    assert f"had {amount} of memory" in memory.of_this_process()
-    assert memory.amount(zygote._collect(1)) == amount
+    assert f"had {amount} of memory" in memory.format_own_memory()
+    assert memory.format_size(zygote._reap(1)) == amount

@@ -85,9 +85,9 @@ def test_a_job_cannot_change_the_mounts(isolated: Agent) -> None:
 
 def test_a_replaced_hosts_file_ends_the_host() -> None:
     isolation = Isolation("namespace")
-    assert isolation.is_whole()
+    assert isolation.is_intact()
     isolation.hosts_file = (0, 0)
-    assert not isolation.is_whole()
+    assert not isolation.is_intact()
 
 
 def test_the_host_is_of_one_piece_when_isolation_is_off(agent: Agent) -> None:

@@ -44,7 +44,7 @@ def link_of(agent: Agent) -> Path:
 
 def test_sockets_fit_into_the_folder_for_temporary_files_wherever_the_host_lies(deep: Agent) -> None:
     tmp = Path(deep.json(SOCKETS))
-    assert len(os.fsencode(tmp)) <= short_path.ENOUGH
+    assert len(os.fsencode(tmp)) <= short_path.MAX_LENGTH
     assert tmp.parent == link_of(deep)
     assert not tmp.is_symlink(), "a folder, whatever looks at it"
     assert tmp.samefile(deep.folder / "tmp"), "on the disk where the host is"
@@ -84,8 +84,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     found = (tmp_path / "one", tmp_path / "two")
     for place in found:
         place.mkdir(mode=0o700)
-    monkeypatch.setattr(short_path, "PLACES", tuple(map(str, found)))
-    monkeypatch.setattr(short_path, "ENOUGH", 0)
+    monkeypatch.setattr(short_path, "PARENT_FOLDERS", tuple(map(str, found)))
+    monkeypatch.setattr(short_path, "MAX_LENGTH", 0)
     return found
 
 
@@ -97,11 +97,11 @@ def folder_of(path: Path) -> HostFolder:
 def test_no_link_lies_where_anybody_may_replace_it(places: tuple[Path, Path], tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "host")
     places[0].chmod(0o777)
-    assert Path(short_path.make(folder)).parent == places[1]
+    assert Path(short_path.make_short_path(folder)).parent == places[1]
     places[1].chmod(0o770)
-    assert short_path.make(folder) == folder.root
+    assert short_path.make_short_path(folder) == folder.root
     places[0].chmod(0o1777)
-    assert Path(short_path.make(folder)).parent == places[0]
+    assert Path(short_path.make_short_path(folder)).parent == places[0]
 
 
 def test_a_name_that_somebody_has_is_not_taken(
@@ -111,8 +111,8 @@ def test_a_name_that_somebody_has_is_not_taken(
     drawn = iter((bytes(4), b"\0\0\0\1"))
     monkeypatch.setattr(os, "urandom", lambda _count: next(drawn))
     folder = folder_of(tmp_path / "host")
-    assert short_path.make(folder) == str(places[0] / "smx-00000001")
-    short_path.remove(folder.root)
+    assert short_path.make_short_path(folder) == str(places[0] / "smx-00000001")
+    short_path.remove_link(folder.root)
     assert [path.name for path in places[0].iterdir()] == ["smx-00000000"]
 
 
@@ -126,15 +126,15 @@ def test_nothing_but_the_link_is_removed_whatever_is_written(
     outside.symlink_to(folder.root)
     (places[0] / "smx-00000000").symlink_to(tmp_path)
     Path(folder.path(short_path.RECORD)).write_text(written.format(place=places[0], outside=outside))
-    short_path.remove(folder.root)
+    short_path.remove_link(folder.root)
     assert outside.is_symlink()
     assert (places[0] / "smx-00000000").is_symlink()
 
 
 def test_a_link_to_a_folder_that_is_gone_is_removed(places: tuple[Path, Path], tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "host")
-    link = short_path.make(folder)
+    link = short_path.make_short_path(folder)
     (tmp_path / "host").rename(tmp_path / "moved")
-    short_path.remove(folder.root, link)
+    short_path.remove_link(folder.root, link)
     assert not list(places[0].iterdir())
-    short_path.remove(folder.root)  # nothing is there any more, and nothing is said
+    short_path.remove_link(folder.root)  # nothing is there any more, and nothing is said

@@ -20,7 +20,7 @@ from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.telemetry import gpu, sampler
 from jupyter_smx.agent.telemetry.gpu import Gpus
 from jupyter_smx.engines.machine import agent_zipapp
-from jupyter_smx.policy.accounting.usage import history
+from jupyter_smx.policy.accounting.usage import read_host_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +144,7 @@ def test_of_whole_gpus_too_what_is_refused_is_absent(drive: Callable[..., Driver
 def test_a_process_in_a_namespace_of_its_own_knows_it() -> None:
     if os.geteuid():
         pytest.skip("Only root may make a namespace here.")
-    look = "from jupyter_smx.agent.system.processes import process; print(process.is_numbered_as_the_machine_is())"
+    look = "from jupyter_smx.agent.system.processes import process; print(process.has_machine_pids())"
     before = ["unshare", "--pid", "--fork"]
     told = [
         subprocess.run([*words, sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
@@ -167,7 +167,7 @@ def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) 
 def test_the_packed_agent_has_the_module_for_its_driver_where_none_is_installed(tmp_path: Path) -> None:
     look = "from jupyter_smx.agent.telemetry import gpu; print(gpu._nvml().__name__)"
     code = f"import sys; sys.path.insert(0, sys.argv[1]); {look}"
-    words = [sys.executable, "-I", "-S", "-c", code, str(agent_zipapp.place(tmp_path))]
+    words = [sys.executable, "-I", "-S", "-c", code, str(agent_zipapp.write_archive(tmp_path))]
     told = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (told.stdout, told.stderr) == ("jupyter_smx.agent.pynvml\n", "")
 
@@ -187,15 +187,15 @@ def test_figures_of_gpus_get_into_the_file_and_out_of_it_again(
     told: list[dict[str, Any]] = []
     one = sampler.Sampler(Loop(), str(tmp_path), str(tmp_path), lambda: [US], told.append)
     one.start(US)
-    one._first()
+    one._take_first()
     card.samples.append((US, 2, 60))
-    one._again()
+    one._take_next()
     one.finish()
-    one.over(0.0)
+    one.close(0.0)
     assert "gpu_percent" not in told[0]
     assert (told[1]["gpu_percent"], told[1]["gpu_memory_bytes"]) == (60.0, 5 * MIB)
     assert (one.peak["gpu_percent"], one.peak["gpu_memory_bytes"]) == (60.0, 5 * MIB)
-    usage = history("algo-1", (tmp_path / "samples").read_bytes())
+    usage = read_host_usage("algo-1", (tmp_path / "samples").read_bytes())
     first, other = usage.gpus
     assert (first.id, first.name, first.memory_total_bytes) == ("GPU-a", card.name, card.total)
     assert first.percent[:2] == (None, 60.0)
@@ -218,10 +218,10 @@ def test_no_driver_is_looked_for_while_somebody_waits_for_the_end(
         folder = str(tmp_path / name)
         one = sampler.Sampler(Loop(), folder, folder, lambda: [US], told.append)
         one.start(US)
-        for take in [one._first, one._again][:samples]:
+        for take in [one._take_first, one._take_next][:samples]:
             take()
         one.finish()
-        one.over(0.0)
+        one.close(0.0)
         return told[-1]
 
     assert "gpu_memory_bytes" not in job("short", samples=1)

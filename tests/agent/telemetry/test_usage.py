@@ -85,19 +85,19 @@ def test_a_job_that_is_killed_between_two_looks_has_all_of_its_cpu_on_record(age
 def test_orphans_count_as_their_collector_tells_or_as_they_were_seen_last(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = {10: 1.0, 20: 2.0, 30: 4.0}
 
-    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.Seen] | None:
-        return ((pid, 0), proc_usage.Seen(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
+    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.ProcessSample] | None:
+        return ((pid, 0), proc_usage.ProcessSample(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
 
-    monkeypatch.setattr(proc_usage, "look", look)
+    monkeypatch.setattr(proc_usage, "read_process", look)
     monkeypatch.setattr(proc_usage.process, "tree", list)
-    tree = proc_usage.Tree()
+    tree = proc_usage.ProcessTree()
     assert tree.measure([10, 20, 30]).cpu == 7.0
     del cpu[20]
     assert tree.measure([10, 20, 30]).cpu == 7.0, "as it was seen last"
-    tree.collected(30, 5.0)
+    tree.add_orphan(30, 5.0)
     del cpu[30]
     assert tree.measure([10, 20, 30]).cpu == 8.0, "as its collector told"
-    tree.collected(40, 0.5)
+    tree.add_orphan(40, 0.5)
     assert tree.measure([10]).cpu == 8.5, "one that came and went between two looks"
 
 
@@ -105,29 +105,29 @@ def test_orphans_count_as_their_collector_tells_or_as_they_were_seen_last(monkey
 def test_the_last_word_on_a_job_is_of_its_collector(monkeypatch: pytest.MonkeyPatch, looked: bool) -> None:
     cpu = {10: 1.0}
 
-    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.Seen] | None:
-        return ((pid, 0), proc_usage.Seen(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
+    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.ProcessSample] | None:
+        return ((pid, 0), proc_usage.ProcessSample(1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
 
-    monkeypatch.setattr(proc_usage, "look", look)
+    monkeypatch.setattr(proc_usage, "read_process", look)
     monkeypatch.setattr(proc_usage.process, "tree", list)
-    tree = proc_usage.Tree(0.25)
+    tree = proc_usage.ProcessTree(0.25)
     assert tree.measure([10]).cpu == 0.75
     cpu.clear()
     if looked:
         assert tree.measure([10]).pids == ()
-    assert tree.settle(3.0) == 2.75
-    assert tree.settle(0.0) == 2.75, "nobody said how much"
+    assert tree.finish(3.0) == 2.75
+    assert tree.finish(0.0) == 2.75, "nobody said how much"
 
 
 def test_a_restart_of_the_counters_is_not_a_negative_share(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = {1: 5.0, 2: 3.0}
 
-    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.Seen] | None:
-        return ((pid, 0), proc_usage.Seen(pid - 1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
+    def look(pid: int) -> tuple[proc_usage.Key, proc_usage.ProcessSample] | None:
+        return ((pid, 0), proc_usage.ProcessSample(pid - 1, cpu[pid], 100, 10, 1, 1)) if pid in cpu else None
 
-    monkeypatch.setattr(proc_usage, "look", look)
+    monkeypatch.setattr(proc_usage, "read_process", look)
     monkeypatch.setattr(proc_usage.process, "tree", list)
-    tree = proc_usage.Tree(8.0)
+    tree = proc_usage.ProcessTree(8.0)
     assert tree.measure([1, 2]).cpu == 0
     cpu[2] = 4.0
     assert tree.measure([1, 2]).cpu == 1
@@ -155,7 +155,7 @@ def test_memory_that_children_share_is_counted_once() -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        found = proc_usage.Tree().measure([process.pid])
+        found = proc_usage.ProcessTree().measure([process.pid])
         process.kill()
     assert len(found.pids) == 4
     assert 64 << 20 < found.memory < 120 << 20, "not four times 64 MiB"
@@ -173,13 +173,13 @@ def test_looking_at_twenty_processes_costs_less_than_half_a_percent_of_a_core() 
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        tree, costs = proc_usage.Tree(), []
+        tree, costs = proc_usage.ProcessTree(), []
         for _ in range(5):
             began = time.thread_time()
             assert len(tree.measure([process.pid]).pids) == 20
             costs.append(time.thread_time() - began)
         process.communicate()
-    assert sorted(costs)[2] < 0.005 * sampler.EVERY, costs
+    assert sorted(costs)[2] < 0.005 * sampler.INTERVAL, costs
 
 
 class Paused(Loop):
@@ -219,10 +219,10 @@ def test_a_look_that_was_slow_is_followed_by_a_long_pause(
     for _ in range(3):
         loop.asked[-1][1]()
     assert [seconds for seconds, _call in loop.asked] == [
-        sampler.AT_FIRST,
-        sampler.SOON,
+        sampler.FIRST_DELAY,
+        sampler.SECOND_DELAY,
         pytest.approx(10.0),
-        sampler.EVERY,
+        sampler.INTERVAL,
     ]
 
 
@@ -241,13 +241,13 @@ def test_no_pause_follows_the_time_that_finding_the_driver_takes(
     for _ in range(2):
         loop.asked[-1][1]()
     assert spent == [0.05]
-    assert loop.asked[-1][0] == sampler.EVERY
+    assert loop.asked[-1][0] == sampler.INTERVAL
 
 
 def test_a_long_job_keeps_fewer_lines_and_all_of_its_counters(
     of_us: sampler.Sampler, loop: Paused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler, "FULL", 8)
+    monkeypatch.setattr(sampler, "STRIDE_LINES", 8)
     of_us.start(os.getpid())
     for _ in range(100):
         loop.asked[-1][1]()
@@ -275,9 +275,11 @@ def test_a_full_disk_leaves_a_hole_and_no_half_line_in_another(
 
 
 def test_what_cannot_be_read_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = process.read
-    monkeypatch.setattr(process, "read", lambda path: "" if path.endswith("/io") or "net" in path else really(path))
-    found = proc_usage.Tree().measure([os.getpid()])
+    really = process.read_file
+    monkeypatch.setattr(
+        process, "read_file", lambda path: "" if path.endswith("/io") or "net" in path else really(path)
+    )
+    found = proc_usage.ProcessTree().measure([os.getpid()])
     assert (found.read, found.written) == (None, None)
     assert proc_usage.network() is None
     assert proc_usage.disk("/no/such/place") is None

@@ -12,7 +12,7 @@ from records import a_job
 from jupyter_smx.agent.wire import Decoder
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.errors import FencedError
-from jupyter_smx.controller.telemetry.log_collector import PIECE, LogPump
+from jupyter_smx.controller.telemetry.log_collector import PIECE, LogCollector
 from jupyter_smx.model.errors import (
     ResourceInUseError,
     SmxError,
@@ -156,7 +156,7 @@ class TestLateAnswers:
         await world.one.heard("read", 2)
         world.one.let_go()
         assert (await answer).body == b"of N+1"
-        assert stream.dropped == 1
+        assert stream.dropped_frames == 1
 
     async def test_answers_in_any_order_find_their_questions(self, world: World) -> None:
         await world.open()
@@ -167,7 +167,7 @@ class TestLateAnswers:
         await world.one.heard("read", 200)
         world.one.let_go(backwards=True)
         assert [frame.body for frame in await asyncio.gather(*answers)] == [f"of {n}".encode() for n in range(200)]
-        assert stream.dropped == 0
+        assert stream.dropped_frames == 0
 
     async def test_an_answer_that_names_another_job_is_dropped(self, world: World) -> None:
         await world.open()
@@ -179,7 +179,7 @@ class TestLateAnswers:
             world.one.say({"re": asked["id"], "ok": True} | wrong)
         world.one.say({"re": asked["id"], "ok": True, "phase": "running", "job": "n", "lease": 2})
         assert (await answer).header["phase"] == "running"
-        assert stream.dropped == 2
+        assert stream.dropped_frames == 2
 
     async def test_events_of_a_lease_that_was_never_given_are_dropped(self, world: World) -> None:
         world.one.jobs = {"known": {"phase": "running", "lease": 4, "log": 0}}
@@ -191,7 +191,7 @@ class TestLateAnswers:
         world.one.say({"event": "grew", "job": "known", "lease": 4, "total": 1})
         world.one.say({"event": "grew", "job": "mine", "lease": 5, "total": 2})
         assert [(await world.event())[2]["total"] for _ in range(2)] == [1, 2]
-        assert stream.dropped == world.agents.dropped() == 3
+        assert stream.dropped_frames == world.agents.dropped_frames() == 3
 
     async def test_a_forgotten_job_is_never_heard_of_again(self, world: World) -> None:
         await world.open()
@@ -299,11 +299,11 @@ class TestLogs:
         return asyncio.Queue()
 
     @pytest.fixture
-    def pump(self, world: World, tmp_path: Path, told: asyncio.Queue[str]) -> LogPump:
-        return LogPump(tmp_path / "jobs", world.agents, told.put_nowait)
+    def pump(self, world: World, tmp_path: Path, told: asyncio.Queue[str]) -> LogCollector:
+        return LogCollector(tmp_path / "jobs", world.agents, told.put_nowait)
 
     async def test_a_log_is_pulled_in_pieces_from_where_the_file_ends(
-        self, world: World, pump: LogPump, tmp_path: Path, told: asyncio.Queue[str]
+        self, world: World, pump: LogCollector, tmp_path: Path, told: asyncio.Queue[str]
     ) -> None:
         job = a_job(cluster="c1", lease=1)
         content = bytes(range(256)) * 2500
@@ -312,8 +312,8 @@ class TestLogs:
         log.parent.mkdir(parents=True)
         log.write_bytes(content[:100])
         await world.open()
-        pump.grew(job, "algo-1", 1000)
-        pump.grew(job, "algo-1", len(content))
+        pump.on_growth(job, "algo-1", 1000)
+        pump.on_growth(job, "algo-1", len(content))
         await pump.drain(job, "algo-1", len(content), world.agents.stream("c1", "algo-1"))
         assert log.read_bytes() == content
         assert told.get_nowait() == job.id
@@ -323,14 +323,14 @@ class TestLogs:
         assert [frame["offset"] for frame in asked] == sorted({frame["offset"] for frame in asked})
 
     async def test_a_stream_that_breaks_is_read_on_by_the_next_one(
-        self, world: World, pump: LogPump, tmp_path: Path
+        self, world: World, pump: LogCollector, tmp_path: Path
     ) -> None:
         job = a_job(cluster="c1", lease=1)
         content = b"line\n" * 200_000
         world.one.files[(job.id, "log")] = content
         await world.open()
         world.one.held = {"read"}
-        pump.grew(job, "algo-1", len(content))
+        pump.on_growth(job, "algo-1", len(content))
         await world.one.heard("read")
         world.one.let_go()
         await world.one.heard("read", 2)
@@ -342,7 +342,7 @@ class TestLogs:
         assert (tmp_path / "jobs" / job.id / "logs" / "algo-1.log").read_bytes() == content
 
     async def test_what_a_dead_host_left_on_disk_completes_the_log(
-        self, world: World, pump: LogPump, tmp_path: Path
+        self, world: World, pump: LogCollector, tmp_path: Path
     ) -> None:
         job = a_job(cluster="c1", lease=1)
         spool = tmp_path / "spool"
@@ -350,15 +350,15 @@ class TestLogs:
         (spool / "log").write_bytes(b"x" * 700_000)
         await world.open()
         world.one.silent = True
-        pump.grew(job, "algo-1", 500_000)
+        pump.on_growth(job, "algo-1", 500_000)
         await pump.drain(job, "algo-1", 700_000, None, spool)
         assert pump.size(job.id, "algo-1") == 700_000
 
-    async def test_a_host_that_left_nothing_gives_what_arrived(self, pump: LogPump) -> None:
+    async def test_a_host_that_left_nothing_gives_what_arrived(self, pump: LogCollector) -> None:
         await pump.drain(a_job(cluster="c1"), "algo-1", 100, None, None)
         assert pump.size(a_job().id, "algo-1") == 0
 
-    async def test_an_agent_that_is_away_is_an_error_of_the_drain(self, world: World, pump: LogPump) -> None:
+    async def test_an_agent_that_is_away_is_an_error_of_the_drain(self, world: World, pump: LogCollector) -> None:
         await world.open()
         stream = world.agents.stream("c1", "algo-1")
         world.agents.close("c1")

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import a_cluster, a_job
 
-from jupyter_smx.controller.state.job_runtime import Trail, host_end
+from jupyter_smx.controller.state.job_runtime import JobRuntime, host_end
 from jupyter_smx.model.records.cluster import Host
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.results.provenance import Provenance
 from jupyter_smx.model.results.usage import Usage
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.policy.accounting.usage import together, usage_of
+from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.info import hosts_of
 from jupyter_smx.policy.hosts.provenance import provenance_of
-from jupyter_smx.policy.lifecycle.outcome import verdict
+from jupyter_smx.policy.lifecycle.outcome import job_outcome
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.fakes.fake_host import FakeHost
@@ -70,9 +70,9 @@ def again(what: Any, kind: Any) -> Any:
 
 @given(RECORDS)
 def test_whatever_a_record_says_the_end_of_a_job_can_be_written_and_read(said: dict[str, Any]) -> None:
-    record = agent_messages.record(said)
+    record = agent_messages.parse_record(said)
     end = host_end("algo-1", record)
-    judged = verdict(a_job().goal, (end,))
+    judged = job_outcome(a_job().goal, (end,))
     job = msgspec.structs.replace(
         a_job(state=SecondaryStatus.FAILED),
         hosts=(end,),
@@ -81,18 +81,18 @@ def test_whatever_a_record_says_the_end_of_a_job_can_be_written_and_read(said: d
         timings={name: moment for name, moment in record.get("at", {}).items() if moment is not None},
         received=dict(record.get("received", {})),
         provenance=provenance_of(a_job(), (), {"algo-1": record}),
-        peak=together([usage_of(record.get("usage", {}))]),
+        peak=sum_usage([usage_of(record.get("usage", {}))]),
     )
     assert again(job, Job).hosts == (end,)
     again(provenance_of(a_job(), (), {"algo-1": record}), Provenance)
-    again(together([usage_of(record.get("usage", {}))] * 2), Usage | None)
-    Trail(hosts=("algo-1",), records={"algo-1": record}).progress(connected=True)
+    again(sum_usage([usage_of(record.get("usage", {}))] * 2), Usage | None)
+    JobRuntime(hosts=("algo-1",), records={"algo-1": record}).observation(connected=True)
 
 
 @pytest.mark.parametrize("said", GARBLED, ids=json.dumps)
 def test_a_record_that_is_none_is_that_of_a_host_that_failed(said: dict[str, Any]) -> None:
-    end = host_end("algo-1", agent_messages.record(said))
-    assert end.is_ours()
+    end = host_end("algo-1", agent_messages.parse_record(said))
+    assert end.is_host_failure()
     assert "a record of the job's end that nobody can read" in end.failure
 
 
@@ -113,14 +113,14 @@ def test_a_record_that_is_one_stays_as_it_is() -> None:
         "modules": ["numpy"],
         "packages": {"numpy": "2"},
     }
-    assert agent_messages.record(said) == said
+    assert agent_messages.parse_record(said) == said
 
 
 @given(st.dictionaries(st.sampled_from(["isolation", "preload", "python", "limits", "machine", "deadline"]), ANYTHING))
 def test_whatever_a_greeting_says_hosts_can_be_written_and_read_or_it_is_none(said: dict[str, Any]) -> None:
     try:
-        heard = agent_messages.greeting(said)
-    except agent_messages.GarbledError:
+        heard = agent_messages.parse_hello(said)
+    except agent_messages.MalformedMessageError:
         return
     hosts = hosts_of(a_cluster(), {"algo-1": heard})
     assert again(hosts, tuple[Host, ...]) == hosts
@@ -145,7 +145,7 @@ def test_a_record_that_is_none_ends_its_own_job_and_keeps_no_other_from_its_end(
         sim.kill_host(host)
     else:
         lease = sim.job(job).lease
-        sim.call(lambda: host.tell({"event": "ended", "job": job, "lease": lease, "record": said}))
+        sim.call(lambda: host.send_event({"event": "ended", "job": job, "lease": lease, "record": said}))
     sim.pass_time(30)
     assert sim.job(job).status() is Status.FAILED
     assert "nobody can read" in sim.job(job).failure_reason
@@ -177,7 +177,7 @@ def test_an_event_that_is_none_changes_nothing(sim: Simulation, said: dict[str, 
     sim.pass_time(START)
     before = sim.job(job)
     host, lease = sim.hosts(job)[0], before.lease
-    sim.call(lambda: host.tell({**said, "job": job, "lease": lease}))
+    sim.call(lambda: host.send_event({**said, "job": job, "lease": lease}))
     sim.pass_time(1)
     assert sim.job(job) == before
     sim.restart()
@@ -218,12 +218,12 @@ def test_hosts_of_several_instances_are_looked_at_one_by_one(sim: Simulation) ->
         sim.kill_host(host)
     sim.pass_time(30)
     ends = sim.job(job).hosts
-    assert [end.ended_well() for end in ends] == [False, True]
+    assert [end.is_successful() for end in ends] == [False, True]
 
 
 @pytest.mark.parametrize("keep_alive", [0, 600])
 def test_a_record_that_cannot_be_read_is_missed_by_nobody_else(sim: Simulation, keep_alive: int) -> None:
-    other, job = sim.submit(), sim.finish(keep_alive=keep_alive)
+    other, job = sim.submit(), sim.run_to_end(keep_alive=keep_alive)
     for column in ("record", "summary"):
         sim.controller.store._raw.execute(f"UPDATE jobs SET {column} = '5' WHERE id = ?", (job,))  # noqa: S608
     sim.restart()

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.agent.host import end_record
-from jupyter_smx.controller.scheduling.finalize import Finisher
+from jupyter_smx.controller.scheduling.finalize import JobFinalizer
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.status import Status
@@ -26,16 +26,16 @@ FILES = {f"outputs/table/{number}": b"x" * number for number in range(9)}
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Let every record be long; gives the events of ends as they were told."""
-    monkeypatch.setattr(end_record, "LONG", 100)
+    monkeypatch.setattr(end_record, "MAX_EVENT_BYTES", 100)
     heard: list[dict[str, Any]] = []
-    event = agent_messages.event
+    event = agent_messages.parse_event
 
     def noted(said: dict[str, Any]) -> dict[str, Any]:
         if said["event"] == "ended":
             heard.append(said)
         return event(said)
 
-    monkeypatch.setattr(agent_messages, "event", noted)
+    monkeypatch.setattr(agent_messages, "parse_event", noted)
     return heard
 
 
@@ -47,7 +47,7 @@ def began(sim: Simulation) -> str:
 
 def tell(sim: Simulation, job: str, **said: Any) -> None:
     host, lease = sim.hosts(job)[0], sim.job(job).lease
-    sim.call(lambda: host.tell({"event": "ended", "job": job, "lease": lease, **said}))
+    sim.call(lambda: host.send_event({"event": "ended", "job": job, "lease": lease, **said}))
     sim.pass_time(5)
 
 
@@ -65,18 +65,18 @@ def test_all_that_a_job_made_comes_home(sim: Simulation, told: list[dict[str, An
 def test_it_is_read_on_when_the_host_greets_again_and_a_later_stop_changes_nothing(
     sim: Simulation, told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch, tries = Finisher.fetch_record, []
+    fetch, tries = JobFinalizer.fetch_record, []
 
-    async def silent_at_first(finisher: Finisher, job: Job, host: str) -> dict[str, Any]:
+    async def silent_at_first(finisher: JobFinalizer, job: Job, host: str) -> dict[str, Any]:
         tries.append(host)
         if len(tries) < 3:
             raise UnavailableError("Nobody answers.", transient=True)
         return await fetch(finisher, job, host)
 
-    monkeypatch.setattr(Finisher, "fetch_record", silent_at_first)
+    monkeypatch.setattr(JobFinalizer, "fetch_record", silent_at_first)
     job = began(sim)
     sim.end_job(job, artifacts=FILES)
-    trail = sim.controller.reconciler.trail_of(job)
+    trail = sim.controller.reconciler.runtime_of(job)
     assert trail is not None
     assert trail.has_ended()
     sim.break_streams(sim.hosts(job)[0])
@@ -91,12 +91,12 @@ def test_it_is_read_on_when_the_host_greets_again_and_a_later_stop_changes_nothi
 def test_a_record_of_hosts_that_the_job_has_lost_is_nobodys(
     sim: Simulation, told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def of_another_lease(_finisher: Finisher, job: Job, _host: str) -> dict[str, Any]:
-        now = sim.controller.books.job(job.id)
-        sim.controller.books.jobs[job.id] = replace(now, lease=now.lease + 1)
+    async def of_another_lease(_finisher: JobFinalizer, job: Job, _host: str) -> dict[str, Any]:
+        now = sim.controller.live_state.job(job.id)
+        sim.controller.live_state.jobs[job.id] = replace(now, lease=now.lease + 1)
         return {"cause": "exit", "exit_code": 0}
 
-    monkeypatch.setattr(Finisher, "fetch_record", of_another_lease)
+    monkeypatch.setattr(JobFinalizer, "fetch_record", of_another_lease)
     job = began(sim)
     sim.end_job(job)
     sim.pass_time(1)
@@ -126,8 +126,8 @@ def test_what_is_neither_told_nor_there_ends_its_job_with_the_reason(
 
 @pytest.mark.parametrize("kept", ["many", -1, [7], 2**60])
 def test_a_length_that_is_none_makes_an_event_none(kept: object) -> None:
-    with pytest.raises(agent_messages.GarbledError):
-        agent_messages.event({"event": "ended", "job": "x", "lease": 1, "kept": kept})
+    with pytest.raises(agent_messages.MalformedMessageError):
+        agent_messages.parse_event({"event": "ended", "job": "x", "lease": 1, "kept": kept})
 
 
 def test_a_record_beyond_all_bounds_is_not_read_and_both_numbers_are_said(

@@ -35,7 +35,7 @@ def paused(sim: Simulation, times: float = fake_engine.NEVER) -> str:
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
     assert said(sim, job) == USUAL
-    sim.troubled_by(fake_engine.Paused(times))
+    sim.set_faults(fake_engine.PausedHosts(times))
     sim.break_streams(sim.hosts(job)[0])
     return job
 
@@ -45,12 +45,12 @@ def test_a_job_says_why_nothing_is_heard_of_it_until_it_is_heard_again(sim: Simu
     sim.pass_time(5)
     assert said(sim, job) == WHY
     assert sim.job(job).state is SecondaryStatus.TRAINING
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(31)
     assert said(sim, job) == USUAL
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
-    assert sum(sim.world.starts.values()) == 1
+    assert sum(sim.world.start_counts.values()) == 1
 
 
 def test_another_controller_takes_it_back_as_well(sim: Simulation) -> None:
@@ -59,23 +59,23 @@ def test_another_controller_takes_it_back_as_well(sim: Simulation) -> None:
     sim.restart()
     sim.pass_time(5)
     assert said(sim, job) == WHY
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(31)
     assert said(sim, job) == USUAL
 
 
 def test_what_was_said_before_is_said_again(sim: Simulation) -> None:
-    warm = sim.finish(keep_alive=600)
+    warm = sim.run_to_end(keep_alive=600)
     job = sim.new_id()
     sim.world.script(job).starts_after = 1_000.0
     sim.submit(job_id=job, keep_alive=600)
     before = said(sim, job)
     assert before != message_of(SecondaryStatus.STARTING)
-    sim.troubled_by(fake_engine.Paused())
+    sim.set_faults(fake_engine.PausedHosts())
     sim.break_streams(sim.hosts(warm)[0])
     sim.pass_time(5)
     assert said(sim, job) == WHY
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(31)
     [row] = [row for row in sim.job(job).transitions if row.status is SecondaryStatus.STARTING]
     assert row.status_message == before
@@ -99,14 +99,14 @@ def test_who_cannot_be_told_to_end_is_ended_when_the_grace_is_over(sim: Simulati
     assert sim.hosts(job)[0].alive
     sim.pass_time(40)
     assert sim.job(job).status() is Status.STOPPED
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 def test_who_answers_within_the_grace_is_told_politely(sim: Simulation) -> None:
     job = paused(sim)
     sim.pass_time(1)
     sim.stop(job)
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(LIMITS.grace - 2)
     record = sim.job(job)
     assert record.status() is Status.STOPPED
@@ -119,7 +119,7 @@ def test_code_that_was_done_before_it_was_stopped_has_its_own_end(sim: Simulatio
     sim.stop(job)
     sim.pass_time(LIMITS.grace + 40)
     assert [end.exit_code for end in sim.job(job).hosts] == [3]
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 AWAY = "Its hosts cannot be reached now: The engine cannot be reached."
@@ -132,9 +132,9 @@ class AwayAtTheLaunch(fake_engine.Outage):
         self.when = when
         self.is_away = False
 
-    def asked(self) -> None:
+    def on_call(self) -> None:
         if self.is_away:
-            super().asked()
+            super().on_call()
 
     async def before_launch(self) -> None:
         await self._go("before")
@@ -145,7 +145,7 @@ class AwayAtTheLaunch(fake_engine.Outage):
     async def _go(self, when: str) -> None:
         if when == self.when:
             self.is_away = True
-            super().asked()
+            super().on_call()
 
 
 WHEN = pytest.mark.parametrize("when", ["before", "after"])
@@ -153,7 +153,7 @@ WHEN = pytest.mark.parametrize("when", ["before", "after"])
 
 @WHEN
 def test_an_engine_that_goes_away_at_a_launch_ends_the_job_with_the_reason(sim: Simulation, when: str) -> None:
-    sim.troubled_by(AwayAtTheLaunch(when))
+    sim.set_faults(AwayAtTheLaunch(when))
     job = sim.submit(keep_alive=600)
     sim.pass_time(5)
     assert sim.job(job).state is SecondaryStatus.STARTING
@@ -163,47 +163,47 @@ def test_an_engine_that_goes_away_at_a_launch_ends_the_job_with_the_reason(sim: 
     assert sim.job(job).failure_reason == "CapacityError: The engine cannot be reached."
     sim.restart()
     sim.pass_time(60)
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(31)
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
     assert sim.pools() == []
-    assert sim.world.starts == {}
+    assert sim.world.start_counts == {}
 
 
 @WHEN
 def test_a_job_is_stopped_whose_engine_went_away_at_its_launch(sim: Simulation, when: str) -> None:
-    sim.troubled_by(AwayAtTheLaunch(when))
+    sim.set_faults(AwayAtTheLaunch(when))
     job = sim.submit(keep_alive=600)
     sim.pass_time(5)
     sim.stop(job)
     sim.pass_time(31)
     assert sim.job(job).status() is Status.STOPPED
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60)
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
     assert sim.pools() == []
-    assert sim.world.starts == {}
+    assert sim.world.start_counts == {}
 
 
 @WHEN
 def test_a_launch_goes_on_when_its_engine_is_back(sim: Simulation, when: str) -> None:
-    sim.troubled_by(AwayAtTheLaunch(when))
+    sim.set_faults(AwayAtTheLaunch(when))
     job = sim.submit()
     sim.pass_time(5)
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60)
     assert sim.job(job).state is SecondaryStatus.TRAINING
     sim.end_job(job)
     sim.pass_time(5)
     assert sim.job(job).status() is Status.COMPLETED
-    assert sum(sim.world.starts.values()) == 1
+    assert sum(sim.world.start_counts.values()) == 1
 
 
 def away(sim: Simulation) -> str:
     """Give a job whose engine is stopped in the middle of it, with all hosts."""
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
-    sim.troubled_by(fake_engine.Outage())
+    sim.set_faults(fake_engine.Outage())
     sim.kill_host(sim.hosts(job)[0])
     return job
 
@@ -216,7 +216,7 @@ def test_a_job_that_is_stopped_ends_also_while_its_engine_is_away(
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)
     host = sim.hosts(job)[0]
-    sim.troubled_by(fake_engine.Outage())
+    sim.set_faults(fake_engine.Outage())
     sim.break_streams(host)
     if has_ended:
         sim.end_job(job, exit_code=3)
@@ -236,9 +236,9 @@ def test_a_job_that_is_stopped_ends_also_while_its_engine_is_away(
     assert sim.job(other).cluster != pool.id
     sim.stop(other)
     sim.pass_time(31)
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60)
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
     assert sim.pools() == []
 
 
@@ -247,10 +247,10 @@ def test_a_job_that_nobody_stopped_waits_for_its_engine_since_its_code_may_run(s
     sim.pass_time(LIMITS.unreachable_limit + 60)
     assert sim.job(job).state is SecondaryStatus.TRAINING
     assert said(sim, job) == AWAY
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60)
     assert sim.job(job).status() is Status.FAILED
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 def test_a_controller_that_dies_between_letting_a_job_go_and_its_end_ends_it_later(sim: Simulation) -> None:
@@ -262,27 +262,27 @@ def test_a_controller_that_dies_between_letting_a_job_go_and_its_end_ends_it_lat
         sim.restart()
     sim.pass_time(LIMITS.grace + 31)
     assert sim.job(job).status() is Status.STOPPED
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60)
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 def test_a_job_whose_warm_hosts_were_waited_for_in_vain_says_so_in_its_reason(sim: Simulation) -> None:
     """It began cold after five minutes, because there was no warm pool, said its reason."""
-    warm = sim.finish(keep_alive=600)
+    warm = sim.run_to_end(keep_alive=600)
     job = sim.new_id()
     sim.world.script(job).starts_after = 1_000.0
     sim.submit(job_id=job)
     sim.pass_time(START)
-    sim.troubled_by(fake_engine.Paused())
+    sim.set_faults(fake_engine.PausedHosts())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(LIMITS.unreachable_limit + 5)
-    sim.troubled_by()
+    sim.set_faults()
     sim.world.script(job).starts_after = 0.0
     sim.pass_time(60)
     assert sim.job(job).placements == 2
-    assert sim.why(job).start == "cold"
-    [note] = [note for note in sim.why(job).notes if "Lost" in note]
-    assert note.startswith(f"Lost before its code began: the hosts of pool {sim.why(warm).pool} after 5 min")
+    assert sim.start_reason(job).start == "cold"
+    [note] = [note for note in sim.start_reason(job).notes if "Lost" in note]
+    assert note.startswith(f"Lost before its code began: the hosts of pool {sim.start_reason(warm).pool} after 5 min")
     assert note.endswith("(Host algo-1 is paused).")
     assert "paused" not in said(sim, job)

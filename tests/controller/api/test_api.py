@@ -10,7 +10,7 @@ from records import a_cluster, a_job, a_spec, an_id, finished
 from serving import Unix, World
 
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.singleton import Door
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.summary import summary_of
@@ -229,7 +229,7 @@ async def test_a_mistake_of_ours_is_logged_and_its_insides_stay_here(
 
 async def test_a_controller_that_was_replaced_says_so_and_ends(tmp_path: Path) -> None:
     world = World(tmp_path)
-    running = asyncio.create_task(world.service.run(Door(world.socket), world.stop))
+    running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop))
     await eventually(world.socket.exists)
     newer = Store.open(tmp_path / "smx.sqlite")
     answer = await world.submit()

@@ -40,7 +40,7 @@ class TestLogs:
         waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?wait=600"))
         await world.somebody_waits()
         log.write_bytes(b"x")  # noqa: ASYNC240
-        world.service._log_bells.ring(an_id(1))
+        world.service._log_signals.notify_all(an_id(1))
         assert (await waiting).content == b"x"
 
     async def test_of_a_finished_job_end_at_the_last_byte(self, world: World, log: Path) -> None:

@@ -71,12 +71,12 @@ async def test_a_chart_that_is_asked_for_while_the_hosts_are_lost_gets_what_is_h
         world.agent.files[job.id, "samples"] = all_of_it
         world.agent.held = {"read"}
         await world.service._agents.open(world.engine, world.engine.handle("gone"), 1)  # type: ignore[arg-type]
-        world.service._usage.heard(job, "algo-1", len(all_of_it), {})
+        world.service._usage_recorder.on_sample(job, "algo-1", len(all_of_it), {})
         asked = asyncio.create_task(world.ask("GET", "/v1/jobs/train/usage"))
         await world.agent.heard("read")
         (tmp_path / "left").mkdir()
         (tmp_path / "left" / "samples").write_bytes(all_of_it)
-        await world.service._usage.bring_home(job, "algo-1", len(all_of_it), None, tmp_path / "left")
+        await world.service._usage_recorder.collect(job, "algo-1", len(all_of_it), None, tmp_path / "left")
         answer = await asked
         assert answer.status == 200
         assert answer.json()["hosts"][0]["at"][:3] == [WRITTEN[1] - 2, WRITTEN[1] - 1, WRITTEN[1]]

@@ -17,9 +17,9 @@ from serving import World
 
 from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.singleton import Door
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.spec.job_spec import MAX_WISH, JobSpec
+from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES, JobSpec
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
@@ -244,7 +244,7 @@ async def test_who_sends_slowly_holds_nobody_up_and_is_hung_up_on(
 
 
 async def test_a_wish_of_the_greatest_size_is_taken_whole_and_one_byte_more_is_not(world: World) -> None:
-    room = MAX_WISH - len(json.dumps(world.wish(source="")).encode())
+    room = MAX_SPEC_BYTES - len(json.dumps(world.wish(source="")).encode())
     source = "x" * min(room, 4 * 2**20)
     start = time.perf_counter()
     assert (await world.submit(source=source)).status == 201
@@ -254,9 +254,9 @@ async def test_a_wish_of_the_greatest_size_is_taken_whole_and_one_byte_more_is_n
     assert found.spec.source == source
     # Blanks after JSON mean nothing, so these two differ in nothing but their size.
     second, third = (json.dumps(world.wish(number)).encode() for number in (2, 3))
-    assert (await world.ask("POST", "/v1/jobs", second.ljust(MAX_WISH))).status == 201
+    assert (await world.ask("POST", "/v1/jobs", second.ljust(MAX_SPEC_BYTES))).status == 201
     try:
-        status = (await world.ask("POST", "/v1/jobs", third.ljust(MAX_WISH + 1))).status
+        status = (await world.ask("POST", "/v1/jobs", third.ljust(MAX_SPEC_BYTES + 1))).status
     except OSError:
         status = 400  # hung up on before all of it was sent
     assert status == 400
@@ -275,7 +275,7 @@ async def test_a_job_with_the_name_of_another_gets_all_its_digits(world: World) 
 
 async def test_a_controller_that_was_replaced_leaves_although_nobody_asks_it_anything(tmp_path: Path) -> None:
     world = World(tmp_path)
-    running = asyncio.create_task(world.service.run(Door(world.socket), world.stop))
+    running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop))
     # When it has nothing left to write, no write can tell it.
     await eventually(
         lambda: world.service._housekeeping._writes_moved == world.service.store.writes > 1, "it has tidied up"

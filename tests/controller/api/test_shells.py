@@ -27,12 +27,12 @@ def doors(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> Simulation:
 
 
 def ask(sim: Simulation, job: str, host: str = "") -> list[str]:
-    found: ShellCommand = sim.call(lambda: sim.controller.desk.shells.of_job(job, host))
+    found: ShellCommand = sim.call(lambda: sim.controller.facade.shell_commands.command_for_job(job, host))
     return [*found.command]
 
 
 def ask_pool(sim: Simulation, pool: str, host: str = "") -> ShellCommand:
-    found: ShellCommand = sim.call(lambda: sim.controller.desk.shells.of_pool(pool, host))
+    found: ShellCommand = sim.call(lambda: sim.controller.facade.shell_commands.command_for_pool(pool, host))
     return found
 
 
@@ -59,7 +59,7 @@ def test_hosts_that_are_not_there_yet_or_gone_have_none(doors: Simulation) -> No
 
 
 def test_hosts_that_work_for_another_job_are_named_by_that_one(doors: Simulation) -> None:
-    first = doors.finish(keep_alive=600)
+    first = doors.run_to_end(keep_alive=600)
     second = doors.submit(keep_alive=600)
     assert doors.job(second).cluster == doors.job(first).cluster
     with pytest.raises(ResourceInUseError, match=f"work for {doors.job(second).name} now"):
@@ -68,7 +68,7 @@ def test_hosts_that_work_for_another_job_are_named_by_that_one(doors: Simulation
 
 
 def test_an_engine_without_shells_says_so(sim: Simulation) -> None:
-    job = sim.finish(keep_alive=600)
+    job = sim.run_to_end(keep_alive=600)
     with pytest.raises(RefusedError, match="There is no shell on hosts of the engine fake"):
         ask(sim, job)
 
@@ -78,12 +78,12 @@ def test_hosts_of_a_pool_have_one_between_jobs_and_while_they_have_one(doors: Si
     doors.pass_time(START)
     cluster = doors.job(first).cluster
     doors.end_job(first)
-    (pool,) = doors.controller.desk.pools()
+    (pool,) = doors.controller.facade.pools()
     assert (pool.id, pool.state) == (cluster, "Available")
     found = ask_pool(doors, pool.name)
     assert (found.command, found.hosts) == (("enter", cluster, "algo-1"), ("algo-1", "algo-2"))
     doors.submit(hosts=2, keep_alive=600)
-    assert doors.controller.desk.pools()[0].state == "InUse"
+    assert doors.controller.facade.pools()[0].state == "InUse"
     assert ask_pool(doors, cluster, "algo-2").command == ("enter", cluster, "algo-2")
     with pytest.raises(ValidationError, match=f"pool {pool.name} has no host 'algo-9'"):
         ask_pool(doors, cluster, "algo-9")
@@ -93,18 +93,18 @@ def test_a_pool_that_is_not_known_or_has_no_hosts_yet_has_none(doors: Simulation
     with pytest.raises(ResourceNotFoundError, match="There is no pool 'digits'"):
         ask_pool(doors, "digits")
     doors.submit()
-    (pool,) = doors.controller.desk.pools()
+    (pool,) = doors.controller.facade.pools()
     with pytest.raises(ResourceNotFoundError, match=f"Pool {pool.name} is Provisioning"):
         ask_pool(doors, pool.name)
 
 
 def test_hosts_that_are_going_have_none(doors: Simulation) -> None:
-    job = doors.finish(keep_alive=600)
-    (pool,) = doors.controller.desk.pools()
+    job = doors.run_to_end(keep_alive=600)
+    (pool,) = doors.controller.facade.pools()
 
     async def asked_while_it_goes() -> None:
-        doors.controller.desk.release(pool.id)
-        await doors.controller.desk.shells.of_pool(pool.id, "")
+        doors.controller.facade.release(pool.id)
+        await doors.controller.facade.shell_commands.command_for_pool(pool.id, "")
 
     with pytest.raises(ResourceNotFoundError, match=f"Pool {pool.name} is Releasing"):
         doors.call(asked_while_it_goes)

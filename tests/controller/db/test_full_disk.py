@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.testing.fakes.fake_engine import RefusesTransiently
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.simulation.simulation import Simulation
@@ -36,8 +36,8 @@ def test_a_submission_is_refused_with_a_sentence_and_nothing_is_there_of_it(sim:
     job = sim.new_id()
     with pytest.raises(RecordsError, match=r"No space left.*free some space"):
         sim.submit(job_id=job)
-    assert (sim.controller.books.jobs, sim.controller.books.clusters) == ({}, {})
-    sim.make_room()
+    assert (sim.controller.live_state.jobs, sim.controller.live_state.clusters) == ({}, {})
+    sim.free_disk()
     assert sim.controller.store.job(job) is None
     assert sim.world.hosts == {}
     sim.submit(job_id=job)
@@ -47,14 +47,14 @@ def test_a_submission_is_refused_with_a_sentence_and_nothing_is_there_of_it(sim:
 
 
 def test_a_submission_onto_a_warm_pool_that_is_refused_leaves_the_pool_as_it_was(sim: Simulation) -> None:
-    first = sim.finish(keep_alive=600)
+    first = sim.run_to_end(keep_alive=600)
     (before,) = sim.pools()
     sim.fill_disk()
     with pytest.raises(RecordsError):
         sim.submit()
     assert sim.pools() == [before]
-    sim.make_room()
-    second = sim.finish(keep_alive=600)
+    sim.free_disk()
+    second = sim.run_to_end(keep_alive=600)
     told = sim.job(first).warm_pool
     assert told is not None
     assert told.reused_by_job == sim.job(second).name
@@ -67,10 +67,10 @@ def test_a_job_that_ends_meanwhile_has_its_verdict_when_there_is_room(sim: Simul
     sim.end_job(job)
     sim.pass_time(30.0)
     assert sim.job(job).state is SecondaryStatus.TRAINING
-    sim.make_room()
+    sim.free_disk()
     sim.pass_time(3.0)
     ended = sim.job(job)
-    assert (ended.state, sim.world.starts[job, "algo-1"]) == (SecondaryStatus.COMPLETED, 1)
+    assert (ended.state, sim.world.start_counts[job, "algo-1"]) == (SecondaryStatus.COMPLETED, 1)
     assert len(sim.pools(ClusterState.AVAILABLE)) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_first_line_that_could_not_be_written_down_is_told_later(sim: Simulati
     sim.fill_disk()
     sim.pass_time(10.0)
     assert sim.job(job).state is SecondaryStatus.STARTING
-    sim.make_room()
+    sim.free_disk()
     sim.pass_time(2.0)
     told = sim.job(job)
     assert told.state is SecondaryStatus.TRAINING
@@ -96,7 +96,7 @@ def test_hosts_that_come_up_meanwhile_are_found_again_and_launched_once(sim: Sim
     sim.pass_time(moment)
     sim.fill_disk()
     sim.pass_time(20.0)
-    sim.make_room()
+    sim.free_disk()
     sim.pass_time(40.0)
     assert sim.job(job).state is SecondaryStatus.TRAINING
     assert set(sim.world.launches.values()) == {1}
@@ -110,19 +110,19 @@ def test_a_stop_is_refused_and_can_be_said_again(sim: Simulation) -> None:
     sim.fill_disk()
     with pytest.raises(RecordsError):
         sim.stop(job)
-    assert sim.job(job).goal is Goal.RUN
-    sim.make_room()
+    assert sim.job(job).goal is DesiredState.RUN
+    sim.free_disk()
     sim.stop(job)
     sim.pass_time(1.0)
     assert sim.job(job).state is SecondaryStatus.STOPPED
 
 
 def test_a_pool_ends_in_its_time_although_that_cannot_be_written_down(sim: Simulation) -> None:
-    sim.finish(keep_alive=100)
+    sim.run_to_end(keep_alive=100)
     sim.fill_disk()
     sim.pass_time(130.0)
-    assert sim.world.living() == [], "the hosts ended by their own clock"
-    sim.make_room()
+    assert sim.world.live_hosts() == [], "the hosts ended by their own clock"
+    sim.free_disk()
     sim.pass_time(60.0)
     assert sim.pools() == []
 
@@ -132,16 +132,16 @@ def test_one_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
 ) -> None:
     bad, good = sim.submit(), sim.submit()
     sim.pass_time(1.0)
-    step = sim.controller.reconciler.step
+    reconcile = sim.controller.reconciler.reconcile
     seen: list[str] = []
 
     def stumble(job_id: str) -> None:
         if job_id == bad:
             raise RecordsError("Not now.")
         seen.append(job_id)
-        step(job_id)
+        reconcile(job_id)
 
-    monkeypatch.setattr(sim.controller.reconciler, "step", stumble)
+    monkeypatch.setattr(sim.controller.reconciler, "reconcile", stumble)
     sim.pass_time(3.0)
     assert seen.count(good) >= 2
     monkeypatch.undo()
@@ -168,7 +168,7 @@ def test_hosts_that_die_are_replaced_whichever_write_fails(
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(60.0)
     assert sim.job(job).state is SecondaryStatus.TRAINING
-    assert sim.world.starts == {(job, "algo-1"): 1}
+    assert sim.world.start_counts == {(job, "algo-1"): 1}
     sim.end_job(job)
     assert sim.job(job).state is SecondaryStatus.COMPLETED
 
@@ -180,18 +180,18 @@ def test_a_stop_ends_a_job_that_was_not_told_of_the_end_of_its_hosts(
     job = begun(sim, moment, starts_after=50.0)
     refuse_one_write(sim, monkeypatch, THE_JOBS)
     sim.kill_host(sim.hosts(job)[0])
-    while sim.job(job).cluster in sim.controller.books.clusters:
+    while sim.job(job).cluster in sim.controller.live_state.clusters:
         sim.pass_time(0.1)
     sim.stop(job)
     sim.pass_time(5.0)
-    assert (sim.job(job).state, sim.world.starts) == (SecondaryStatus.STOPPED, {})
+    assert (sim.job(job).state, sim.world.start_counts) == (SecondaryStatus.STOPPED, {})
 
 
 def test_hosts_that_never_came_up_count_as_hosts_without_code_also_where_none_leave_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Simulation(has_remains=False) as sim:
-        sim.troubled_by(RefusesTransiently(1))
+        sim.set_faults(RefusesTransiently(1))
         refuse_one_write(sim, monkeypatch, 1 + THE_JOBS)  # the launch is written down first
         job = sim.submit()
         sim.pass_time(10.0)

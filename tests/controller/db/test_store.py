@@ -133,7 +133,7 @@ class TestARecordThatIsNone:
     def test_a_summary(self, store: Store, number: int, caplog: pytest.LogCaptureFixture) -> None:
         self.damage(store, "jobs", "summary", f"id = '{an_id(number)}'")
         assert [row.id for row in store.summaries()] == [an_id(3 - number)]
-        assert [row.id for row in store.arrays.singles(10)] == [an_id(3 - number)]
+        assert [row.id for row in store.arrays.single_jobs(10)] == [an_id(3 - number)]
         assert "cannot be read is left out" in caplog.text
 
     def test_an_event(self, store: Store) -> None:

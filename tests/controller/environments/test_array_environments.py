@@ -26,19 +26,19 @@ def tasks(sim: Simulation, array: str, size: int) -> list[Job]:
 
 
 def message(sim: Simulation, array: str, index: int) -> str:
-    return sim.controller.books.summary(sim.job(task_id(array, index))).message
+    return sim.controller.live_state.summary(sim.job(task_id(array, index))).message
 
 
 def writes(size: int, *, fails: bool = False) -> int:
     """Count the transactions from the submission of an array until what follows from its environment is done."""
     with Simulation() as sim:
         if fails:
-            sim.world.builder.failing.add("numpy")
+            sim.world.builder.broken_requirements.add("numpy")
         array = sim.submit_array(size, requirements=LINES)
         sim.pass_time(LONGER)
         states = [job.status() if fails else job.state for job in tasks(sim, array, size)]
         assert states.count(Status.FAILED if fails else SecondaryStatus.TRAINING) == (size if fails else 2)
-        assert sum(sim.world.builder.begun.values()) == 1
+        assert sum(sim.world.builder.start_counts.values()) == 1
         return sim.controller.store.writes
 
 
@@ -56,7 +56,7 @@ def test_how_far_a_build_is_is_told_of_one_task_of_each_array_and_of_every_job_t
     assert sim.controller.store.last_seq() - before == 2 * 4, "two steps, four who tell them"
     step = "Building the environment: Collecting pandas."
     assert [message(sim, array, 0) for array in arrays] == [step] * 2
-    assert [sim.controller.books.summary(sim.job(job)).message for job in alone] == [step] * 2
+    assert [sim.controller.live_state.summary(sim.job(job)).message for job in alone] == [step] * 2
     assert message(sim, arrays[0], 1) == "Building the environment."
     sim.stop(task_id(arrays[0], 0))
     sim.pass_time(1.0)
@@ -74,8 +74,8 @@ def test_the_environments_that_nobody_needs_are_looked_for_once_and_not_for_each
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     preparation, looked = sim.controller.reconciler.preparation, []
-    needed = preparation._needed
-    monkeypatch.setattr(preparation, "_needed", lambda: looked.append(1) or needed())
+    needed = preparation._keys_in_use
+    monkeypatch.setattr(preparation, "_keys_in_use", lambda: looked.append(1) or needed())
     sim.submit_array(FEW, requirements=LINES)
     sim.pass_time(LONGER)
     assert looked == [1]
@@ -85,10 +85,10 @@ def test_a_stop_of_an_array_ends_its_build_unless_somebody_else_wants_it(sim: Si
     first, second = (sim.submit_array(FEW, requirements=LINES) for _ in range(2))
     sim.pass_time(1.0)
     sim.stop_array(first)
-    assert len(sim.world.builder.running) == 1
+    assert len(sim.world.builder.running_builds) == 1
     sim.stop_array(second)
-    assert sim.world.builder.running == []
-    desk = sim.controller.desk.arrays
+    assert sim.world.builder.running_builds == []
+    desk = sim.controller.facade.arrays
     assert desk.summary(desk.find(first)).counts == ArrayCounts(stopped=FEW)
     again = sim.submit_array(FEW, requirements=LINES)
     sim.pass_time(LONGER)
@@ -128,4 +128,4 @@ def test_the_others_of_a_task_whose_environment_is_gone_wait_for_the_new_one_wit
     assert [is_building(job.timings) for job in tasks(sim, array, FEW)] == [False] + [True] * (FEW - 1)
     sim.pass_time(LONGER)
     assert sim.job(task_id(array, 1)).state is SecondaryStatus.TRAINING
-    assert sum(sim.world.builder.begun.values()) == 2
+    assert sum(sim.world.builder.start_counts.values()) == 2

@@ -19,7 +19,7 @@ import pytest
 
 from jupyter_smx.controller.environments import build
 from jupyter_smx.controller.environments.build_process import BuildError, Installer
-from jupyter_smx.controller.environments.cache import Environments
+from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.model.records.cluster import ReuseKey
 from jupyter_smx.model.spec.environment import PythonEnvironment
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -363,7 +363,7 @@ async def test_a_machine_that_starts_no_process_fails_the_requirements_with_a_se
 
 
 async def test_the_room_gives_the_interpreter_of_what_it_built(tmp_path: Path, base: str, wheels: Path) -> None:
-    room = Environments(tmp_path, Installer(), limit=60.0, kept=1)
+    room = EnvironmentCache(tmp_path, Installer(), limit=60.0, kept=1)
     key = ReuseKey(engine="local", user="me", role="", instance_groups=(InstanceGroup(),), python=base)
     assert room.python_of(key) == base
     assert room.is_ready(key)

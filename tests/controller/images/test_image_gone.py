@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.controller.scheduling.job_events import MAX_REFUSALS
-from jupyter_smx.model.records.job import attempt_began
+from jupyter_smx.model.records.job import attempt_started_at
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting.price import billable_seconds
-from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
+from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -28,8 +28,8 @@ def ships(ships: Simulation) -> Simulation:
     return ships
 
 
-def engine(sim: Simulation) -> FakeImages:
-    assert isinstance(sim.engine, FakeImages)
+def engine(sim: Simulation) -> FakeImageEngine:
+    assert isinstance(sim.engine, FakeImageEngine)
     return sim.engine
 
 
@@ -45,8 +45,8 @@ def after_another(sim: Simulation, image: str = "train:1") -> tuple[str, str]:
 def prune(sim: Simulation, digest_means: str = ID) -> None:
     """Let what the job was to have go, and its name mean another; its registry has it."""
     found = engine(sim)
-    found.pruned, found.images["train:1"] = {ID}, OTHER
-    found.images[DIGEST], found.remote, found.pin_seconds = digest_means, {DIGEST}, TAKES
+    found.pruned_ids, found.images["train:1"] = {ID}, OTHER
+    found.images[DIGEST], found.remote_images, found.resolve_seconds = digest_means, {DIGEST}, TAKES
 
 
 def steps(job: Job) -> list[str]:
@@ -58,7 +58,7 @@ def test_an_image_that_went_is_brought_again_by_its_digest_and_no_other_one(ship
     prune(ships)
     ships.end_job(first)
     ships.pass_time(3.2)
-    said = ships.controller.books.summary(ships.job(job))
+    said = ships.controller.live_state.summary(ships.job(job))
     assert said.message == "Downloading the image train:1: 3 of 5 layers."
     ships.pass_time(TAKES + 2)
     record = ships.job(job)
@@ -66,9 +66,9 @@ def test_an_image_that_went_is_brought_again_by_its_digest_and_no_other_one(ship
     assert (record.attempt, record.placements) == (1, 1)
     assert record.image is not None
     assert (record.image.name, record.image.id, record.image.digest) == ("train:1", ID, DIGEST)
-    assert engine(ships).made_of[record.cluster] == ID
-    assert engine(ships).asked_for[DIGEST] == 1
-    assert "which was downloaded in 5 s" in ships.why(job).notes[0]
+    assert engine(ships).cluster_images[record.cluster] == ID
+    assert engine(ships).resolve_counts[DIGEST] == 1
+    assert "which was downloaded in 5 s" in ships.start_reason(job).notes[0]
     assert steps(record) == ["Pending", "Starting", "Downloading", "Pending", "Starting", "Training"]
 
 
@@ -85,7 +85,7 @@ def test_all_that_wait_for_it_share_the_download_and_those_that_come_now_have_wh
     ships.pass_time(2 * TAKES + 5)
     ids = [image.id for each in (job, other, new) if (image := ships.job(each).image) is not None]
     assert ids == [ID, ID, OTHER]
-    assert engine(ships).asked_for[DIGEST] <= 2
+    assert engine(ships).resolve_counts[DIGEST] <= 2
 
 
 def test_a_new_controller_goes_on_with_it(ships: Simulation) -> None:
@@ -99,7 +99,7 @@ def test_a_new_controller_goes_on_with_it(ships: Simulation) -> None:
     assert ships.job(job).state is SecondaryStatus.DOWNLOADING
     ships.pass_time(TAKES + 3)
     assert ships.job(job).state is SecondaryStatus.TRAINING
-    assert engine(ships).made_of[ships.job(job).cluster] == ID
+    assert engine(ships).cluster_images[ships.job(job).cluster] == ID
 
 
 def test_an_image_that_no_registry_has_ends_the_job_with_its_name_and_what_to_do(ships: Simulation) -> None:
@@ -121,7 +121,7 @@ def test_a_digest_that_is_another_image_here_is_none_for_the_job(ships: Simulati
     ships.pass_time(TAKES + 6)
     reason = ships.job(job).failure_reason
     assert f"{DIGEST} is another image than train:1 (11)" in reason
-    assert engine(ships).made_of.get(ships.job(job).cluster) is None
+    assert engine(ships).cluster_images.get(ships.job(job).cluster) is None
 
 
 def test_an_image_that_goes_again_and_again_ends_the_job(ships: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +132,11 @@ def test_an_image_that_goes_again_and_again_ends_the_job(ships: Simulation, monk
         def discard(self, _one: str) -> None:
             return
 
-    monkeypatch.setattr(engine(ships), "pruned", Always({ID}))
+    monkeypatch.setattr(engine(ships), "pruned_ids", Always({ID}))
     ships.end_job(first)
     ships.pass_time(60)
     assert "that one goes whenever it was brought again" in ships.job(job).failure_reason
-    assert engine(ships).asked_for[DIGEST] == MAX_REFUSALS - 1
+    assert engine(ships).resolve_counts[DIGEST] == MAX_REFUSALS - 1
 
 
 def test_nobody_pays_for_an_image_that_is_brought_again(ships: Simulation) -> None:
@@ -150,5 +150,7 @@ def test_nobody_pays_for_an_image_that_is_brought_again(ships: Simulation) -> No
         now = ships.job(job)
         seen.add(now.state)
         if not now.cluster:
-            assert (attempt_began(now), billable_seconds(now, now.modified_at + 500)) == (None, 0.0), now.transitions
+            assert (attempt_started_at(now), billable_seconds(now, now.modified_at + 500)) == (None, 0.0), (
+                now.transitions
+            )
     assert {SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING} <= seen

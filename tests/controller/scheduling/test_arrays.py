@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError, ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.spec.array import ArrayCounts, TaskWish, task_id
+from jupyter_smx.model.spec.array import ArrayCounts, TaskOverrides, task_id
 from jupyter_smx.model.status import Status
 from jupyter_smx.policy.scheduling.array_pools import HAND_OVER
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
@@ -22,12 +22,12 @@ START = 0.6
 
 
 def summary(sim: Simulation, array: str) -> ArraySummary:
-    desk = sim.controller.desk.arrays
+    desk = sim.controller.facade.arrays
     return desk.summary(desk.find(array))
 
 
 def running(sim: Simulation) -> list[str]:
-    return list(dict.fromkeys(run.job for _, run in sim.world.running()))
+    return list(dict.fromkeys(run.job for _, run in sim.world.running_jobs()))
 
 
 def play(sim: Simulation, seconds: float = START) -> list[str]:
@@ -45,18 +45,18 @@ def test_every_task_runs_once_in_its_order_with_its_own_values(sim: Simulation) 
     array = sim.submit_array(5, max_concurrent=1)
     tasks = [task_id(array, index) for index in range(5)]
     assert play(sim) == tasks
-    assert set(sim.world.runs.values()) == {1}
+    assert set(sim.world.run_counts.values()) == {1}
     assert summary(sim, array).counts == ArrayCounts(completed=5)
     records = [sim.job(task) for task in tasks]
     assert [record.spec.hyperparameters for record in records] == [{"n": str(n)} for n in range(5)]
     assert [record.name.rpartition("-")[2] for record in records] == [str(n) for n in range(5)]
-    assert [row.id for row in sim.controller.desk.arrays.tasks(sim.controller.desk.arrays.find(array))] == tasks
+    assert [row.id for row in sim.controller.facade.arrays.tasks(sim.controller.facade.arrays.find(array))] == tasks
 
 
 def test_a_list_of_tasks_has_no_password_of_a_url_and_the_task_itself_has_it(sim: Simulation) -> None:
     array, url = sim.new_id(), "ftp://me:hunter2@host/x"
-    wish = replace(sim.array_wish(1), tasks=(TaskWish(hyperparameters={"db": url}),))
-    sim.call(lambda: sim.controller.desk.arrays.submit(array, wish))
+    wish = replace(sim.array_request(1), tasks=(TaskOverrides(hyperparameters={"db": url}),))
+    sim.call(lambda: sim.controller.facade.arrays.submit(array, wish))
     record = sim.job(task_id(array, 0))
     assert record.spec.hyperparameters["db"] == url
     assert record.spec.array is not None
@@ -67,9 +67,9 @@ def test_tasks_without_a_keep_alive_hand_their_hosts_over_and_the_last_lets_them
     array = sim.submit_array(6)
     play(sim)
     assert len(sim.world.launches) == sim.limits.cpus
-    starts = [sim.why(task_id(array, n)).start for n in range(6)]
+    starts = [sim.start_reason(task_id(array, n)).start for n in range(6)]
     assert starts == ["cold", "cold", "warm", "warm", "warm", "warm"]
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 def test_hosts_that_are_as_old_as_pools_may_be_are_handed_to_no_other_task() -> None:
@@ -77,7 +77,7 @@ def test_hosts_that_are_as_old_as_pools_may_be_are_handed_to_no_other_task() -> 
         sim.submit_array(6)
         assert len(play(sim, 70.0)) == 6
         assert len(sim.world.launches) > sim.limits.cpus
-        assert sim.world.living() == []
+        assert sim.world.live_hosts() == []
 
 
 def test_hosts_go_as_soon_as_no_task_waits_although_others_still_run(sim: Simulation) -> None:
@@ -88,7 +88,7 @@ def test_hosts_go_as_soon_as_no_task_waits_although_others_still_run(sim: Simula
     assert len(running(sim)) == 2
     sim.end_job(second)
     sim.pass_time(START)
-    assert len(sim.world.living()) == 1
+    assert len(sim.world.live_hosts()) == 1
 
 
 def waiting(sim: Simulation) -> tuple[str, Cluster]:
@@ -120,7 +120,7 @@ def test_hosts_that_wait_for_a_task_are_kept_for_longer_only_within_the_quota() 
     with Simulation(limits=replace(LIMITS, warm_pool_quota={"local": 0})) as sim:
         _array, idle = waiting(sim)
         with pytest.raises(ResourceLimitError, match="The quota for warm local instances is 0"):
-            sim.call(lambda: sim.controller.desk.extend(idle.id, 600))
+            sim.call(lambda: sim.controller.facade.extend(idle.id, 600))
 
 
 def test_a_keep_alive_of_the_tasks_outlives_the_array(sim: Simulation) -> None:
@@ -150,19 +150,19 @@ def test_a_job_that_comes_after_a_long_array_is_next(sim: Simulation) -> None:
 
 
 def test_all_tasks_are_taken_or_none(sim: Simulation) -> None:
-    bad = sim.array_wish(3)
-    bad = replace(bad, tasks=(*bad.tasks, TaskWish(hyperparameters={"n": "x" * 3_000})))
+    bad = sim.array_request(3)
+    bad = replace(bad, tasks=(*bad.tasks, TaskOverrides(hyperparameters={"n": "x" * 3_000})))
     with pytest.raises(ValidationError, match="the value has 3000 characters"):
-        sim.call(lambda: sim.controller.desk.arrays.submit(sim.new_id(), bad))
-    assert sim.controller.books.jobs == {}
-    assert sim.controller.desk.arrays.newest(5) == []
+        sim.call(lambda: sim.controller.facade.arrays.submit(sim.new_id(), bad))
+    assert sim.controller.live_state.jobs == {}
+    assert sim.controller.facade.arrays.newest(5) == []
 
 
 def test_an_array_that_does_not_fit_into_the_queue_is_refused_whole() -> None:
     with Simulation(limits=replace(LIMITS, max_jobs_queued=3)) as sim:
         with pytest.raises(ResourceLimitError):
             sim.submit_array(4)
-        assert sim.controller.books.jobs == {}
+        assert sim.controller.live_state.jobs == {}
         sim.submit_array(3)
 
 
@@ -174,18 +174,18 @@ def test_sizes_and_limits_have_bounds(sim: Simulation, size: int, limit: int) ->
 
 def test_the_same_wish_with_the_same_id_is_one_array_and_another_wish_is_refused(sim: Simulation) -> None:
     array = sim.submit_array(2)
-    desk = sim.controller.desk.arrays
-    again, is_new = sim.call(lambda: desk.submit(array, sim.array_wish(2)))
+    desk = sim.controller.facade.arrays
+    again, is_new = sim.call(lambda: desk.submit(array, sim.array_request(2)))
     assert (again.id, is_new) == (array, False)
-    assert len(sim.controller.books.jobs) == 2
+    assert len(sim.controller.live_state.jobs) == 2
     with pytest.raises(ResourceInUseError):
-        sim.call(lambda: desk.submit(array, sim.array_wish(3)))
+        sim.call(lambda: desk.submit(array, sim.array_request(3)))
 
 
 def test_two_arrays_whose_ids_begin_alike_have_names_of_their_own(sim: Simulation) -> None:
-    desk = sim.controller.desk.arrays
+    desk = sim.controller.facade.arrays
     for array in ("abcdef000001", "abcdef000002"):
-        sim.call(lambda array=array: desk.submit(array, sim.array_wish(1)))
+        sim.call(lambda array=array: desk.submit(array, sim.array_request(1)))
     assert {row.name for row in desk.newest(5)} == {"train-abcdef", "train-abcdef000002"}
     assert desk.find("train").id == "abcdef000002"
     with pytest.raises(ResourceNotFoundError, match="could be"):
@@ -200,8 +200,8 @@ def test_a_stop_ends_those_that_wait_at_once_and_asks_those_that_run(sim: Simula
     assert sim.controller.store.writes - writes < 20, "not one write for each task"
     sim.pass_time(START)
     assert summary(sim, array).counts == ArrayCounts(stopped=50)
-    assert sim.world.living() == []
-    assert len(sim.world.began) == sim.limits.cpus
+    assert sim.world.live_hosts() == []
+    assert len(sim.world.job_clusters) == sim.limits.cpus
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(0, Status.IN_PROGRESS), (1, Status.FAILED)])
@@ -226,7 +226,7 @@ def test_a_finished_task_decides_over_what_comes_after_its_array_and_cannot_be_f
     sim.pass_time(START)
     sim.end_job(task_id(array, 0))
     with pytest.raises(ResourceInUseError, match="cannot be forgotten yet"):
-        sim.call(lambda: sim.controller.desk.delete(task_id(array, 0)))
+        sim.call(lambda: sim.controller.facade.delete(task_id(array, 0)))
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
@@ -236,7 +236,7 @@ def test_nothing_may_come_after_an_array_of_which_a_task_was_deleted(sim: Simula
     sim.end_job(task_id(array, 0), exit_code=exit_code)
     sim.end_job(task_id(array, 1))
     sim.pass_time(START)
-    sim.call(lambda: sim.controller.desk.delete(task_id(array, 0)))
+    sim.call(lambda: sim.controller.facade.delete(task_id(array, 0)))
     with pytest.raises(ResourceNotFoundError, match=r"tasks of the array .* were deleted"):
         sim.submit(after=(array,))
 
@@ -282,8 +282,8 @@ def test_a_controller_that_dies_at_any_write_loses_no_task_and_runs_none_twice(
     play(sim)
     if known:
         assert summary(sim, array).counts == ArrayCounts(completed=4)
-    assert set(sim.world.runs.values()) <= {1}
-    assert not sim.world.living()
+    assert set(sim.world.run_counts.values()) <= {1}
+    assert not sim.world.live_hosts()
 
 
 def test_tasks_keep_their_order_over_a_restart(sim: Simulation) -> None:

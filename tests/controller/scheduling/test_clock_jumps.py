@@ -10,7 +10,7 @@ import pytest
 from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting import price
-from jupyter_smx.policy.lifecycle.retries import seconds_left
+from jupyter_smx.policy.lifecycle.retries import remaining_seconds
 from jupyter_smx.testing.fakes import fake_engine
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def has_no_negative_time(job: Job) -> bool:
 
 @jumps
 def test_an_idle_pool_lives_as_long_as_was_promised(sim: Simulation, jump: float) -> None:
-    first = sim.finish(keep_alive=300)
+    first = sim.run_to_end(keep_alive=300)
     (pool,) = sim.pools()
     sim.pass_time(100.0)
     sim.set_clock(jump)
@@ -43,7 +43,7 @@ def test_an_idle_pool_lives_as_long_as_was_promised(sim: Simulation, jump: float
     assert (moved.expires_at or 0.0) - sim.world.clock() == pytest.approx(199.0, abs=2.0), "what the countdown shows"
     sim.pass_time(190.0)
     assert len(sim.pools(ClusterState.AVAILABLE)) == 1
-    assert len(sim.world.living()) == 1
+    assert len(sim.world.live_hosts()) == 1
     sim.pass_time(20.0)
     assert sim.pools() == []
     told = sim.job(first).warm_pool
@@ -54,10 +54,10 @@ def test_an_idle_pool_lives_as_long_as_was_promised(sim: Simulation, jump: float
 
 @jumps
 def test_a_job_that_comes_before_anybody_looked_at_the_clock_is_warm(sim: Simulation, jump: float) -> None:
-    sim.finish(keep_alive=300)
+    sim.run_to_end(keep_alive=300)
     sim.world.set_clock(jump)
     second = sim.submit()
-    why = sim.why(second)
+    why = sim.start_reason(second)
     assert why.start == "warm", why.sentence
 
 
@@ -91,7 +91,7 @@ def test_a_job_that_begins_again_is_billed_for_no_negative_time_of_either_attemp
     assert over.started_at is not None
     assert over.ended_at >= over.started_at
     assert over.seconds() == pytest.approx(100.0, abs=3.0)
-    assert seconds_left(again) == pytest.approx(2 * DAY - 100, abs=3)
+    assert remaining_seconds(again) == pytest.approx(2 * DAY - 100, abs=3)
     sim.end_job(job)
     ended = sim.job(job)
     assert has_no_negative_time(ended)
@@ -111,7 +111,7 @@ def test_a_jump_uses_up_none_of_the_time_that_all_attempts_have(sim: Simulation,
     sim.pass_time(20.0)
     again = sim.job(job)
     assert (again.attempt, again.state) == (3, SecondaryStatus.TRAINING)
-    assert seconds_left(again) == pytest.approx(300, abs=12)
+    assert remaining_seconds(again) == pytest.approx(300, abs=12)
     sim.pass_time(330.0)
     assert sim.job(job).state is SecondaryStatus.MAX_RUNTIME_EXCEEDED
     assert price.billable_seconds(sim.job(job), sim.world.clock()) == pytest.approx(500.0, abs=8.0)
@@ -138,7 +138,7 @@ def test_a_job_that_waits_is_placed_when_there_is_room(sim: Simulation, jump: fl
     waits = sim.submit()
     sim.pass_time(5.0)
     sim.set_clock(jump)
-    assert sim.controller.books.summary(sim.job(waits)).queue_position == 1
+    assert sim.controller.live_state.summary(sim.job(waits)).queue_position == 1
     sim.end_job(running[0])
     sim.pass_time(2.0)
     assert sim.job(waits).state is SecondaryStatus.TRAINING
@@ -148,7 +148,7 @@ def test_a_job_that_waits_is_placed_when_there_is_room(sim: Simulation, jump: fl
 
 @jumps
 def test_what_failed_is_tried_again_after_its_pause_and_not_after_the_jump(sim: Simulation, jump: float) -> None:
-    sim.troubled_by(fake_engine.RefusesTransiently(1))
+    sim.set_faults(fake_engine.RefusesTransiently(1))
     job = sim.submit()
     sim.set_clock(jump)
     sim.pass_time(4.0)
@@ -159,24 +159,24 @@ def test_what_failed_is_tried_again_after_its_pause_and_not_after_the_jump(sim: 
 def test_hosts_that_are_silent_have_all_of_their_time_to_answer(sim: Simulation, jump: float) -> None:
     job = sim.submit()
     sim.pass_time(2.0)
-    sim.troubled_by(fake_engine.Outage())
+    sim.set_faults(fake_engine.Outage())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(10.0)
     sim.set_clock(jump)
     sim.pass_time(10.0)
     assert sim.job(job).state is SecondaryStatus.TRAINING
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60.0)
     sim.end_job(job)
     assert sim.job(job).state is SecondaryStatus.COMPLETED
-    assert sim.world.starts[job, "algo-1"] == 1
+    assert sim.world.start_counts[job, "algo-1"] == 1
 
 
 @jumps
 def test_who_waits_for_a_job_waits_as_long_as_he_said(sim: Simulation, jump: float) -> None:
     job = sim.submit()
     sim.pass_time(1.0)
-    waiting = sim.loop.create_task(sim.controller.desk.wait_job(job, "final", 100.0))
+    waiting = sim.loop.create_task(sim.controller.facade.wait_job(job, "final", 100.0))
     sim.pass_time(1.0)
     sim.set_clock(jump)
     sim.submit()  # any news wakes who waits
@@ -188,7 +188,7 @@ def test_who_waits_for_a_job_waits_as_long_as_he_said(sim: Simulation, jump: flo
 
 
 def test_a_clock_that_only_drifts_moves_nothing(sim: Simulation) -> None:
-    sim.finish(keep_alive=300)
+    sim.run_to_end(keep_alive=300)
     writes = sim.controller.store.writes
     for _ in range(20):
         sim.set_clock(0.05)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.kernel.display.provenance import provenance_page
-from jupyter_smx.kernel.text.start_reason import why_text
+from jupyter_smx.kernel.text.start_reason import format_start_reason
 from jupyter_smx.model.errors import RefusedError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, Handle
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType
@@ -37,7 +37,7 @@ class Closed(FakeEngine):
         self.asked_for: list[ClusterRequest] = []
         self.closes_all = False
 
-    def isolates_network(self) -> bool:
+    def is_network_isolated(self) -> bool:
         """Say what the administrator chose."""
         return self.closes_all
 
@@ -73,7 +73,7 @@ def engine(sim: Simulation) -> Closed:
 def submit(sim: Simulation, **fields: Any) -> str:
     job = sim.new_id()
     spec = replace(sim.spec(**fields), instance_groups=GPUS)
-    sim.call(lambda: sim.controller.desk.submit(job, spec))
+    sim.call(lambda: sim.controller.facade.submit(job, spec))
     sim.pass_time(1.0)
     return job
 
@@ -103,13 +103,13 @@ def test_an_idle_pool_whose_gpu_was_given_away_is_passed_over_and_why_says_so(si
     third = submit(sim, role="third")
     assert devices(sim)[-1] == (0,)
     again = submit(sim, keep_alive=600)
-    assert sim.why(again).sentence.endswith("has GPUs 0 in use by another job, this job wants free.")
+    assert sim.start_reason(again).sentence.endswith("has GPUs 0 in use by another job, this job wants free.")
     assert devices(sim)[-1] == (1,), "the one that nobody uses"
     for job in (third, again):
         sim.end_job(job)
         sim.pass_time(1.0)
     last = submit(sim, role="other", keep_alive=600)
-    assert sim.why(last).start == "warm"
+    assert sim.start_reason(last).start == "warm"
     assert sim.job(last).cluster == sim.job(pools[1]).cluster
     assert sim.pool(sim.job(last).cluster).gpus == {"algo-1": (1,)}
 
@@ -121,38 +121,38 @@ def test_new_hosts_leave_an_idle_pool_its_gpu_while_there_is_another(sim: Simula
     other = submit(sim, role="other")
     assert devices(sim) == [(0,), (1,)]
     again = submit(sim, keep_alive=600)
-    assert sim.why(again).start == "warm"
+    assert sim.start_reason(again).start == "warm"
     assert sim.job(other).cluster != sim.job(again).cluster
 
 
 def test_a_plan_says_which_gpus_it_would_be(sim: Simulation) -> None:
     submit(sim)
     spec = replace(sim.spec(network_isolation=True), instance_groups=GPUS)
-    asked = sim.call(lambda: sim.controller.desk.plan(spec))["engine_request"]
+    asked = sim.call(lambda: sim.controller.facade.plan(spec))["engine_request"]
     assert asked == {"gpus": [(1,)], "closed": True}
 
 
 def test_network_isolation_reaches_the_engine_and_is_part_of_what_a_pool_is_reused_by(sim: Simulation) -> None:
-    sim.finish(keep_alive=600)
+    sim.run_to_end(keep_alive=600)
     closed = sim.submit(network_isolation=True, keep_alive=600)
     sim.pass_time(1.0)
     assert [request.network_isolation for request in engine(sim).asked_for] == [False, True]
     pool = engine(sim).asked_for[0].cluster
     name = sim.pool(pool).name()
-    assert sim.why(closed).sentence == f"Cold: pool {name} has network isolation off, this job wants on."
+    assert sim.start_reason(closed).sentence == f"Cold: pool {name} has network isolation off, this job wants on."
     sim.end_job(closed)
     sim.pass_time(1.0)
     again = sim.submit(network_isolation=True)
-    assert sim.why(again).start == "warm"
+    assert sim.start_reason(again).start == "warm"
     assert sim.job(again).cluster == sim.job(closed).cluster
 
 
 def test_where_an_administrator_closes_the_network_of_all_hosts_jobs_are_on_record_with_that(sim: Simulation) -> None:
-    before = sim.finish(keep_alive=600)
+    before = sim.run_to_end(keep_alive=600)
     engine(sim).closes_all = True
     job = sim.submit(keep_alive=600)
     sim.pass_time(1.0)
-    assert (sim.why(job).start, sim.job(job).spec.network_isolation) == ("cold", True)
+    assert (sim.start_reason(job).start, sim.job(job).spec.network_isolation) == ("cold", True)
     assert sim.job(job).cluster != sim.job(before).cluster
     with pytest.raises(ValidationError, match="--engine fake isolates the network of all its hosts: its hosts cannot"):
         sim.submit(checkpoint="s3://bucket/kept")
@@ -169,11 +169,11 @@ def test_what_is_given_up_is_in_the_job_from_its_start_on_and_on_its_record(sim:
     job = sim.submit(hosts=2, keep_alive=600)
     sim.pass_time(1.0)
     notes = ("Given up on algo-1: It shares a network.", "Given up: It is root.")
-    assert sim.why(job).notes[-2:] == notes
-    assert all(f"  {note}\n" in f"{why_text(sim.job(job))}\n" for note in notes)
+    assert sim.start_reason(job).notes[-2:] == notes
+    assert all(f"  {note}\n" in f"{format_start_reason(sim.job(job))}\n" for note in notes)
     sim.restart()
     sim.pass_time(1.0)
-    assert [sim.why(job).notes.count(note) for note in notes] == [1, 1]
+    assert [sim.start_reason(job).notes.count(note) for note in notes] == [1, 1]
     sim.end_job(job)
     sim.pass_time(1.0)
     found = sim.job(job).provenance
@@ -181,13 +181,13 @@ def test_what_is_given_up_is_in_the_job_from_its_start_on_and_on_its_record(sim:
     assert [host.given_up for host in found.hosts] == [engine(sim).lacks["algo-1"], engine(sim).lacks["algo-2"]]
     assert "It shares a network." in provenance_page(sim.job(job))[0]
     warm = sim.submit(hosts=2)
-    assert sim.why(warm).start == "warm"
-    assert set(notes) <= set(sim.why(warm).notes)
+    assert sim.start_reason(warm).start == "warm"
+    assert set(notes) <= set(sim.start_reason(warm).notes)
 
 
 def test_where_nothing_is_given_up_nothing_is_said(sim: Simulation) -> None:
-    job = sim.finish()
-    assert "Given up" not in why_text(sim.job(job))
+    job = sim.run_to_end()
+    assert "Given up" not in format_start_reason(sim.job(job))
     assert "given up" not in provenance_page(sim.job(job))[0]
 
 
@@ -197,9 +197,9 @@ def test_engines_that_are_not_whole_here_can_do_nothing_and_stand_in_nobodys_way
             raise RefusedError("It needs a library.")
         return Closed if name == "closed" else FakeEngine  # type: ignore[return-value] - capabilities are the class's
 
-    assert engine_capabilities.that_isolate(engine_of, ["torn", "closed", "fake"]) == ["closed"]
+    assert engine_capabilities.isolating_engines(engine_of, ["torn", "closed", "fake"]) == ["closed"]
     pools = [Cluster(id=name, key=sim_key(name)) for name in ("torn", "closed", "fake")]
-    mine, others = engine_capabilities.neighbours(engine_of, pools, "fake")
+    mine, others = engine_capabilities.split_by_engine(engine_of, pools, "fake")
     assert ([one.id for one in mine], [one.id for one in others]) == (["fake"], ["closed"])
 
 

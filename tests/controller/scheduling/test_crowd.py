@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.model.status import Status
-from jupyter_smx.policy.scheduling.throttle import CROWD, PATIENCE, QUIET
+from jupyter_smx.policy.scheduling.throttle import BURST_SIZE, DEBOUNCE, MAX_DELAY
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
@@ -36,22 +36,22 @@ def begun(sim: Simulation, jobs: list[str]) -> int:
 
 
 def test_the_next_of_a_long_line_begins_when_no_wish_has_come_for_a_moment(sim: Simulation, running: str) -> None:
-    line = hand_in(sim, CROWD)
+    line = hand_in(sim, BURST_SIZE)
     sim.end_job(running)
     assert begun(sim, line) == 1, "the line was not called for long"
     hand_in(sim, 1)
     sim.end_job(line[0])
     assert begun(sim, line) == 1
-    sim.pass_time(QUIET / 2)
+    sim.pass_time(DEBOUNCE / 2)
     hand_in(sim, 1)
-    sim.pass_time(QUIET * 0.9)
+    sim.pass_time(DEBOUNCE * 0.9)
     assert begun(sim, line) == 1, "somebody came meanwhile"
-    sim.pass_time(QUIET * 0.2)
+    sim.pass_time(DEBOUNCE * 0.2)
     assert begun(sim, line) == 2
 
 
 def test_the_next_of_a_short_line_begins_at_once(sim: Simulation, running: str) -> None:
-    line = hand_in(sim, CROWD - 1)
+    line = hand_in(sim, BURST_SIZE - 1)
     sim.end_job(running)
     for place, job in enumerate(line[:-1], start=1):
         assert begun(sim, line) == place
@@ -59,24 +59,24 @@ def test_the_next_of_a_short_line_begins_at_once(sim: Simulation, running: str) 
 
 
 def test_however_many_come_the_line_is_called_in_the_end(sim: Simulation, running: str) -> None:
-    line = hand_in(sim, CROWD + 1)
+    line = hand_in(sim, BURST_SIZE + 1)
     sim.end_job(running)
     sim.end_job(line[0])
     came = 0
     while begun(sim, line) == 1 and came < 100:
         hand_in(sim, 1)
-        sim.pass_time(QUIET / 2)
+        sim.pass_time(DEBOUNCE / 2)
         came += 1
-    assert came == pytest.approx(PATIENCE / (QUIET / 2), abs=1)
+    assert came == pytest.approx(MAX_DELAY / (DEBOUNCE / 2), abs=1)
     assert sim.job(line[0]).status() is Status.COMPLETED
 
 
 def test_a_controller_that_ends_calls_no_line(sim: Simulation, running: str) -> None:
-    line = hand_in(sim, CROWD + 1)
+    line = hand_in(sim, BURST_SIZE + 1)
     sim.end_job(running)
     sim.end_job(line[0])
     sim.kill_controller()
-    sim.controller.reconciler.room_made()  # a request on a connection that was open
+    sim.controller.reconciler.schedule_waiting_jobs()  # a request on a connection that was open
     sim.pass_time(1.0)
     assert not sim.bugs
     sim.restart()

@@ -18,11 +18,11 @@ HELPED = (InstanceGroup(name="data", until="dnn"), InstanceGroup(name="dnn"))
 def exited(sim: Simulation, host: FakeHost, job: str) -> None:
     run = host.runs[job]
     run.at["exited"] = sim.world.clock()
-    sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": run.at["exited"]}))
+    sim.call(lambda: host.send_event({"event": "exited", "job": job, "lease": run.lease, "at": run.at["exited"]}))
 
 
 def running(sim: Simulation) -> dict[str, FakeHost]:
-    return {host.name: host for host, _ in sim.world.running()}
+    return {host.name: host for host, _ in sim.world.running_jobs()}
 
 
 def test_helpers_are_told_as_soon_as_the_process_of_their_leader_has_ended(sim: Simulation) -> None:

@@ -23,22 +23,22 @@ def waits(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> str:
     sim.submit(hosts=2)
     job = sim.submit(hosts=2)
     waiting = sim.job(job)
-    sim.call(lambda: sim.controller.books.save(jobs=[replace(waiting, spec=replace(waiting.spec, engine="gone"))]))
+    sim.call(lambda: sim.controller.live_state.save(jobs=[replace(waiting, spec=replace(waiting.spec, engine="gone"))]))
 
     def engine_of(name: str) -> FakeEngine:
         if name != "fake":
             raise ValidationError(f"--engine: {name!r} is not an engine.", field="engine", value=name)
         return sim.engine
 
-    desk, reconciler = sim.controller.desk, sim.controller.reconciler
-    for who in (desk, reconciler, reconciler.dispatcher, reconciler.goals):
+    desk, reconciler = sim.controller.facade, sim.controller.reconciler
+    for who in (desk, reconciler, reconciler.dispatcher, reconciler.desired_state):
         monkeypatch.setattr(who, "_engine_of", engine_of)
     sim.pass_time(START)
     return job
 
 
 def test_it_can_be_looked_at_and_says_what_it_waits_for(sim: Simulation, waits: str) -> None:
-    found = sim.call(lambda: sim.controller.desk.job(waits))
+    found = sim.call(lambda: sim.controller.facade.job(waits))
     assert found.state is SecondaryStatus.PENDING
     assert found.why.sentence == "Queued. --engine: 'gone' is not an engine."
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.controller.errors import RecordsError
-from jupyter_smx.controller.scheduling.cluster_reconciler import SURVEY_PERIOD
+from jupyter_smx.controller.scheduling.cluster_reconciler import OBSERVE_INTERVAL
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine, Outage
 from jupyter_smx.testing.simulation.simulation import Simulation
@@ -37,7 +37,7 @@ class Launching(FakeEngine):
 def test_a_launch_of_which_nothing_can_be_written_down_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not when somebody collects what is left of it."""
     with Simulation(engine=Launching) as sim:
-        fleet, books, engine = sim.controller.reconciler.fleet, sim.controller.books, sim.engine
+        fleet, books, engine = sim.controller.reconciler.cluster_reconciler, sim.controller.live_state, sim.engine
         assert isinstance(engine, Launching)
         job = sim.submit(keep_alive=600)
         sim.pass_time(1)
@@ -63,10 +63,10 @@ class Slow(FakeEngine):
     looks = 0
     may: asyncio.Event
 
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         self.looks += 1
         await self.may.wait()
-        return await super().survey(handles)
+        return await super().observe_all(handles)
 
 
 def test_an_engine_that_answers_slowly_is_asked_once_at_a_time_and_again_after_that() -> None:
@@ -75,21 +75,21 @@ def test_an_engine_that_answers_slowly_is_asked_once_at_a_time_and_again_after_t
         assert isinstance(engine, Slow)
         engine.may = asyncio.Event()
         sim.submit()
-        sim.pass_time(10 * SURVEY_PERIOD)
+        sim.pass_time(10 * OBSERVE_INTERVAL)
         assert engine.looks == 1
         sim.call(engine.may.set)
-        sim.pass_time(SURVEY_PERIOD + 1)
+        sim.pass_time(OBSERVE_INTERVAL + 1)
         assert engine.looks > 1
 
 
 def test_a_cluster_that_is_over_while_it_is_asked_after_raises_nothing_that_nobody_foresaw() -> None:
     with Simulation() as sim:
-        fleet = sim.controller.reconciler.fleet
+        fleet = sim.controller.reconciler.cluster_reconciler
         job = sim.submit()
         sim.pass_time(1)
-        cluster = sim.controller.books.clusters[sim.job(job).cluster]
-        sim.troubled_by(Outage())
-        before = fleet._watches.pop(cluster.id)
+        cluster = sim.controller.live_state.clusters[sim.job(job).cluster]
+        sim.set_faults(Outage())
+        before = fleet._runtimes.pop(cluster.id)
 
         async def connect() -> None:
             sim.controller.agents.close(cluster.id)
@@ -97,5 +97,5 @@ def test_a_cluster_that_is_over_while_it_is_asked_after_raises_nothing_that_nobo
                 await fleet._connect(cluster)
 
         sim.call(connect)
-        assert cluster.id not in fleet._watches
-        fleet._watches[cluster.id] = before
+        assert cluster.id not in fleet._runtimes
+        fleet._runtimes[cluster.id] = before

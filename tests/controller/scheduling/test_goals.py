@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_smx.model.errors import ResourceInUseError, UnavailableError
 from jupyter_smx.model.spec.channel import Channel
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 
@@ -26,7 +26,7 @@ def spot(sim: Simulation, **fields: Any) -> str:
     return sim.submit(spot=True, channels=(TRAIN,), **fields)
 
 
-def lose_hosts_before_the_code(sim: Simulation, *troubles: fake_engine.Trouble) -> str:
+def lose_hosts_before_the_code(sim: Simulation, *troubles: fake_engine.Fault) -> str:
     """Submit a spot job whose hosts are lost while they copy its inputs, and look away until others are looked for."""
     job = sim.new_id()
     sim.world.scripts[job] = Script(starts_after=3_600)
@@ -35,7 +35,7 @@ def lose_hosts_before_the_code(sim: Simulation, *troubles: fake_engine.Trouble) 
     assert sim.job(job).state is SecondaryStatus.DOWNLOADING
     sim.engine.launch_seconds = 20.0
     sim.world.scripts[job] = Script()
-    sim.troubled_by(*troubles)
+    sim.set_faults(*troubles)
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(NOTICED)
     assert (sim.job(job).placements, sim.job(job).state) == (2, SecondaryStatus.DOWNLOADING)
@@ -45,11 +45,11 @@ def lose_hosts_before_the_code(sim: Simulation, *troubles: fake_engine.Trouble) 
 def test_nothing_can_be_taken_from_a_job_whose_lost_hosts_are_being_replaced(sim: Simulation) -> None:
     job = lose_hosts_before_the_code(sim)
     with pytest.raises(ResourceInUseError, match="is waiting for other hosts"):
-        sim.call(lambda: sim.controller.desk.interrupt(job))
-    sim.world.chance = 0.0
+        sim.call(lambda: sim.controller.facade.interrupt(job))
+    sim.world.random_draw = 0.0
     sim.engine.interruptions_per_hour = 1.0
     sim.pass_time(3)
-    assert (sim.job(job).goal, sim.job(job).state) == (Goal.RUN, SecondaryStatus.DOWNLOADING)
+    assert (sim.job(job).goal, sim.job(job).state) == (DesiredState.RUN, SecondaryStatus.DOWNLOADING)
     sim.engine.interruptions_per_hour = 0.0
     sim.pass_time(25)
     sim.end_job(job)
@@ -60,7 +60,7 @@ def test_hosts_that_are_looked_for_again_after_a_refusal_are_none_to_take_and_no
     job = lose_hosts_before_the_code(sim, fake_engine.RefusesTransiently(2))
     assert sim.job(job).cluster == ""
     with pytest.raises(ResourceInUseError, match="is waiting for other hosts"):
-        sim.call(lambda: sim.controller.desk.interrupt(job))
+        sim.call(lambda: sim.controller.facade.interrupt(job))
     sim.pass_time(30)
     sim.end_job(job)
     assert sim.job(job).state is SecondaryStatus.COMPLETED
@@ -76,7 +76,7 @@ def test_an_engine_that_cannot_be_made_keeps_no_other_job_from_its_limits(
     def refuse(_name: str) -> fake_engine.FakeEngine:
         raise UnavailableError("The engine cannot be made.")
 
-    monkeypatch.setattr(sim.controller.reconciler.goals, "_engine_of", refuse)
+    monkeypatch.setattr(sim.controller.reconciler.desired_state, "_engine_of", refuse)
     sim.pass_time(12)
     assert sim.job(late).state is SecondaryStatus.MAX_WAIT_TIME_EXCEEDED
     assert sim.job(first).state is SecondaryStatus.TRAINING
@@ -90,7 +90,7 @@ def test_code_that_failed_has_failed_although_its_wait_is_over_before_the_verdic
     sim.fill_disk()
     sim.end_job(job, exit_code=3)
     sim.pass_time(30)
-    sim.make_room()
+    sim.free_disk()
     sim.pass_time(3)
     ended = sim.job(job)
     assert (ended.state, ended.failure_reason) == (SecondaryStatus.FAILED, "AlgorithmError: Exit Code: 3")
@@ -101,12 +101,12 @@ def test_code_that_has_ended_is_not_out_of_time_while_its_host_packs_what_it_mad
     sim.pass_time(START)
     (host,) = sim.hosts(job)
     run = host.runs[job]
-    sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
+    sim.call(lambda: host.send_event({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
     run.drop_timers()  # its limit is over with it
     sim.pass_time(30)
-    assert (sim.job(job).goal, sim.job(job).state) == (Goal.RUN, SecondaryStatus.TRAINING)
+    assert (sim.job(job).goal, sim.job(job).state) == (DesiredState.RUN, SecondaryStatus.TRAINING)
     with pytest.raises(ResourceInUseError, match="is ending"):
-        sim.call(lambda: sim.controller.desk.interrupt(job))
+        sim.call(lambda: sim.controller.facade.interrupt(job))
     sim.end_job(job, exit_code=3)
     assert sim.job(job).state is SecondaryStatus.FAILED
 
@@ -116,10 +116,10 @@ def test_who_stops_a_job_whose_end_waits_does_not_change_how_it_ended(sim: Simul
     sim.pass_time(START)
     sim.fill_disk()
     sim.end_job(job, exit_code=3, artifacts={"model.tar.gz": b"m"})
-    sim.make_room()
+    sim.free_disk()
     assert sim.job(job).state is SecondaryStatus.TRAINING
     sim.stop(job)
-    assert (sim.job(job).state, sim.job(job).goal) == (SecondaryStatus.STOPPING, Goal.STOP)
+    assert (sim.job(job).state, sim.job(job).goal) == (SecondaryStatus.STOPPING, DesiredState.STOP)
     sim.pass_time(5)
     assert sim.job(job).state is SecondaryStatus.FAILED
 
@@ -130,7 +130,7 @@ def test_who_stops_a_job_whose_host_packs_what_it_made_does_not_change_how_it_en
     sim.pass_time(START)
     (host,) = sim.hosts(job)
     run = host.runs[job]
-    sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
+    sim.call(lambda: host.send_event({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
     sim.stop(job)
     sim.end_job(job, exit_code=3)
     sim.pass_time(3)
@@ -143,11 +143,11 @@ def stop_at_its_end(sim: Simulation, job: str, **end: Any) -> None:
 
     async def both() -> None:
         host.end_run(host.runs[job], **end)
-        while not sim.controller.reconciler.goals._is_ending(sim.job(job)):
+        while not sim.controller.reconciler.desired_state._is_ending(sim.job(job)):
             assert sim.job(job).state is SecondaryStatus.TRAINING
             await asyncio.sleep(0)
-        sim.controller.desk.stop(job)
-        assert sim.job(job).goal is Goal.STOP
+        sim.controller.facade.stop(job)
+        assert sim.job(job).goal is DesiredState.STOP
 
     sim.run(both())
     sim.pass_time(3)
@@ -211,7 +211,7 @@ def test_who_stops_a_job_and_whose_controller_dies_gets_what_came_first(
     run = host.runs[job]
     if exits_first:
         run.at["exited"] = sim.world.clock()
-        sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
+        sim.call(lambda: host.send_event({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
     sim.pass_time(1)
     sim.stop(job)
     sim.pass_time(1)
@@ -228,10 +228,10 @@ def test_code_that_failed_by_itself_is_billed_although_its_hosts_were_taken_befo
 
     async def both() -> None:
         one.end_run(one.runs[job], exit_code=3)
-        sim.controller.desk.interrupt(job)
+        sim.controller.facade.interrupt(job)
 
     sim.run(both())
     sim.pass_time(30)
     assert sim.job(job).failure_reason == "AlgorithmError: Exit Code: 3"
-    bill = sim.controller.desk.bill(sim.job(job))
+    bill = sim.controller.facade.bill(sim.job(job))
     assert bill.billable_seconds == bill.training_seconds >= 3_600

@@ -26,7 +26,7 @@ def sim() -> Iterator[Simulation]:
 def submit(sim: Simulation, **fields: Any) -> str:
     job = sim.new_id()
     spec = replace(sim.spec(**fields), instance_groups=(InstanceGroup(instance_type=KIND.name),))
-    sim.call(lambda: sim.controller.desk.submit(job, spec))
+    sim.call(lambda: sim.controller.facade.submit(job, spec))
     sim.pass_time(1.0)
     return job
 

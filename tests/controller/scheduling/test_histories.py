@@ -11,8 +11,8 @@ import secrets
 
 from hypothesis import HealthCheck, seed, settings
 
-from jupyter_smx.testing.simulation.image_state_machine import FarHistories
-from jupyter_smx.testing.simulation.state_machine import Histories
+from jupyter_smx.testing.simulation.image_state_machine import ImageStateMachine
+from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine
 
 LONG = bool(os.environ.get("JUPYTER_SMX_LONG"))
 
@@ -33,12 +33,12 @@ else:
         suppress_health_check=list(HealthCheck),
     )
 
-TestHistories = Histories.TestCase
+TestHistories = ControllerStateMachine.TestCase
 TestHistories.settings = _PROFILE
-TestFarHistories = FarHistories.TestCase
+TestFarHistories = ImageStateMachine.TestCase
 TestFarHistories.settings = settings(_PROFILE, max_examples=_PROFILE.max_examples // 2)
 if not _PROFILE.derandomize:
     SEED = int(os.environ.get("JUPYTER_SMX_SEED") or secrets.randbits(32))
     print(f"{_PROFILE.max_examples} histories of {_PROFILE.stateful_step_count} steps, JUPYTER_SMX_SEED={SEED}")  # noqa: T201
-    seed(SEED)(Histories)
-    seed(SEED)(FarHistories)
+    seed(SEED)(ControllerStateMachine)
+    seed(SEED)(ImageStateMachine)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.model.status import Goal, SecondaryStatus, Status
+from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status
 from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 from jupyter_smx.testing.simulation.simulation import Controller, Simulation
@@ -30,9 +30,9 @@ def test_a_job_whose_hosts_die_over_its_inputs_begins_again_and_only_so_many_tim
         assert sim.job(job).state is not SecondaryStatus.TRAINING
         sim.kill_host(sim.hosts(job)[0])
         sim.pass_time(0.1)
-    assert sim.world.starts == {}
+    assert sim.world.start_counts == {}
     assert sim.job(job).failure_reason == "InternalServerError: Its hosts were lost before the code began."
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 def test_a_broken_stream_changes_nothing_for_the_job(sim: Simulation) -> None:
@@ -43,16 +43,16 @@ def test_a_broken_stream_changes_nothing_for_the_job(sim: Simulation) -> None:
     sim.pass_time(1)
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
-    assert set(sim.world.starts.values()) == {1}
+    assert set(sim.world.start_counts.values()) == {1}
 
 
 def test_a_pool_that_cannot_be_reached_is_not_taken(sim: Simulation) -> None:
     """Bug 12 of the catalogue: a pool is ready when its agents answered, not when it is said to run."""
-    sim.finish(keep_alive=600)
-    sim.troubled_by(fake_engine.DropsStreams())
-    sim.break_streams(sim.world.living()[0])
+    sim.run_to_end(keep_alive=600)
+    sim.set_faults(fake_engine.DropsStreams())
+    sim.break_streams(sim.world.live_hosts()[0])
     job = sim.submit()
-    why = sim.why(job)
+    why = sim.start_reason(job)
     assert why.start == "cold"
     assert [(each.field, each.found) for each in why.differences] == [("status", "not reachable")]
 
@@ -67,13 +67,13 @@ def test_a_job_is_given_to_its_hosts_only_when_all_of_them_answered(sim: Simulat
 def test_a_stop_that_was_lost_with_its_stream_is_said_again(sim: Simulation) -> None:
     job = sim.submit()
     sim.pass_time(START)
-    sim.troubled_by(fake_engine.DropsStreams())
+    sim.set_faults(fake_engine.DropsStreams())
     sim.break_streams(sim.hosts(job)[0])
     sim.stop(job)
-    assert sim.job(job).goal is Goal.STOP
+    assert sim.job(job).goal is DesiredState.STOP
     sim.pass_time(1)
     assert sim.job(job).state is SecondaryStatus.STOPPING
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(31)
     assert sim.job(job).state is SecondaryStatus.STOPPED
 
@@ -83,8 +83,8 @@ def test_a_stop_that_was_in_the_stream_when_it_broke_is_said_again(sim: Simulati
     sim.pass_time(START)
 
     def stop_and_break() -> None:
-        sim.controller.desk.stop(job)
-        sim.hosts(job)[0].hang_up()
+        sim.controller.facade.stop(job)
+        sim.hosts(job)[0].close_streams()
 
     sim.call(stop_and_break)
     sim.pass_time(2)
@@ -92,16 +92,16 @@ def test_a_stop_that_was_in_the_stream_when_it_broke_is_said_again(sim: Simulati
 
 
 def test_a_job_that_was_in_the_stream_when_it_broke_is_given_again(sim: Simulation) -> None:
-    host = sim.hosts(sim.finish(keep_alive=600))[0]
+    host = sim.hosts(sim.run_to_end(keep_alive=600))[0]
     job = sim.new_id()
 
     def submit_and_break() -> None:
-        sim.controller.desk.submit(job, sim.spec())
-        host.hang_up()
+        sim.controller.facade.submit(job, sim.spec())
+        host.close_streams()
 
     sim.call(submit_and_break)
     sim.pass_time(2)
-    assert sim.world.starts[job, "algo-1"] == 1
+    assert sim.world.start_counts[job, "algo-1"] == 1
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
 
@@ -113,7 +113,7 @@ def test_a_job_whose_hosts_died_before_its_code_began_begins_again_elsewhere(sim
     sim.pass_time(10)
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
-    assert sum(sim.world.starts.values()) == 1
+    assert sum(sim.world.start_counts.values()) == 1
 
 
 def test_a_job_that_ended_on_a_host_that_died_has_its_record_read_from_the_disk(sim: Simulation) -> None:
@@ -122,9 +122,9 @@ def test_a_job_that_ended_on_a_host_that_died_has_its_record_read_from_the_disk(
     host = sim.hosts(job)[0]
 
     def end_and_die() -> None:
-        host.hang_up()
+        host.close_streams()
         host.end_run(host.runs[job], exit_code=0, artifacts={"model.tar.gz": b"model"})
-        host.die()
+        host.crash()
 
     sim.call(end_and_die)
     sim.pass_time(6)
@@ -150,7 +150,7 @@ def test_the_last_words_of_a_host_that_was_lost_come_home_from_what_it_left(sim:
 
 def test_one_job_whose_engine_cannot_be_had_holds_up_nobody(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a restart without the package of an engine for which somebody waited."""
-    reconciler, books = sim.controller.reconciler, sim.controller.books
+    reconciler, books = sim.controller.reconciler, sim.controller.live_state
 
     def engine_of(name: str) -> fake_engine.FakeEngine:
         if name != "fake":
@@ -165,7 +165,7 @@ def test_one_job_whose_engine_cannot_be_had_holds_up_nobody(sim: Simulation, mon
     sim.pass_time(START)
     sim.end_job(first)
     sim.pass_time(START + 1)
-    assert other in sim.world.began
+    assert other in sim.world.job_clusters
     assert sim.job(gone).state is SecondaryStatus.PENDING
     sim.call(reconciler.tick)
 
@@ -178,7 +178,7 @@ def test_without_a_shared_disk_code_that_may_have_begun_is_not_begun_again() -> 
         sim.pass_time(6)
         assert sim.job(job).status() is Status.FAILED
         assert "was lost" in sim.job(job).failure_reason
-        assert sum(sim.world.starts.values()) == 1
+        assert sum(sim.world.start_counts.values()) == 1
 
 
 # Stale news
@@ -187,18 +187,18 @@ def test_without_a_shared_disk_code_that_may_have_begun_is_not_begun_again() -> 
 @pytest.mark.parametrize("event", ["first_line", "ended", "grew"])
 def test_what_is_said_under_an_old_lease_is_not_heard(sim: Simulation, event: str) -> None:
     """Bugs 1 and 3 of the catalogue: a late answer of job N must never be one of N+1, or of N once more."""
-    first = sim.finish(keep_alive=600)
+    first = sim.run_to_end(keep_alive=600)
     second = sim.submit(keep_alive=600)
     world, now = sim.world, sim.job(second)
     record = {"cause": "exit", "exit_code": 9, "log": 0, "at": {}, "artifacts": []}
     for job, lease in ((first, 1), (second, 1), (second, 3)):
         stale = {"event": event, "job": job, "lease": lease, "record": record, "at": {"first_line": 1.0}, "total": 5}
-        sim.call(lambda stale=stale: sim.hosts(second)[0].tell(stale))
+        sim.call(lambda stale=stale: sim.hosts(second)[0].send_event(stale))
         if job == second:
             # Not even when the stream let it pass.
-            sim.call(lambda stale=stale: sim.controller.reconciler.agent_said(now.cluster, "algo-1", stale))
+            sim.call(lambda stale=stale: sim.controller.reconciler.on_agent_event(now.cluster, "algo-1", stale))
     assert sim.job(second) == now
-    assert world.starts[second, "algo-1"] == 1
+    assert world.start_counts[second, "algo-1"] == 1
     sim.end_job(second)
     assert sim.job(second).status() is Status.COMPLETED
 
@@ -211,14 +211,14 @@ def test_two_controllers_on_one_store_never_make_two_pools_and_the_older_one_end
     new = sim.call(lambda: _controller(sim))
     sim.call(new.begin)
     sim.end_job(job)
-    assert new.books.job(job).status() is Status.COMPLETED
+    assert new.live_state.job(job).status() is Status.COMPLETED
     with pytest.raises(FencedError):
-        sim.call(lambda: old.desk.submit(sim.new_id(), sim.spec()))
+        sim.call(lambda: old.facade.submit(sim.new_id(), sim.spec()))
     sim.pass_time(3)
-    assert len(new.books.clusters) == len(sim.world.living()) == 1
+    assert len(new.live_state.clusters) == len(sim.world.live_hosts()) == 1
     assert sum(sim.world.launches.values()) == 1
-    sim.call(old.die)
-    sim.loop.run(old.bury())
+    sim.call(old.kill)
+    sim.loop.run(old.close())
     sim.controller = new
 
 
@@ -228,15 +228,15 @@ def _controller(sim: Simulation) -> Controller:
 
 def test_an_old_controller_that_wakes_up_writes_nothing_and_says_that_it_is_over(sim: Simulation) -> None:
     """Bug 3 of the catalogue: a write after the lease is gone."""
-    sim.finish(keep_alive=20)
+    sim.run_to_end(keep_alive=20)
     old = sim.controller
     new = sim.call(lambda: _controller(sim))
     sim.call(new.begin)
     sim.pass_time(30)
-    assert old.reconciler.ended.is_set()
-    assert new.books.clusters == {}
-    sim.call(old.die)
-    sim.loop.run(old.bury())
+    assert old.reconciler.fenced_event.is_set()
+    assert new.live_state.clusters == {}
+    sim.call(old.kill)
+    sim.loop.run(old.close())
     sim.controller = new
 
 
@@ -270,7 +270,7 @@ def test_a_job_that_ended_while_the_controller_was_dead_has_its_verdict_from_the
 
 
 def test_a_pool_that_died_with_the_controller_is_no_pool_for_the_next_one(sim: Simulation) -> None:
-    job = sim.finish(keep_alive=100)
+    job = sim.run_to_end(keep_alive=100)
     sim.kill_controller()
     sim.pass_time(200)
     sim.restart()
@@ -278,13 +278,13 @@ def test_a_pool_that_died_with_the_controller_is_no_pool_for_the_next_one(sim: S
     pool = sim.job(job).warm_pool
     assert pool is not None
     assert pool.status.value == "Terminated"
-    assert sim.why(sim.submit()).start == "cold"
+    assert sim.start_reason(sim.submit()).start == "cold"
 
 
 def test_an_end_in_the_very_moment_in_which_an_action_begins_can_be_waited_for(sim: Simulation) -> None:
     def submit_and_die() -> None:
-        sim.controller.desk.submit(sim.new_id(), sim.spec())
-        sim.controller.die()
+        sim.controller.facade.submit(sim.new_id(), sim.spec())
+        sim.controller.kill()
 
     sim.call(submit_and_die)
     sim.call(sim.controller.reconciler.settle)
@@ -294,7 +294,7 @@ def _story(sim: Simulation, job: str) -> None:
     """Play a story with every kind of write; the controller is started again whenever it is dead."""
 
     def on() -> None:
-        if sim.controller.dead:
+        if sim.controller.is_dead:
             sim.restart()
 
     wish: dict[str, Any] = {"keep_alive": 40, "hosts": 2}
@@ -336,9 +336,9 @@ def test_a_controller_that_dies_at_any_write_loses_nothing_and_does_nothing_twic
     job = sim.new_id()
     sim.kill_controller_at_write(write, before=before)
     _story(sim, job)
-    assert set(sim.world.starts.values()) == {1}
+    assert set(sim.world.start_counts.values()) == {1}
     assert set(sim.world.launches.values()) == {1}
-    assert (sim.pools(), sim.world.living()) == ([], [])
+    assert (sim.pools(), sim.world.live_hosts()) == ([], [])
 
 
 def test_the_story_above_has_as_many_writes_as_are_tried(sim: Simulation) -> None:
@@ -355,7 +355,7 @@ def test_an_error_that_nobody_foresaw_at_the_end_of_a_job_does_not_hang_it(
     job = sim.submit()
     sim.pass_time(START)
     with monkeypatch.context() as broken:
-        broken.setattr("jupyter_smx.controller.scheduling.finalize.verdict", None)
+        broken.setattr("jupyter_smx.controller.scheduling.finalize.job_outcome", None)
         sim.end_job(job)
         sim.pass_time(3)
     assert sim.bugs, "and it is said"

@@ -17,7 +17,7 @@ START = 0.6
 
 
 def summary(sim: Simulation, job: str) -> JobSummary:
-    rows: list[JobSummary] = sim.call(lambda: sim.controller.desk.jobs(100, "", None))
+    rows: list[JobSummary] = sim.call(lambda: sim.controller.facade.jobs(100, "", None))
     return next(row for row in rows if row.id == job)
 
 
@@ -26,14 +26,14 @@ def test_a_job_begins_when_all_that_it_comes_after_have_completed(sim: Simulatio
     last = sim.submit(after=(first, second))
     sim.pass_time(START)
     names = [sim.job(each).name for each in (first, second)]
-    assert sim.why(last).sentence == f"Queued. It waits for {names[0]} and {names[1]}."
+    assert sim.start_reason(last).sentence == f"Queued. It waits for {names[0]} and {names[1]}."
     assert sim.job(last).state is SecondaryStatus.PENDING
     sim.end_job(first)
-    assert sim.why(last).sentence == f"Queued. It waits for {names[1]}."
-    assert last not in sim.world.began
+    assert sim.start_reason(last).sentence == f"Queued. It waits for {names[1]}."
+    assert last not in sim.world.job_clusters
     sim.end_job(second)
     sim.pass_time(START)
-    assert last in sim.world.began
+    assert last in sim.world.job_clusters
     sim.end_job(last)
     assert sim.job(last).status() is Status.COMPLETED
 
@@ -51,7 +51,7 @@ def test_whoever_waits_for_a_job_holds_nobody_up(sim: Simulation) -> None:
     sim.submit(after=(first,))
     other = sim.submit()
     sim.pass_time(START)
-    assert other in sim.world.began
+    assert other in sim.world.job_clusters
 
 
 def test_a_failure_goes_down_the_chain_without_running_anything(sim: Simulation) -> None:
@@ -62,7 +62,7 @@ def test_a_failure_goes_down_the_chain_without_running_anything(sim: Simulation)
     sim.pass_time(START)
     sim.end_job(first, exit_code=3)
     assert [sim.job(each).status() for each in chain] == [Status.FAILED] * 4
-    assert not set(chain) & sim.world.began.keys()
+    assert not set(chain) & sim.world.job_clusters.keys()
     told = sim.job(chain[1]).failure_reason
     root, middle = sim.job(first).name, sim.job(chain[0]).name
     assert told == f"ClientError: --after: {middle} failed: {root} failed: AlgorithmError: Exit Code: 3"
@@ -79,32 +79,32 @@ def test_a_stop_goes_down_the_chain_as_a_stop(sim: Simulation) -> None:
 
 
 def test_a_job_may_come_after_one_that_is_over(sim: Simulation) -> None:
-    good, bad = sim.finish(), sim.submit()
+    good, bad = sim.run_to_end(), sim.submit()
     sim.pass_time(START)
     sim.end_job(bad, exit_code=1)
     runs, never = sim.submit(after=(good,)), sim.submit(after=(bad,))
     sim.pass_time(START)
-    assert runs in sim.world.began
+    assert runs in sim.world.job_clusters
     assert sim.job(never).status() is Status.FAILED
 
 
 def test_a_job_cannot_come_after_one_that_nobody_knows(sim: Simulation) -> None:
     with pytest.raises(ResourceNotFoundError, match="there is no job 'abcdefabcdef'"):
         sim.submit(after=("abcdefabcdef",))
-    assert sim.controller.books.jobs == {}
+    assert sim.controller.live_state.jobs == {}
 
 
 def test_a_finished_job_that_decides_over_others_cannot_be_forgotten_yet(sim: Simulation) -> None:
-    first, second = sim.finish(), sim.submit()
+    first, second = sim.run_to_end(), sim.submit()
     last = sim.submit(after=(first, second))
     with pytest.raises(ResourceInUseError, match="cannot be forgotten yet"):
-        sim.call(lambda: sim.controller.desk.delete(first))
+        sim.call(lambda: sim.controller.facade.delete(first))
     sim.pass_time(START)
     sim.end_job(second)
     sim.pass_time(START)
-    assert last in sim.world.began
+    assert last in sim.world.job_clusters
     sim.end_job(last)
-    sim.call(lambda: sim.controller.desk.delete(first))
+    sim.call(lambda: sim.controller.facade.delete(first))
     with pytest.raises(ResourceNotFoundError):
         sim.submit(after=(first,))
 
@@ -118,7 +118,7 @@ def test_order_outlives_the_controller_and_what_ended_meanwhile_counts(sim: Simu
     sim.end_job(first, exit_code=exit_code)
     sim.restart()
     sim.pass_time(5)
-    assert (last in sim.world.began) == (exit_code == 0)
+    assert (last in sim.world.job_clusters) == (exit_code == 0)
     assert sim.job(last).status() is (Status.IN_PROGRESS if exit_code == 0 else Status.FAILED)
 
 
@@ -135,8 +135,8 @@ def test_a_controller_that_dies_between_an_end_and_what_follows_loses_nobody(
     sim.pass_time(START)
     sim.restart()
     sim.pass_time(5)
-    assert sim.world.began[last]
-    assert set(sim.world.starts.values()) == {1}
+    assert sim.world.job_clusters[last]
+    assert set(sim.world.start_counts.values()) == {1}
 
 
 def test_a_chain_ends_at_once_in_whatever_order_its_jobs_are_looked_at(sim: Simulation) -> None:
@@ -144,7 +144,7 @@ def test_a_chain_ends_at_once_in_whatever_order_its_jobs_are_looked_at(sim: Simu
     for _ in range(9):
         chain.append(sim.submit(after=(chain[-1],)))
     sim.restart()
-    live = sim.controller.books.jobs
+    live = sim.controller.live_state.jobs
     assert [*live] == chain
     for each in chain[1::2]:
         live[each] = live.pop(each)
@@ -154,14 +154,14 @@ def test_a_chain_ends_at_once_in_whatever_order_its_jobs_are_looked_at(sim: Simu
 
 
 def test_a_job_is_not_forgotten_while_one_that_came_after_it_may_stand_in_line_again(sim: Simulation) -> None:
-    first = sim.finish()
+    first = sim.run_to_end()
     second = sim.submit(after=(first,), retries=1)
     sim.pass_time(START)
-    assert second in sim.world.began
+    assert second in sim.world.job_clusters
     with pytest.raises(ResourceInUseError, match="come after it"):
-        sim.call(lambda: sim.controller.desk.delete(first))
+        sim.call(lambda: sim.controller.facade.delete(first))
     sim.kill_host(sim.hosts(second)[0])
     sim.pass_time(START + 1)
     sim.end_job(second)
     assert sim.job(second).status() is Status.COMPLETED
-    sim.call(lambda: sim.controller.desk.delete(first))
+    sim.call(lambda: sim.controller.facade.delete(first))

@@ -57,7 +57,7 @@ def test_a_job_whose_host_was_lost_begins_again_on_another(sim: Simulation) -> N
         SecondaryStatus.COMPLETED,
     ]
     assert record.transitions[3].status_message.startswith("Attempt 2 of 3, after InternalServerError")
-    assert sim.world.began[job] == {first, record.cluster}
+    assert sim.world.job_clusters[job] == {first, record.cluster}
 
 
 def test_when_the_attempts_are_used_up_the_last_reason_stays(sim: Simulation) -> None:
@@ -69,7 +69,7 @@ def test_when_the_attempts_are_used_up_the_last_reason_stays(sim: Simulation) ->
     assert record.status() is Status.FAILED
     assert record.failure_reason == "InternalServerError: Host algo-1 was lost while the job ran."
     assert (record.attempt, len(record.attempts)) == (3, 2)
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []
 
 
 def test_without_a_wish_for_retries_there_is_none(sim: Simulation) -> None:
@@ -104,24 +104,24 @@ def test_a_host_that_is_only_silent_is_waited_for(sim: Simulation) -> None:
     """Only what is gone is lost: a host that cannot be reached may still run the code."""
     job = sim.submit(retries=3)
     sim.pass_time(START)
-    sim.troubled_by(fake_engine.Outage(), fake_engine.DropsStreams())
+    sim.set_faults(fake_engine.Outage(), fake_engine.DropsStreams())
     sim.break_streams(sim.hosts(job)[0])
     sim.pass_time(sim.limits.unreachable_limit + 60)
     assert sim.job(job).attempt == 1
     assert sim.hosts(job)[0].alive
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(60)
     assert not sim.world.overlaps
-    assert len(sim.world.running()) == 1
+    assert len(sim.world.running_jobs()) == 1
 
 
 def test_a_cluster_that_its_engine_forgot_is_ended_before_the_job_begins_again(sim: Simulation) -> None:
     job = sim.submit(retries=1)
     sim.pass_time(START)
     old = sim.hosts(job)[0]
-    sim.troubled_by(fake_engine.ForgetsCluster())
+    sim.set_faults(fake_engine.ReportsGone())
     sim.pass_time(10)
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(START)
     assert not old.alive
     assert not sim.world.overlaps
@@ -155,7 +155,7 @@ def test_only_the_time_of_attempts_is_paid_for(sim: Simulation) -> None:
     sim.pass_time(START + HOUR)
     sim.end_job(job)
     price = sim.limits.catalogue[kind].price_per_hour
-    cost = sim.controller.books.summary(sim.job(job)).cost
+    cost = sim.controller.live_state.summary(sim.job(job)).cost
     assert price is not None
     assert cost == pytest.approx(2 * price, rel=0.001)
 
@@ -168,7 +168,7 @@ def test_hosts_that_are_lost_before_the_code_are_no_attempt_until_they_are_too_m
         assert (sim.job(job).attempt, sim.job(job).placements) == (attempt, placement)
         lose(sim, job)
     assert sim.job(job).status() is Status.FAILED
-    assert sim.world.starts == {}
+    assert sim.world.start_counts == {}
 
 
 def test_the_logs_of_attempts_are_kept_apart(sim: Simulation) -> None:
@@ -207,8 +207,8 @@ def test_a_controller_that_dies_at_any_write_retries_once(sim: Simulation, count
     sim.restart()
     sim.pass_time(10)
     assert sim.job(job).attempt == 2
-    assert len(sim.world.began[job]) == 2
-    assert set(sim.world.runs.values()) == {1}
+    assert len(sim.world.job_clusters[job]) == 2
+    assert set(sim.world.run_counts.values()) == {1}
     assert not sim.world.overlaps
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED

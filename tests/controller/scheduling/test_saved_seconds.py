@@ -17,14 +17,14 @@ KEPT = 600
 
 def saved(sim: Simulation) -> float:
     (pool,) = sim.pools()
-    return sim.controller.books.pool_summary(pool).saved_seconds
+    return sim.controller.live_state.pool_summary(pool).saved_seconds
 
 
 def test_each_job_after_the_first_is_spared_the_launch(sim: Simulation) -> None:
-    sim.finish(keep_alive=KEPT)
+    sim.run_to_end(keep_alive=KEPT)
     assert saved(sim) == 0
     for count in (1, 2):
-        sim.finish(keep_alive=KEPT)
+        sim.run_to_end(keep_alive=KEPT)
         assert saved(sim) == pytest.approx(count * sim.engine.launch_seconds, abs=0.05)
 
 
@@ -34,7 +34,7 @@ def test_the_time_in_the_queue_is_nothing_that_a_pool_saves(sim: Simulation) -> 
     sim.end_job(first)
     sim.pass_time(sim.engine.launch_seconds + 0.1)
     sim.end_job(waits)
-    sim.finish(keep_alive=KEPT)
+    sim.run_to_end(keep_alive=KEPT)
     assert saved(sim) == pytest.approx(sim.engine.launch_seconds, abs=0.05)
 
 
@@ -45,7 +45,7 @@ def test_an_attempt_that_was_lost_is_nothing_that_the_next_ones_pool_saves(sim: 
     sim.pass_time(10)
     assert (sim.job(job).attempt, sim.job(job).state) == (2, SecondaryStatus.TRAINING)
     sim.end_job(job)
-    sim.finish(keep_alive=KEPT)
+    sim.run_to_end(keep_alive=KEPT)
     assert saved(sim) == pytest.approx(sim.engine.launch_seconds, abs=0.05)
 
 
@@ -56,7 +56,7 @@ def test_a_first_job_that_was_stopped_over_its_inputs_leaves_the_launch_as_the_m
     sim.stop(first)
     sim.pass_time(5)
     assert sim.job(first).state is SecondaryStatus.STOPPED
-    sim.finish(keep_alive=KEPT)
+    sim.run_to_end(keep_alive=KEPT)
     assert saved(sim) == pytest.approx(sim.engine.launch_seconds, abs=0.05)
 
 
@@ -67,5 +67,5 @@ def test_of_a_launch_that_outlived_its_controller_nothing_is_claimed(sim: Simula
     sim.restart()
     sim.pass_time(sim.engine.launch_seconds + 0.1)
     sim.end_job(job)
-    sim.finish(keep_alive=KEPT)
+    sim.run_to_end(keep_alive=KEPT)
     assert saved(sim) == 0

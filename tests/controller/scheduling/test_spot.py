@@ -11,7 +11,7 @@ from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.status import Goal, SecondaryStatus, Status
+from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status
 from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import Script
 
@@ -36,7 +36,7 @@ def spot(sim: Simulation, **fields: Any) -> str:
 
 
 def interrupt(sim: Simulation, job: str) -> None:
-    sim.call(lambda: sim.controller.desk.interrupt(job))
+    sim.call(lambda: sim.controller.facade.interrupt(job))
 
 
 def test_without_an_interruption_a_spot_job_is_like_any_other(sim: Simulation) -> None:
@@ -61,7 +61,7 @@ def test_the_sequence_of_one_interruption(sim: Simulation) -> None:
     record = sim.job(job)
     assert first.cluster != second.cluster
     assert not first.alive
-    assert (record.attempt, record.goal, record.attempts[0].interrupted) == (2, Goal.RUN, True)
+    assert (record.attempt, record.goal, record.attempts[0].interrupted) == (2, DesiredState.RUN, True)
     assert record.attempts[0].hosts[0].cause == "interrupted"
     assert [row.status_message for row in record.transitions][4:6] == [
         "Its spot instances are taken back.",
@@ -101,7 +101,7 @@ def test_the_sequence_of_a_wait_that_is_over_after_an_interruption(sim: Simulati
 
 
 def test_the_sequence_of_a_job_that_was_never_launched(sim: Simulation) -> None:
-    sim.troubled_by(fake_engine.NeverStarts())
+    sim.set_faults(fake_engine.NeverStarts())
     job = spot(sim, max_run=5, max_wait=10)
     sim.pass_time(100)
     assert words(sim, job) == ["Starting", "Stopping", "MaxWaitTimeExceeded"]
@@ -169,7 +169,7 @@ def test_code_that_ends_well_before_it_is_told_has_completed(sim: Simulation) ->
 
     async def both() -> None:
         host.end_run(host.runs[job], exit_code=0)
-        sim.controller.desk.interrupt(job)
+        sim.controller.facade.interrupt(job)
 
     sim.run(both())
     sim.pass_time(5)
@@ -184,11 +184,11 @@ def test_a_job_whose_verdict_is_on_its_way_is_not_interrupted(sim: Simulation) -
 
     async def end_and_interrupt() -> str:
         host.end_run(host.runs[job], exit_code=0)
-        while not sim.controller.reconciler.goals._is_ending(sim.job(job)):
+        while not sim.controller.reconciler.desired_state._is_ending(sim.job(job)):
             assert sim.job(job).state is SecondaryStatus.TRAINING
             await asyncio.sleep(0)
         with pytest.raises(ResourceInUseError) as refused:
-            sim.controller.desk.interrupt(job)
+            sim.controller.facade.interrupt(job)
         return str(refused.value)
 
     assert "is ending" in sim.run(end_and_interrupt())
@@ -219,7 +219,7 @@ def test_hosts_that_are_lost_while_they_are_taken_away_before_the_code_began_are
     assert (record.attempt, record.placements, record.goal, record.state) == (
         2,
         1,
-        Goal.RUN,
+        DesiredState.RUN,
         SecondaryStatus.DOWNLOADING,
     )
 
@@ -231,7 +231,7 @@ def test_code_that_has_failed_before_it_was_told_is_not_run_again(sim: Simulatio
 
     async def both() -> None:
         one.end_run(one.runs[job], exit_code=3)
-        sim.controller.desk.interrupt(job)
+        sim.controller.facade.interrupt(job)
 
     sim.run(both())
     sim.pass_time(30)
@@ -242,15 +242,15 @@ def test_a_job_is_refused_an_interruption_that_it_did_not_ask_for_or_that_would_
     other = sim.submit()
     sim.pass_time(START)
     with pytest.raises(ValidationError, match="is no spot job"):
-        sim.call(lambda: sim.controller.desk.interrupt(other))
+        sim.call(lambda: sim.controller.facade.interrupt(other))
     done = spot(sim)
     sim.pass_time(START)
     sim.end_job(done)
     with pytest.raises(ResourceInUseError, match="is Completed"):
-        sim.call(lambda: sim.controller.desk.interrupt(done))
+        sim.call(lambda: sim.controller.facade.interrupt(done))
     waits = spot(sim)
     with pytest.raises(ResourceInUseError, match="is Starting"):
-        sim.call(lambda: sim.controller.desk.interrupt(waits))
+        sim.call(lambda: sim.controller.facade.interrupt(waits))
 
 
 def test_hosts_that_were_taken_are_never_reused_and_why_says_it(sim: Simulation) -> None:
@@ -261,7 +261,7 @@ def test_hosts_that_were_taken_are_never_reused_and_why_says_it(sim: Simulation)
     sim.pass_time(START)
     assert sim.pool(taken).state is ClusterState.TERMINATED
     assert sim.pool(taken).reason == "Its hosts were taken back by a spot interruption."
-    assert "Attempt 1 was interrupted: its hosts were released and are never reused." in sim.why(job).notes
+    assert "Attempt 1 was interrupted: its hosts were released and are never reused." in sim.start_reason(job).notes
     sim.end_job(job)
     # What SageMaker has not: the hosts of the attempt that completed are kept.
     assert sim.pool(sim.job(job).cluster).state is ClusterState.AVAILABLE
@@ -273,7 +273,7 @@ def test_an_engine_takes_hosts_away_at_its_rate(sim: Simulation, draw: float, ex
     other = sim.submit()
     sim.world.scripts[job] = Script(honours_stop=False)
     sim.pass_time(START)
-    sim.world.chance = draw
+    sim.world.random_draw = draw
     sim.engine.interruptions_per_hour = 1.0
     sim.pass_time(3)
     assert sim.job(job).state.value == expected
@@ -282,7 +282,7 @@ def test_an_engine_takes_hosts_away_at_its_rate(sim: Simulation, draw: float, ex
 
 def test_a_rate_of_nothing_takes_nobody(sim: Simulation) -> None:
     job = spot(sim)
-    sim.world.chance = 0.0
+    sim.world.random_draw = 0.0
     sim.pass_time(HOUR)
     assert sim.job(job).state is SecondaryStatus.TRAINING
 
@@ -293,7 +293,7 @@ def test_a_controller_that_was_away_makes_up_for_no_interruption(sim: Simulation
     sim.engine.interruptions_per_hour = 1.0
     sim.kill_controller()
     sim.pass_time(HOUR)
-    sim.world.chance = 0.01  # an hour away would be struck, a second is not
+    sim.world.random_draw = 0.01  # an hour away would be struck, a second is not
     sim.restart()
     sim.pass_time(5)
     assert (sim.job(job).state, sim.job(job).attempt) == (SecondaryStatus.TRAINING, 1)
@@ -306,7 +306,7 @@ def test_only_runs_that_were_left_to_themselves_are_paid_for(sim: Simulation) ->
     interrupt(sim, job)
     sim.pass_time(START + HOUR)
     sim.end_job(job)
-    bill = sim.controller.desk.bill(sim.job(job))
+    bill = sim.controller.facade.bill(sim.job(job))
     price = sim.limits.catalogue[kind].price_per_hour
     assert price is not None
     assert bill.training_seconds == pytest.approx(4 * HOUR, rel=0.001)
@@ -344,9 +344,9 @@ def test_a_controller_that_dies_at_any_write_neither_loses_nor_doubles_an_interr
     # Who died before anything was written was never asked: no answer came.
     expected = 1 if (count, before) == (1, True) else 2
     assert sim.job(job).attempt == expected
-    assert len(sim.world.began[job]) == expected
+    assert len(sim.world.job_clusters[job]) == expected
     assert words(sim, job).count("Interrupted") == expected - 1
-    assert set(sim.world.runs.values()) == {1}
+    assert set(sim.world.run_counts.values()) == {1}
     assert not sim.world.overlaps
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
@@ -365,7 +365,7 @@ def test_a_controller_that_dies_at_any_write_ends_a_wait_that_is_over_once(
     sim.restart()
     sim.pass_time(30)
     assert words(sim, job)[-2:] == ["Stopping", "MaxWaitTimeExceeded"]
-    assert sim.world.starts[job, "algo-1"] == 1
+    assert sim.world.start_counts[job, "algo-1"] == 1
 
 
 def test_a_host_that_dies_while_it_is_taken_away_is_one_interruption(sim: Simulation) -> None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.controller.state.job_runtime import Trail
+from jupyter_smx.controller.state.job_runtime import JobRuntime
 from jupyter_smx.controller.transfer import input_listing, stage_out
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.policy.lifecycle import spot
-from jupyter_smx.testing.fakes.fake_engine import Outage, Paused, Trouble
+from jupyter_smx.testing.fakes.fake_engine import Fault, Outage, PausedHosts
 from jupyter_smx.testing.fakes.fake_host import Script
-from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
+from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import Observation
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.channel import Artifact
-    from jupyter_smx.policy.lifecycle.next_step import Progress
+    from jupyter_smx.policy.lifecycle.next_step import JobObservation
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 START = 0.6
@@ -37,13 +37,13 @@ IDS = ["the system", "a bug", "another", "without a word"]
 
 @pytest.fixture
 def far() -> Iterator[Simulation]:
-    with Simulation(engine=FakeImages) as simulation:
-        engine(simulation).usual = "train:1"
+    with Simulation(engine=FakeImageEngine) as simulation:
+        engine(simulation).default = "train:1"
         yield simulation
 
 
-def engine(sim: Simulation) -> FakeImages:
-    assert isinstance(sim.engine, FakeImages)
+def engine(sim: Simulation) -> FakeImageEngine:
+    assert isinstance(sim.engine, FakeImageEngine)
     return sim.engine
 
 
@@ -57,13 +57,13 @@ def ended(sim: Simulation, job: str, error: Exception, *, starts: int = 0) -> st
     assert any("Traceback" in bug and type(error).__name__ in bug for bug in sim.bugs)
     sim.bugs.clear()
     sim.pass_time(60)
-    assert sim.world.living() == []
-    assert sum(sim.world.starts.values()) == starts
+    assert sim.world.live_hosts() == []
+    assert sum(sim.world.start_counts.values()) == starts
     assert sim.bugs == []
     return record.failure_reason
 
 
-class Breaks(Trouble):
+class Breaks(Fault):
     """Raises what is no answer, at one of the questions, while it lasts."""
 
     def __init__(self, when: str, error: Exception) -> None:
@@ -81,32 +81,32 @@ class Breaks(Trouble):
         del world, cluster
         self._at("after the launch")
 
-    def asked(self) -> None:
+    def on_call(self) -> None:
         self._at("at every question")
 
-    def connecting(self, host: str) -> None:
+    def on_connect(self, host: str) -> None:
         del host
         self._at("at the connection")
 
-    def seen(self, found: Observation) -> Observation:
+    def on_observe(self, found: Observation) -> Observation:
         self._at("at a survey")
         return found
 
 
 @pytest.mark.parametrize("error", RAW, ids=IDS)
 def test_an_image_that_cannot_even_be_asked_for_ends_the_job(far: Simulation, error: Exception) -> None:
-    engine(far).pin_error = error
+    engine(far).resolve_error = error
     job = far.submit(image="train:1")
     far.pass_time(START)
     assert "Looking at the image (train:1) broke off" in ended(far, job, error)
-    assert engine(far).asked_for["train:1"] == 1
+    assert engine(far).resolve_counts["train:1"] == 1
 
 
 @pytest.mark.parametrize("error", RAW, ids=IDS)
 def test_what_cannot_be_brought_for_an_unknown_reason_ends_the_job(
     far: Simulation, tmp_path: Path, error: Exception
 ) -> None:
-    engine(far).bring_error = error
+    engine(far).provide_error = error
     job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),), keep_alive=600)
     far.pass_time(START)
     assert "Bringing what it needs to its hosts broke off" in ended(far, job, error)
@@ -117,10 +117,10 @@ def test_sources_that_the_system_does_not_let_us_look_at_end_the_job(
 ) -> None:
     error = RuntimeError("Symlink loop")
 
-    def look(_spec: object) -> None:
+    def list_inputs(_spec: object) -> None:
         raise error
 
-    monkeypatch.setattr(input_listing, "look", look)
+    monkeypatch.setattr(input_listing, "list_inputs", list_inputs)
     job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),))
     far.pass_time(START)
     ended(far, job, error)
@@ -137,7 +137,7 @@ def test_sources_that_the_system_does_not_let_us_look_at_end_the_job(
 def test_hosts_that_break_off_while_they_come_up_end_the_job_and_go(
     sim: Simulation, when: str, error: Exception
 ) -> None:
-    sim.troubled_by(Breaks(when, error))
+    sim.set_faults(Breaks(when, error))
     job = sim.submit(keep_alive=600)
     sim.pass_time(2)
     ended(sim, job, error)
@@ -160,13 +160,13 @@ def test_a_build_that_breaks_off_ends_the_job_by_our_fault_and_not_by_its_own(
 def test_a_survey_that_breaks_off_loses_nobody_and_the_next_one_counts(sim: Simulation) -> None:
     job = sim.submit()
     sim.pass_time(START)
-    sim.troubled_by(Breaks("at a survey", RuntimeError("a bug")))
+    sim.set_faults(Breaks("at a survey", RuntimeError("a bug")))
     sim.pass_time(20)
     assert sim.job(job).state is SecondaryStatus.TRAINING
     assert all("A look at fake broke off" in bug for bug in sim.bugs)
     assert len(sim.bugs) >= 3
     sim.bugs.clear()
-    sim.troubled_by()
+    sim.set_faults()
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(20)
     assert sim.job(job).status() is Status.FAILED
@@ -178,7 +178,7 @@ def test_an_end_that_breaks_off_every_time_fails_its_job_and_its_hosts_go(
     error = KeyError("bug")
     job, other = sim.submit(keep_alive=600), sim.submit()
     sim.pass_time(START)
-    monkeypatch.setattr(stage_out.Staging, "bring_home", raising(error, sim.job(job).name))
+    monkeypatch.setattr(stage_out.OutputStager, "stage_out", raising(error, sim.job(job).name))
     sim.end_job(job)
     sim.end_job(other)
     sim.pass_time(5)
@@ -192,7 +192,7 @@ def test_an_end_that_breaks_off_once_is_tried_again(sim: Simulation, monkeypatch
     job = sim.submit()
     sim.pass_time(START)
     with monkeypatch.context() as patched:
-        patched.setattr(stage_out.Staging, "bring_home", raising(RuntimeError("a bug"), sim.job(job).name))
+        patched.setattr(stage_out.OutputStager, "stage_out", raising(RuntimeError("a bug"), sim.job(job).name))
         sim.end_job(job)
         sim.pass_time(2.5)
     assert len(sim.bugs) == 2
@@ -207,7 +207,7 @@ def test_what_breaks_off_after_a_verdict_changes_nothing_of_it(sim: Simulation) 
 
     job = sim.submit()
     sim.pass_time(START)
-    sim.controller.reconciler._finisher.on_verdict = tell
+    sim.controller.reconciler._finalizer.on_outcome = tell
     sim.end_job(job)
     sim.pass_time(30)
     assert sim.job(job).status() is Status.COMPLETED
@@ -218,8 +218,8 @@ def test_what_breaks_off_after_a_verdict_changes_nothing_of_it(sim: Simulation) 
 def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def progress(trail: Trail, **known: bool) -> Progress:
-        if trail is sim.controller.reconciler.trail_of(bad):
+    def observation(trail: JobRuntime, **known: bool) -> JobObservation:
+        if trail is sim.controller.reconciler.runtime_of(bad):
             raise RuntimeError("a bug")
         return was(trail, **known)
 
@@ -228,11 +228,11 @@ def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
             raise RuntimeError("a bug")
         return was_over(job, now)
 
-    was, was_over = Trail.progress, spot.wait_is_over
+    was, was_over = JobRuntime.observation, spot.is_wait_over
     bad = sim.submit()
     sim.pass_time(START)
-    monkeypatch.setattr(Trail, "progress", progress)
-    monkeypatch.setattr(spot, "wait_is_over", over)
+    monkeypatch.setattr(JobRuntime, "observation", observation)
+    monkeypatch.setattr(spot, "is_wait_over", over)
     other = sim.submit()
     sim.pass_time(START + 1)
     sim.end_job(other)
@@ -251,12 +251,12 @@ def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
 def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifact, ...]]]:
     """Give what brings nothing of one job home."""
 
-    async def bring_home(_home: object, job: Job, _everything: object) -> tuple[Artifact, ...]:
+    async def stage_out(_home: object, job: Job, _everything: object) -> tuple[Artifact, ...]:
         if job.name == name:
             raise error
         return ()
 
-    return bring_home
+    return stage_out
 
 
 def slow_to_begin(sim: Simulation) -> str:
@@ -270,15 +270,15 @@ def slow_to_begin(sim: Simulation) -> str:
 
 def break_remains(sim: Simulation, patched: pytest.MonkeyPatch, times: int) -> None:
     """Let nobody read so many times what hosts left, for a reason that nobody foresaw."""
-    finisher, tries = sim.controller.reconciler._finisher, iter(range(times))
-    read = finisher.read_remains
+    finisher, tries = sim.controller.reconciler._finalizer, iter(range(times))
+    read = finisher.read_spool
 
     async def read_or_not(job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
         if next(tries, None) is not None:
             raise KeyError("bug")
         return await read(job, host)
 
-    patched.setattr(finisher, "read_remains", read_or_not)
+    patched.setattr(finisher, "read_spool", read_or_not)
 
 
 def test_what_lost_hosts_left_is_read_again_where_that_broke_off(
@@ -297,15 +297,15 @@ def test_what_lost_hosts_left_is_read_again_where_that_broke_off(
 def test_what_lost_hosts_left_is_read_once_however_long_that_takes(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finisher, has_read = sim.controller.reconciler._finisher, asyncio.Event()
-    read, asked = finisher.read_remains, []
+    finisher, has_read = sim.controller.reconciler._finalizer, asyncio.Event()
+    read, asked = finisher.read_spool, []
 
     async def read_slowly(job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
         asked.append(host)
         await has_read.wait()
         return await read(job, host)
 
-    monkeypatch.setattr(finisher, "read_remains", read_slowly)
+    monkeypatch.setattr(finisher, "read_spool", read_slowly)
     job = sim.submit()
     sim.pass_time(START)
     sim.kill_host(sim.hosts(job)[0])
@@ -323,7 +323,7 @@ def test_what_lost_hosts_left_and_nobody_can_ever_read_fails_their_job(
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(60)
     assert sim.job(job).failure_reason == "InternalServerError: Host algo-1 was lost while the job ran."
-    assert (sim.world.living(), sim.world.starts) == ([], {})
+    assert (sim.world.live_hosts(), sim.world.start_counts) == ([], {})
     assert 5 <= len(sim.bugs) <= 7
     sim.bugs.clear()
 
@@ -333,7 +333,7 @@ def test_a_job_that_is_let_go_while_its_engine_is_away_does_not_wait_for_that_wh
 ) -> None:
     job = sim.submit()
     sim.pass_time(START)
-    sim.troubled_by(Paused(), Outage())
+    sim.set_faults(PausedHosts(), Outage())
     sim.break_streams(sim.hosts(job)[0])
     break_remains(sim, monkeypatch, 1)
     sim.stop(job)
@@ -345,10 +345,10 @@ def test_a_job_that_is_let_go_while_its_engine_is_away_does_not_wait_for_that_wh
 
 
 def test_a_job_that_breaks_off_is_retried_where_it_asked_for_that(far: Simulation, tmp_path: Path) -> None:
-    engine(far).bring_error = RuntimeError("a bug")
+    engine(far).provide_error = RuntimeError("a bug")
     job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),), retries=1)
     far.pass_time(START)
-    engine(far).bring_error = None
+    engine(far).provide_error = None
     far.pass_time(30)
     assert far.job(job).state is SecondaryStatus.TRAINING
     assert far.job(job).attempt == 2
@@ -357,14 +357,14 @@ def test_a_job_that_breaks_off_is_retried_where_it_asked_for_that(far: Simulatio
 
 
 def test_a_release_that_breaks_off_is_tried_again_with_pauses(sim: Simulation) -> None:
-    sim.finish(keep_alive=600)
-    sim.troubled_by(Breaks("at every question", RuntimeError("a bug")))
-    sim.call(lambda: sim.controller.desk.release(sim.pools()[0].id))
+    sim.run_to_end(keep_alive=600)
+    sim.set_faults(Breaks("at every question", RuntimeError("a bug")))
+    sim.call(lambda: sim.controller.facade.release(sim.pools()[0].id))
     sim.pass_time(60)
     assert 3 <= len(sim.bugs) <= 12
     assert all("broke off" in bug for bug in sim.bugs)
-    assert len(sim.world.living()) == 1
+    assert len(sim.world.live_hosts()) == 1
     sim.bugs.clear()
-    sim.troubled_by()
+    sim.set_faults()
     sim.pass_time(31)
-    assert sim.world.living() == []
+    assert sim.world.live_hosts() == []

@@ -10,7 +10,7 @@ from jupyter_smx.kernel.handles.cost import cost_page
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.model.text import dollars
+from jupyter_smx.model.text import format_usd
 
 if TYPE_CHECKING:
     from jupyter_smx.model.results.bill import Bill
@@ -28,18 +28,18 @@ PER_HOUR = 2 * 0.204 + 3.825
 def bill_of(sim: Simulation, job: str) -> Bill:
     """Give a job's bill, after seeing that lists, page and groups say the same."""
     record = sim.job(job)
-    bill = sim.controller.desk.bill(record)
+    bill = sim.controller.facade.bill(record)
     assert bill.cost is not None
-    assert sim.controller.desk.summary(record).cost == bill.cost
+    assert sim.controller.facade.summary(record).cost == bill.cost
     assert bill.cost == pytest.approx(sum(group.cost or 0.0 for group in bill.groups))
-    assert cost_page(record.name, bill)[0].startswith(f"{record.name}: {dollars(bill.cost)}\n")
+    assert cost_page(record.name, bill)[0].startswith(f"{record.name}: {format_usd(bill.cost)}\n")
     return bill
 
 
 def test_helpers_spot_and_a_warm_pool_in_one_bill(sim: Simulation) -> None:
     job = sim.submit(instance_groups=GROUPS, spot=True, keep_alive=HOUR)
     sim.pass_time(START + 3 * HOUR)
-    sim.call(lambda: sim.controller.desk.interrupt(job))
+    sim.call(lambda: sim.controller.facade.interrupt(job))
     sim.pass_time(START + HOUR)
     assert bill_of(sim, job).billable_seconds == pytest.approx(HOUR, abs=1)
     # The leader is done; the helpers are told, and billed as long as the job is.
@@ -57,11 +57,11 @@ def test_helpers_spot_and_a_warm_pool_in_one_bill(sim: Simulation) -> None:
     # Its pool stands idle for half an hour, which its row says at once, and the bill when another job takes it.
     (pool,) = sim.pools(ClusterState.AVAILABLE)
     sim.pass_time(HOUR / 2)
-    row = sim.controller.books.pool_summary(sim.pool(pool.id))
+    row = sim.controller.live_state.pool_summary(sim.pool(pool.id))
     assert (row.idle_cost, row.price_per_hour) == (pytest.approx(PER_HOUR / 2, rel=0.001), pytest.approx(PER_HOUR))
     assert bill_of(sim, job).retained_seconds == 0
     second = sim.submit(instance_groups=GROUPS, spot=True, keep_alive=0)
-    assert sim.why(second).start == "warm"
+    assert sim.start_reason(second).start == "warm"
     kept = bill_of(sim, job)
     assert kept.retained_seconds == pytest.approx(HOUR / 2, abs=2)
     assert kept.cost == pytest.approx(PER_HOUR * 1.5, rel=0.001)
@@ -72,7 +72,7 @@ def test_helpers_spot_and_a_warm_pool_in_one_bill(sim: Simulation) -> None:
 def test_a_job_that_is_stopped_while_its_hosts_are_taken_back_is_not_billed_for_that_run(sim: Simulation) -> None:
     job = sim.submit(instance_groups=GROUPS, spot=True, max_run=HOUR)
     sim.pass_time(START + HOUR - 10)
-    sim.call(lambda: sim.controller.desk.interrupt(job))
+    sim.call(lambda: sim.controller.facade.interrupt(job))
     sim.stop(job)
     sim.pass_time(30)
     assert sim.job(job).state is SecondaryStatus.STOPPED

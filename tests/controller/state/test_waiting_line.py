@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from records import a_job, a_spec, an_id
 
-from jupyter_smx.controller.state.job_queue import Line
+from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.model.spec.array import ArrayTask
-from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
+from jupyter_smx.model.status import DesiredState, SecondaryStatus, is_final
 from jupyter_smx.policy.lifecycle.environment import BUILDING, BUILT
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ specs = st.builds(lambda array, after: a_spec(array=array, after=after), arrays,
 changes = st.fixed_dictionaries(
     {
         "cluster": st.sampled_from(["", "c"]),
-        "goal": st.sampled_from(Goal),
+        "goal": st.sampled_from(DesiredState),
         "state": st.sampled_from(STATES),
         "timings": st.sampled_from([{}, {BUILDING: 1.0}, {BUILDING: 1.0, BUILT: 2.0}]),
     }
@@ -43,8 +43,8 @@ class Books:
         self.over: dict[str, Job] = {}
         self.line = self.read_anew()
 
-    def read_anew(self) -> Line:
-        return Line(self.live, self.over.get, lambda _: None)
+    def read_anew(self) -> JobQueue:
+        return JobQueue(self.live, self.over.get, lambda _: None)
 
     def save(self, job: Job) -> None:
         if is_final(job.state):
@@ -52,22 +52,22 @@ class Books:
             self.over[job.id] = job
         else:
             self.live[job.id] = job
-        self.line.changed([job])
+        self.line.update([job])
 
 
-def all_answers(books: Books, line: Line) -> dict[str, object]:
+def all_answers(books: Books, line: JobQueue) -> dict[str, object]:
     jobs = [*books.live.values(), a_job(99), *books.over.values()]
     return {
-        "held": [job.id for job in line.held()],
+        "held": [job.id for job in line.blocked_jobs()],
         "engines": line.engines(),
         "head": line.head("local"),
         "next": [line.next_engine(()), line.next_engine(("local",))],
-        "waiting": [job.id for job in line.waiting("local")],
+        "waiting": [job.id for job in line.queued_jobs("local")],
         "positions": [line.position(job) for job in jobs],
         "ahead": [line.ahead_of(job) for job in jobs],
-        "orders": [line.order(job) for job in jobs],
-        "awaited": [[each.id for each in line.awaited_by(job)] for job in jobs],
-        "tasks": [(line.tasks_of(array), line.awaits_hosts(array)) for array in "ab"],
+        "orders": [line.dependency_status(job) for job in jobs],
+        "awaited": [[each.id for each in line.dependents(job)] for job in jobs],
+        "tasks": [(line.task_count(array), line.has_queued_tasks(array)) for array in "ab"],
     }
 
 
@@ -102,12 +102,12 @@ def test_places_that_are_told_before_they_are_written_down_are_the_ones_that_com
         if an_id(number) not in books.over and not change["cluster"]
     ]
     before = all_answers(books, books.line)
-    with books.line.as_if(coming):
+    with books.line.preview(coming):
         told = [books.line.position(job) for job in coming]
     assert all_answers(books, books.line) == before
     for job in coming:
         books.live[job.id] = job
-    books.line.changed(coming)
+    books.line.update(coming)
     assert told == [books.line.position(job) for job in coming]
 
 
@@ -119,7 +119,7 @@ def test_a_line_whose_jobs_are_all_over_remembers_nothing(specs: list) -> None:
     for state in (SecondaryStatus.PENDING, SecondaryStatus.COMPLETED):
         for job in jobs:
             books.save(replace(job, state=state))
-            books.line.order(job)
+            books.line.dependency_status(job)
     kept = {name: value for name, value in vars(books.line).items() if isinstance(value, dict) and value}
     assert set(kept) <= {"_queues"}
     assert not any(vars(queue)["_arrays"] or len(queue) for queue in kept.get("_queues", {}).values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.controller.telemetry.log_search import BLOCK, PART, PLACES, pattern, search
+from jupyter_smx.controller.telemetry.log_search import BLOCK, MAX_MATCHES, SEARCH_LIMIT, compile_pattern, search
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def all_places(log: Path, text: str, *, match_case: bool = False) -> tuple[list[
     found: list[int] = []
     before, asked = None, 0
     while before is None or before > 0:
-        places, before, _ = search(log, pattern(text, match_case=match_case), 0, before)
+        places, before, _ = search(log, compile_pattern(text, match_case=match_case), 0, before)
         found += places
         asked += 1
     return found, asked
@@ -32,7 +32,7 @@ def all_places(log: Path, text: str, *, match_case: bool = False) -> tuple[list[
 
 def test_lines_count_once_and_the_last_comes_first(log: Path) -> None:
     log.write_bytes(b"loss loss\nnothing\nthe loss\n")
-    assert search(log, pattern("loss", match_case=False), 0, None) == ([22, 0], 0, 27)
+    assert search(log, compile_pattern("loss", match_case=False), 0, None) == ([22, 0], 0, 27)
 
 
 def test_letters_are_the_same_in_both_cases_unless_told_otherwise(log: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_a_bar_said_before_it_was_drawn_over_is_not_there(log: Path) -> Non
 def test_a_part_is_looked_through_at_a_time_and_nothing_is_lost_between_two(log: Path) -> None:
     filler = (b"x" * 99 + b"\n") * (BLOCK // 100 + 1)
     with log.open("wb") as file:
-        while file.tell() < PART + 3 * BLOCK:
+        while file.tell() < SEARCH_LIMIT + 3 * BLOCK:
             file.write(filler)
         size = file.tell()
         # Over borders of blocks and of parts, wherever they are.
@@ -73,20 +73,20 @@ def test_a_part_is_looked_through_at_a_time_and_nothing_is_lost_between_two(log:
 
 
 def test_a_bound_of_places_and_where_to_go_on(log: Path) -> None:
-    lines = PLACES + 500
+    lines = MAX_MATCHES + 500
     log.write_bytes(b"e\n" * lines)
-    places, reached, total = search(log, pattern("e", match_case=True), 0, None)
-    assert (len(places), reached, total) == (PLACES, places[-1], 2 * lines)
+    places, reached, total = search(log, compile_pattern("e", match_case=True), 0, None)
+    assert (len(places), reached, total) == (MAX_MATCHES, places[-1], 2 * lines)
     assert all_places(log, "e") == ([2 * number for number in reversed(range(lines))], 2)
 
 
 def test_between_two_bytes(log: Path) -> None:
     log.write_bytes(b"a\na\na\na\n")
-    assert search(log, pattern("a", match_case=False), 2, 6) == ([4, 2], 2, 8)
+    assert search(log, compile_pattern("a", match_case=False), 2, 6) == ([4, 2], 2, 8)
 
 
 def test_bytes_that_are_no_text_and_a_log_that_is_not_there(log: Path) -> None:
-    assert search(log, pattern("a", match_case=False), 0, None) == ([], 0, 0)
+    assert search(log, compile_pattern("a", match_case=False), 0, None) == ([], 0, 0)
     log.write_bytes(bytes(range(256)) * 10)
     assert len(all_places(log, "ABC")[0]) == 10  # 0x0a is among them: a line each
 
@@ -94,7 +94,7 @@ def test_bytes_that_are_no_text_and_a_log_that_is_not_there(log: Path) -> None:
 @pytest.mark.parametrize("text", ["", "a" * 201, "a\nb", "a\rb"])
 def test_what_cannot_be_looked_for(text: str) -> None:
     with pytest.raises(ValidationError, match="cannot be looked for"):
-        pattern(text, match_case=False)
+        compile_pattern(text, match_case=False)
 
 
 def test_a_bar_of_a_hundred_megabytes_without_a_line_takes_no_longer_than_its_bytes(log: Path) -> None:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from fake_agent import FakeAgent
 
     from jupyter_smx.controller.agents.connections import Agents
-    from jupyter_smx.controller.telemetry.log_collector import LogPump
+    from jupyter_smx.controller.telemetry.log_collector import LogCollector
 
 
-async def drained(agents: Agents, pump: LogPump, remains: Path, total: int = len(CONTENT)) -> None:
+async def drained(agents: Agents, pump: LogCollector, remains: Path, total: int = len(CONTENT)) -> None:
     stream = agents.stream("c1", "algo-1")
     await asyncio.wait_for(pump.drain(JOB, "algo-1", total, stream, remains), 10)
 
@@ -35,7 +35,7 @@ def asked(agent: FakeAgent) -> bool:
 
 
 @pytest.mark.parametrize("place", ["spool", "../elsewhere"])
-@pytest.mark.parametrize("short", [log_collector.SHORT, 0])
+@pytest.mark.parametrize("short", [log_collector.INLINE_READ_LIMIT, 0])
 async def test_what_lies_on_a_disk_of_ours_is_not_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, short: int
 ) -> None:
@@ -47,7 +47,7 @@ async def test_what_lies_on_a_disk_of_ours_is_not_asked_for(
         return in_thread(work, *given)
 
     monkeypatch.setattr(log_collector.asyncio, "to_thread", counted)
-    monkeypatch.setattr(log_collector, "SHORT", short)
+    monkeypatch.setattr(log_collector, "INLINE_READ_LIMIT", short)
     top = tmp_path / "data"
     top.mkdir()
     async with pulling(top) as (agent, agents, pump):

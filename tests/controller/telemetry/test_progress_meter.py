@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from records import a_job, a_spec, an_id
 
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.state.change_signal import Bell
-from jupyter_smx.controller.state.live_state import Books
+from jupyter_smx.controller.state.change_signal import ChangeSignal
+from jupyter_smx.controller.state.live_state import LiveState
 from jupyter_smx.controller.telemetry import progress_tracker
-from jupyter_smx.controller.telemetry.log_metrics import Gauge
-from jupyter_smx.controller.telemetry.progress_tracker import EVENTS_PER_SECOND, LINE, Meter
+from jupyter_smx.controller.telemetry.log_metrics import LogMetricsReader
+from jupyter_smx.controller.telemetry.progress_tracker import EVENTS_PER_SECOND, MAX_FORECAST_JOBS, ProgressTracker
 from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.event import Event
     from jupyter_smx.model.records.job import Job
-    from jupyter_smx.model.results.progress import Outlook
+    from jupyter_smx.model.results.progress import JobTelemetry
 
 EVIL = r"(a+)+b(\d)"
 
@@ -39,15 +39,17 @@ class World:
         self.now = 1_000.0
         self.folder = folder / "jobs"
         self.store = Store.open(folder / "smx.sqlite")
-        self.books = Books(self.store, Limits(max_hosts=2, cpus=2, memory_gib=8.0), lambda: self.now, Bell())
+        self.books = LiveState(
+            self.store, Limits(max_hosts=2, cpus=2, memory_gib=8.0), lambda: self.now, ChangeSignal()
+        )
         self.fenced = 0
         self.meter = self.new_meter()
 
-    def new_meter(self) -> Meter:
+    def new_meter(self) -> ProgressTracker:
         def count() -> None:
             self.fenced += 1
 
-        return Meter(self.folder, self.books, lambda _engine: True, count)
+        return ProgressTracker(self.folder, self.books, lambda _engine: True, count)
 
     def run(self, number: int = 1, **fields: Any) -> Job:
         made = {"cluster": f"c{number}", "state": SecondaryStatus.TRAINING, "created_at": self.now}
@@ -60,14 +62,14 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as log:
             log.write(data)
-        self.meter.grew(job.id)
+        self.meter.on_growth(job.id)
 
     def complete(self, number: int, seconds: float, **fields: Any) -> None:
         times = {"first_line": self.now - seconds, "exited": self.now}
         job = a_job(number, state=SecondaryStatus.COMPLETED, timings=times, ended_at=self.now, **fields)
         self.books.save(jobs=[job])
 
-    def outlook(self, job: Job) -> Outlook | None:
+    def outlook(self, job: Job) -> JobTelemetry | None:
         return self.books.outlooks.get(job.id)
 
     def events(self, since: int = 0) -> list[Event]:
@@ -145,8 +147,8 @@ async def test_a_regex_without_an_end_blocks_neither_the_loop_nor_other_jobs(wor
         world.write(evil, (b"a" * 4000 + b"\n") * 50 + b"good=3\n")
         world.write(other, b"epoch 1/2\n")
         await eventually(lambda: world.says(other, "epoch 1/2"))
-        told = await world.meter.finish(evil)
-    assert lag.worst < 0.1
+        told = await world.meter.read_final_metrics(evil)
+    assert lag.max_lag < 0.1
     assert any("The regex of metric evil took" in note for note in told.notes)
     assert [value.name for value in told.latest] == ["good"]
 
@@ -156,14 +158,14 @@ async def test_a_flood_of_log_leaves_the_loop_free(world: World) -> None:
     async with LoopLag() as lag:
         world.write(job, b"epoch 1/2 loss=0.5 acc=0.25\n" * 200_000 + b"epoch 2/2 loss=0.25\n")
         await eventually(lambda: world.says(job, "epoch 2/2"), within=60.0)
-    assert lag.worst < 0.1
+    assert lag.max_lag < 0.1
 
 
 async def test_the_verdict_has_the_last_values_and_no_record_of_the_reading_stays(world: World) -> None:
     job = world.run()
     world.write(job, b"epoch 1/2 loss=0.5\nepoch 2/2 loss=0.25")
     await eventually(lambda: world.says(job, "epoch 1/2"))
-    told = await world.meter.finish(job)
+    told = await world.meter.read_final_metrics(job)
     assert told.progress is not None
     assert told.progress.fraction == 1.0
     assert [(value.name, value.value) for value in told.latest] == [("loss", 0.25)]
@@ -182,7 +184,7 @@ async def test_nothing_of_a_job_that_is_over_stays_in_memory(world: World, log: 
     world.write(job, log)
     for _ in range(ticks):
         world.meter.tick()  # most warm jobs are over before anybody looks
-    await world.meter.finish(job)
+    await world.meter.read_final_metrics(job)
     world.books.save(jobs=[replace(job, state=SecondaryStatus.COMPLETED)])
     world.meter.tick()
     by_job = {name: value for name, value in vars(world.meter).items() if isinstance(value, dict)}
@@ -193,7 +195,7 @@ async def test_nothing_of_a_job_that_is_over_stays_in_memory(world: World, log: 
 async def test_what_was_not_saved_is_read_again_from_the_log(world: World) -> None:
     job = world.run()
     world.write(job, b"epoch 1/2 loss=0.5\nepoch 2/2 loss=0.25\n")
-    await world.meter.finish(job)
+    await world.meter.read_final_metrics(job)
     done = replace(job, state=SecondaryStatus.COMPLETED)
     world.books.save(jobs=[done])
     await world.meter.metrics(done, 1, 0.0)
@@ -205,7 +207,7 @@ async def test_what_was_not_saved_is_read_again_from_the_log(world: World) -> No
 async def test_a_deleted_job_does_not_come_back(world: World) -> None:
     job = world.run()
     world.write(job, b"epoch 1/2 loss=0.5\n")
-    await world.meter.finish(job)
+    await world.meter.read_final_metrics(job)
     JobFolder(world.folder, job.id).delete()
     await world.meter.close()
     world.meter = world.new_meter()
@@ -219,12 +221,12 @@ async def test_a_verdict_waits_no_longer_than_a_moment(world: World, monkeypatch
     held = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def hang(_gauge: Gauge) -> None:
+    def hang(_gauge: LogMetricsReader) -> None:
         asyncio.run_coroutine_threadsafe(held.wait(), loop).result()
 
-    monkeypatch.setattr(Gauge, "finish", hang)
-    monkeypatch.setattr(progress_tracker, "VERDICT_WAITS", 0.05)
-    told = await world.meter.finish(job)
+    monkeypatch.setattr(LogMetricsReader, "read_remaining", hang)
+    monkeypatch.setattr(progress_tracker, "FINAL_METRICS_TIMEOUT", 0.05)
+    told = await world.meter.read_final_metrics(job)
     held.set()
     assert told.progress is not None
     assert told.progress.text == "epoch 1/2"
@@ -236,11 +238,11 @@ async def test_a_bug_in_the_reading_costs_the_metrics_and_not_the_verdict(
     job = world.run()
     world.write(job, b"epoch 1/2\n")
 
-    def fail(_gauge: Gauge) -> None:
+    def fail(_gauge: LogMetricsReader) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(Gauge, "finish", fail)
-    assert (await world.meter.finish(job)).latest == ()
+    monkeypatch.setattr(LogMetricsReader, "read_remaining", fail)
+    assert (await world.meter.read_final_metrics(job)).latest == ()
     assert "unforeseen" in caplog.text
 
 
@@ -295,7 +297,7 @@ async def test_bug_32_a_waiting_job_is_told_when_it_will_begin(world: World) -> 
     starts = [world.books.summary(job).expected_start_at for job in (*waiting, unknown)]
     assert starts == [world.now + 40, world.now + 40, world.now + 100, world.now + 100]
     world.books.save(jobs=[replace(job, spec=a_spec(source="never seen either")) for job in running])
-    world.meter._past.clear()
+    world.meter._past_runs.clear()
     world.meter.tick()
     assert world.books.summary(waiting[0]).expected_start_at is None
 
@@ -307,8 +309,8 @@ async def test_of_ten_thousand_waiting_jobs_only_the_first_are_looked_at(world: 
     world.books.save(jobs=jobs)
     world.meter.tick()
     known = [job for job in jobs if world.books.summary(job).expected_start_at is not None]
-    assert len(known) == LINE
-    assert len(world.meter._past) == LINE + 1
+    assert len(known) == MAX_FORECAST_JOBS
+    assert len(world.meter._past_runs) == MAX_FORECAST_JOBS + 1
 
 
 async def test_an_owner_that_was_replaced_says_so_and_tells_nothing(world: World, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pulling import CONTENT, JOB, came, pulling
 
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.telemetry import log_collector
-from jupyter_smx.controller.telemetry.log_collector import LogPump
+from jupyter_smx.controller.telemetry.log_collector import LogCollector
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ async def test_the_late_one_writes_the_same_bytes_over_themselves(tmp_path: Path
         agent.files[(job.id, "log")] = CONTENT
         doors = Doors(agent)
         old, new = (Agents(lambda *_: None, lambda *_: None) for _ in range(2))
-        pumps = [LogPump(tmp_path / "jobs", agents, lambda _job: None) for agents in (old, new)]
+        pumps = [LogCollector(tmp_path / "jobs", agents, lambda _job: None) for agents in (old, new)]
         for agents in (old, new):
             await agents.open(doors, doors.handle(), 1)  # type: ignore[arg-type]
         agent.held = {"read"}
-        pumps[0].grew(job, "algo-1", len(CONTENT))
+        pumps[0].on_growth(job, "algo-1", len(CONTENT))
         await agent.heard("read")
         agent.held = set()
         await pumps[1].drain(job, "algo-1", len(CONTENT), new.stream("c1", "algo-1"))
@@ -53,10 +53,10 @@ async def test_a_log_that_the_disk_refused_goes_on_when_there_is_room(
             tried.set()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr(log_collector, "AGAIN", 0.01)
+        monkeypatch.setattr(log_collector, "RETRY_DELAY", 0.01)
         with monkeypatch.context() as patch:
             patch.setattr(log_collector.os, "open" if refused == "open" else "pwrite", full)
-            pump.grew(JOB, "algo-1", len(CONTENT))
+            pump.on_growth(JOB, "algo-1", len(CONTENT))
             await asyncio.wait_for(tried.wait(), 10)
             tried.clear()
             await asyncio.wait_for(tried.wait(), 10)

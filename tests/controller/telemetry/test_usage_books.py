@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.telemetry.usage_recorder import UsageBooks
+from jupyter_smx.controller.telemetry.usage_recorder import UsageRecorder
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
 
 
-def books_of(sim: Simulation) -> UsageBooks:
+def books_of(sim: Simulation) -> UsageRecorder:
     """Let the usage of jobs be written down, as the service does."""
-    books = UsageBooks(sim.folder / "jobs", sim.controller.agents, lambda *_news: None)
-    sim.controller.reconciler.on_sampled = books.heard
-    sim.controller.reconciler._finisher.keep_samples = books.bring_home
+    books = UsageRecorder(sim.folder / "jobs", sim.controller.agents, lambda *_news: None)
+    sim.controller.reconciler.on_sample = books.on_sample
+    sim.controller.reconciler._finalizer.collect_samples = books.collect
     return books
 
 
 def sampled(sim: Simulation, host: FakeHost, job: str) -> None:
     lease = sim.job(job).lease
     news = {"event": "sampled", "job": job, "lease": lease, "total": 100, "now": {}}
-    sim.call(lambda: host.tell(news))
+    sim.call(lambda: host.send_event(news))
 
 
 def test_nothing_is_remembered_of_hosts_that_were_lost_without_a_record(sim: Simulation) -> None:
@@ -33,9 +33,9 @@ def test_nothing_is_remembered_of_hosts_that_were_lost_without_a_record(sim: Sim
         sim.pass_time(1.0)
         for host in sim.hosts(job):
             sampled(sim, host, job)
-        assert len(usage._there) == 2
+        assert len(usage._remote_sizes) == 2
         for host in sim.hosts(job):
             sim.kill_host(host)
         sim.pass_time(0.3)
         assert sim.job(job).status() is status
-        assert usage._there == {}
+        assert usage._remote_sizes == {}

@@ -14,7 +14,7 @@ from jupyter_smx.model.spec.channel import Channel, Output, Payload
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.source import SourceDir
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.testing.fakes.fake_image_engine import FakeImages
+from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ START = 0.6
 
 @pytest.fixture
 def far() -> Iterator[Simulation]:
-    with Simulation(engine=FakeImages) as simulation:
-        engine(simulation).usual = "train:1"
+    with Simulation(engine=FakeImageEngine) as simulation:
+        engine(simulation).default = "train:1"
         yield simulation
         assert not simulation.bugs, "\n".join(simulation.bugs)
 
 
-def engine(sim: Simulation) -> FakeImages:
-    assert isinstance(sim.engine, FakeImages)
+def engine(sim: Simulation) -> FakeImageEngine:
+    assert isinstance(sim.engine, FakeImageEngine)
     return sim.engine
 
 
@@ -67,7 +67,7 @@ def test_a_host_is_told_of_everything_by_the_path_at_which_it_sees_it(far: Simul
     job = far.submit(channels=channels(data), send=send, shared=shared, source_dir=code)
     far.pass_time(START)
     spec = told(far, job)
-    seen = engine(far).brought[far.job(job).cluster, "algo-1"]
+    seen = engine(far).provided_paths[far.job(job).cluster, "algo-1"]
     found = {one["name"]: one for one in spec["channels"]}
     assert found["folder"]["source"] == seen[str(data)]
     assert found["file"]["entries"] == [["a.csv", seen[str(data / "a.csv")]]]
@@ -85,7 +85,7 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
 
     for pattern in ("*", "*.csv", "**", "**/*", "d*", "[ab].csv", "deep/*", "a.csv", "*/d.csv"):
         one = Channel(name="x", source=str(data / pattern))
-        mine = input_listing.look(type("Spec", (), {"channels": (one,)}))[0]  # type: ignore[arg-type]  # it has channels
+        mine = input_listing.list_inputs(type("Spec", (), {"channels": (one,)}))[0]  # type: ignore[arg-type]  # it has channels
         assert [*(mine.entries or ())] == entries({"name": "x", "source": one.source}), pattern
 
 
@@ -101,20 +101,20 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
 def test_a_pattern_that_cannot_be_a_channel_is_refused_by_its_name(
     data: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, sentence: str
 ) -> None:
-    monkeypatch.setattr(input_listing, "MAX_FOUND", 1)
+    monkeypatch.setattr(input_listing, "MAX_ENTRIES", 1)
     one = Channel(name="x", source=str(data / pattern))
     with pytest.raises(ValidationError, match=f"channel x: .*{sentence}"):
-        input_listing.look(type("Spec", (), {"channels": (one,)}))  # type: ignore[arg-type]  # it has channels
+        input_listing.list_inputs(type("Spec", (), {"channels": (one,)}))  # type: ignore[arg-type]  # it has channels
 
 
 def test_each_host_is_brought_what_its_group_has_and_no_more(far: Simulation, data: Path) -> None:
     groups = (InstanceGroup(name="one"), InstanceGroup(name="two"))
     its = Channel(name="its", source=str(data / "a.csv"), groups=("two",))
     job = far.new_id()
-    far.call(lambda: far.controller.desk.submit(job, far.spec(channels=(its,), instance_groups=groups)))
+    far.call(lambda: far.controller.facade.submit(job, far.spec(channels=(its,), instance_groups=groups)))
     far.pass_time(START)
     assert far.job(job).state is SecondaryStatus.TRAINING
-    brought = {host: [*seen] for (_, host), seen in engine(far).brought.items()}
+    brought = {host: [*seen] for (_, host), seen in engine(far).provided_paths.items()}
     assert brought == {"algo-1": [], "algo-2": [str(data / "a.csv")]}
 
 
@@ -122,7 +122,7 @@ def test_a_job_that_needs_nothing_of_this_machine_brings_nothing(far: Simulation
     job = far.submit(hyperparameters={"a": "1"}, channels=(Channel(name="x", source="s3://b/k"),))
     far.pass_time(START)
     assert far.job(job).state is SecondaryStatus.TRAINING
-    assert engine(far).brought == {}
+    assert engine(far).provided_paths == {}
 
 
 def test_hosts_that_see_all_paths_are_brought_nothing(sim: Simulation, data: Path) -> None:
@@ -133,34 +133,34 @@ def test_hosts_that_see_all_paths_are_brought_nothing(sim: Simulation, data: Pat
 
 
 def test_a_job_is_downloading_while_its_hosts_are_brought_its_inputs(far: Simulation, data: Path) -> None:
-    engine(far).bring_seconds = 30.0
+    engine(far).provide_seconds = 30.0
     job = far.submit(channels=channels(data))
     far.pass_time(START + 10)
     assert far.job(job).state is SecondaryStatus.DOWNLOADING
-    assert far.world.starts == {}
+    assert far.world.start_counts == {}
     far.pass_time(30)
     assert far.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_stop_meanwhile_ends_the_job_and_its_code_never_runs(far: Simulation, data: Path) -> None:
-    engine(far).bring_seconds = 30.0
+    engine(far).provide_seconds = 30.0
     job = far.submit(channels=channels(data))
     far.pass_time(START + 1)
     far.stop(job)
     far.pass_time(60)
     assert far.job(job).status() is Status.STOPPED
-    assert far.world.starts == {}
+    assert far.world.start_counts == {}
 
 
 def test_the_next_job_of_a_host_waits_for_nothing_that_a_stopped_one_would_have_been_brought(
     far: Simulation, data: Path
 ) -> None:
-    first = far.finish(keep_alive=600)
-    engine(far).bring_seconds = 30.0
+    first = far.run_to_end(keep_alive=600)
+    engine(far).provide_seconds = 30.0
     stopped = far.submit(channels=channels(data), keep_alive=600)
     far.pass_time(1)
     far.stop(stopped)
-    engine(far).bring_seconds = 0.5
+    engine(far).provide_seconds = 0.5
     next_one = far.submit(channels=channels(data), keep_alive=600)
     assert far.job(next_one).cluster == far.job(first).cluster
     far.pass_time(1)
@@ -169,47 +169,47 @@ def test_the_next_job_of_a_host_waits_for_nothing_that_a_stopped_one_would_have_
 
 
 def test_nothing_is_brought_any_more_to_a_job_whose_host_is_lost(far: Simulation, data: Path) -> None:
-    engine(far).bring_seconds = 1_000.0
+    engine(far).provide_seconds = 1_000.0
     job = far.submit(channels=channels(data))
     far.pass_time(START + 1)
-    assert len(engine(far).at_work) == 1
-    engine(far).bring_seconds = 0.5
+    assert len(engine(far).busy_hosts) == 1
+    engine(far).provide_seconds = 0.5
     far.kill_host(far.hosts(job)[0])
     far.pass_time(30)
-    assert engine(far).at_work == set()
+    assert engine(far).busy_hosts == set()
     assert far.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_controller_that_dies_meanwhile_leaves_the_next_one_to_bring_it(far: Simulation, data: Path) -> None:
-    engine(far).bring_seconds = 10.0
+    engine(far).provide_seconds = 10.0
     job = far.submit(channels=channels(data))
     far.pass_time(START + 5)
     far.restart()
     far.pass_time(15)
     assert far.job(job).state is SecondaryStatus.TRAINING
-    assert sum(far.world.starts.values()) == 1
+    assert sum(far.world.start_counts.values()) == 1
 
 
 def test_nothing_changes_under_a_host_that_has_the_job_already(far: Simulation, data: Path) -> None:
     job = far.new_id()
     groups = (InstanceGroup(instance_count=2),)
     wish = far.spec(channels=channels(data), instance_groups=groups)
-    far.call(lambda: far.controller.desk.submit(job, wish))
+    far.call(lambda: far.controller.facade.submit(job, wish))
     far.pass_time(START)
     far.kill_controller()
     cluster = far.hosts(job)[0].cluster
     # What a controller leaves that dies between the one host and the other.
     second = far.world.hosts[cluster, "algo-2"]
     second.runs.pop(job).drop_timers()
-    before = {**engine(far).brought.pop((cluster, "algo-1"))}
-    del engine(far).brought[cluster, "algo-2"]
+    before = {**engine(far).provided_paths.pop((cluster, "algo-1"))}
+    del engine(far).provided_paths[cluster, "algo-2"]
     far.restart()
     far.pass_time(START)
     assert job in second.runs
     assert before
-    assert [*engine(far).brought] == [(cluster, "algo-2")]
-    assert engine(far).disturbed == []
-    assert far.world.starts[job, "algo-1"] == 1
+    assert [*engine(far).provided_paths] == [(cluster, "algo-2")]
+    assert engine(far).disturbed_hosts == []
+    assert far.world.start_counts[job, "algo-1"] == 1
     assert far.job(job).state is SecondaryStatus.TRAINING
 
 
@@ -217,50 +217,50 @@ def test_looking_for_sources_takes_no_thread_that_anybody_else_needs(
     far: Simulation, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: list[str] = []
-    real = input_listing.look
+    real = input_listing.list_inputs
 
-    def look(spec: Any) -> Any:
+    def list_inputs(spec: Any) -> Any:
         names.append(threading.current_thread().name)
         return real(spec)
 
-    monkeypatch.setattr(input_listing, "look", look)
+    monkeypatch.setattr(input_listing, "list_inputs", list_inputs)
     far.submit(channels=channels(data))
     far.pass_time(START)
-    assert [name.partition("_")[0] for name in names] == ["look"]
+    assert [name.partition("_")[0] for name in names] == ["list_inputs"]
 
 
 def test_a_host_that_cannot_be_reached_is_brought_it_later(far: Simulation, data: Path) -> None:
-    engine(far).unreachable = 2
+    engine(far).connect_failures = 2
     job = far.submit(channels=channels(data))
     far.pass_time(START)
-    said = far.controller.books.summary(far.job(job)).message
+    said = far.controller.live_state.summary(far.job(job)).message
     assert said == "What it needs cannot be brought to its hosts now; it is tried again."
     far.pass_time(10)
     assert far.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_host_that_dies_meanwhile_is_replaced(far: Simulation, data: Path) -> None:
-    engine(far).bring_seconds = 30.0
+    engine(far).provide_seconds = 30.0
     job = far.submit(channels=channels(data))
     far.pass_time(START + 1)
     far.kill_host(far.hosts(job)[0])
-    engine(far).bring_seconds = 0.0
+    engine(far).provide_seconds = 0.0
     far.pass_time(120)
     assert far.job(job).state is SecondaryStatus.TRAINING
-    assert sum(far.world.starts.values()) == 1
+    assert sum(far.world.start_counts.values()) == 1
 
 
 @pytest.mark.parametrize("source", ["nothing", "no*thing", "gone"])
 def test_what_is_not_there_ends_the_job_with_its_name(far: Simulation, data: Path, source: str) -> None:
     (data / "gone").touch()
-    engine(far).missing.add(str(data / "gone"))
+    engine(far).missing_paths.add(str(data / "gone"))
     job = far.submit(channels=(Channel(name="x", source=str(data / source)),), keep_alive=600)
     far.pass_time(START + 1)
     record = far.job(job)
     assert record.status() is Status.FAILED
     assert record.failure_reason.startswith("ClientError")
     assert source in record.failure_reason
-    assert far.world.starts == {}
+    assert far.world.start_counts == {}
 
 
 def test_what_comes_back_while_the_job_runs_needs_a_url(far: Simulation, tmp_path: Path) -> None:

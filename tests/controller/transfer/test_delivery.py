@@ -18,7 +18,7 @@ from jupyter_smx.agent.stores import upload as putting
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.controller.transfer import upload as delivery
 from jupyter_smx.controller.transfer.job_folder import StagingError
-from jupyter_smx.controller.transfer.stage_out import Left, Staging
+from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager
 from jupyter_smx.model.spec.channel import Output
 from jupyter_smx.testing.eventually import eventually, eventually_blocking
 
@@ -35,14 +35,14 @@ def a_wish(bucket: Bucket, kind: str, name: str, destination: str) -> Job:
     return a_job(cluster="c1", lease=1, spec=a_spec(kind=kind, outputs=(output,), environment=bucket.environment))
 
 
-def left(folder: Path, files: dict[str, bytes]) -> Left:
+def left(folder: Path, files: dict[str, bytes]) -> HostOutputs:
     """Leave files in a spool as an agent does."""
     spool = folder / "spool"
     for name, content in files.items():
         (spool / "artifacts" / name).parent.mkdir(parents=True, exist_ok=True)
         (spool / "artifacts" / name).write_bytes(content)
     rows = [{"name": name, "path": f"artifacts/{name}", "size": len(content)} for name, content in files.items()]
-    return Left("algo-1", {"artifacts": rows}, remains=spool)
+    return HostOutputs("algo-1", {"artifacts": rows}, spool_path=spool)
 
 
 def stored(bucket: Bucket) -> dict[str, bytes]:
@@ -62,18 +62,18 @@ def stored(bucket: Bucket) -> dict[str, bytes]:
 async def test_a_model_is_put_where_the_user_wants_it(
     bucket: Bucket, tmp_path: Path, destination: str, key: str
 ) -> None:
-    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "train", "model", destination)
+    desk, job = OutputStager(tmp_path / "jobs"), a_wish(bucket, "train", "model", destination)
     model = left(tmp_path, {"model.tar.gz": b"m" * 100_000})
     for _time in range(2):
-        (artifact,) = await desk.bring_home(job, [model])
+        (artifact,) = await desk.stage_out(job, [model])
     assert stored(bucket) == {key: b"m" * 100_000}
     assert artifact.path == str(desk.folder(job.id).artifacts / "model.tar.gz"), "it is here as well"
 
 
 async def test_files_of_a_processing_job_keep_their_names(bucket: Bucket, tmp_path: Path) -> None:
-    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "process", "clean", "s3://bucket/out/")
+    desk, job = OutputStager(tmp_path / "jobs"), a_wish(bucket, "process", "clean", "s3://bucket/out/")
     files = {"outputs/clean/a.csv": b"a", "outputs/clean/deep/b c.csv": b"b", "outputs/other/x": b"x"}
-    await desk.bring_home(job, [left(tmp_path, files)])
+    await desk.stage_out(job, [left(tmp_path, files)])
     assert stored(bucket) == {"out/a.csv": b"a", "out/deep/b c.csv": b"b"}
 
 
@@ -90,9 +90,9 @@ async def test_what_cannot_be_put_there_is_said_and_stays_here(
     bucket: Bucket, tmp_path: Path, destination: str, changes: dict[str, str], said: str
 ) -> None:
     bucket.environment.update(changes)
-    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "train", "model", destination)
+    desk, job = OutputStager(tmp_path / "jobs"), a_wish(bucket, "train", "model", destination)
     with pytest.raises(StagingError) as trouble:
-        await desk.bring_home(job, [left(tmp_path, {"model.tar.gz": b"model"})])
+        await desk.stage_out(job, [left(tmp_path, {"model.tar.gz": b"model"})])
     kept = desk.folder(job.id).artifacts
     assert said in str(trouble.value)
     assert f"The files are in {kept}" in trouble.value.cure
@@ -107,10 +107,10 @@ async def test_where_fsspec_is_not_installed_it_is_said_how_it_is(
     (tmp_path / "fsspec" / "__init__.py").write_text("raise ImportError('as if it were not there')")
     main = "from jupyter_smx.agent.stores.fsspec_worker import main; main()"
     poor = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {main}"
-    monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", poor))
+    monkeypatch.setattr(delivery, "FSSPEC_WORKER", (sys.executable, "-c", poor))
     (tmp_path / "x").write_text("x")
     with pytest.raises(StagingError, match="lacks fsspec") as trouble:
-        await delivery.deliver([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
+        await delivery.upload([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
     assert trouble.value.cure.startswith("pip install fsspec s3fs there. ")
 
 
@@ -118,8 +118,8 @@ async def test_variables_of_the_jobs_python_do_not_change_ours(bucket: Bucket, t
     (tmp_path / "fsspec").mkdir()
     (tmp_path / "fsspec" / "__init__.py").write_text("raise ImportError('of the job')")
     bucket.environment.update(PYTHONPATH=str(tmp_path), PYTHONHOME="/nowhere", VIRTUAL_ENV="/nowhere", LD_PRELOAD="/x")
-    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "train", "model", "s3://bucket/models/")
-    await desk.bring_home(job, [left(tmp_path, {"model.tar.gz": b"model"})])
+    desk, job = OutputStager(tmp_path / "jobs"), a_wish(bucket, "train", "model", "s3://bucket/models/")
+    await desk.stage_out(job, [left(tmp_path, {"model.tar.gz": b"model"})])
     assert stored(bucket) == {"models/model.tar.gz": b"model"}
 
 
@@ -131,7 +131,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the folder in which couriers that never come to an end leave their numbers."""
     folder = tmp_path / "couriers"
     folder.mkdir()
-    monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", WAITS, f"{folder}/"))
+    monkeypatch.setattr(delivery, "FSSPEC_WORKER", (sys.executable, "-c", WAITS, f"{folder}/"))
     return folder
 
 
@@ -146,9 +146,9 @@ async def test_slow_uploads_keep_nobody_else_waiting_and_end_when_they_are_cance
     """More than there are threads."""
     running = []
     for number in range(many):
-        desk, job = Staging(tmp_path / f"jobs-{number}"), a_wish(bucket, "train", "model", "s3://bucket/models/")
+        desk, job = OutputStager(tmp_path / f"jobs-{number}"), a_wish(bucket, "train", "model", "s3://bucket/models/")
         files = left(tmp_path / str(number), {"model.tar.gz": b"model"})
-        running.append(asyncio.ensure_future(desk.bring_home(job, [files])))
+        running.append(asyncio.ensure_future(desk.stage_out(job, [files])))
     await eventually(lambda: len(numbers(slow)) == many, "all uploads are under way")
     assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), 5) == "a thread"
     pids = numbers(slow)
@@ -163,10 +163,10 @@ async def test_slow_uploads_keep_nobody_else_waiting_and_end_when_they_are_cance
 def test_a_courier_dies_with_who_started_it(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     wish = {"do": "put", "source": "s3://bucket/x", "pairs": [[str(tmp_path / "file"), "s3://bucket/x"]]}
-    bucket.wire.hold()
+    bucket.proxy.stall()
     parent = (
         "import subprocess, sys\n"
-        f"child = subprocess.Popen({delivery.COURIER!r}, stdin=subprocess.PIPE, text=True)\n"
+        f"child = subprocess.Popen({delivery.FSSPEC_WORKER!r}, stdin=subprocess.PIPE, text=True)\n"
         f"child.stdin.write({json.dumps(wish)!r} + '\\n'); child.stdin.flush()\n"
         "print(child.pid, flush=True)\nsys.stdin.read()\n"
     )
@@ -176,7 +176,7 @@ def test_a_courier_dies_with_who_started_it(bucket: Bucket, tmp_path: Path) -> N
     ) as started:
         assert started.stdout is not None
         pid = int(started.stdout.readline())
-        eventually_blocking(lambda: bucket.wire.heard, "it asks the store, which never answers")
+        eventually_blocking(lambda: bucket.proxy.received, "it asks the store, which never answers")
         started.kill()
     eventually_blocking(lambda: not process.is_alive(pid), "it is gone")
 
@@ -202,7 +202,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_what_may_pass_is_tried_again_after_longer_and_longer_pauses(pauses: list[float]) -> None:
     work, made = flaky(2, ConnectionResetError())
-    tries.surely(work)
+    tries.retry(work)
     assert (len(made), pauses) == (3, [0.5, 1.0])
 
 
@@ -210,21 +210,21 @@ def test_what_may_pass_is_tried_again_after_longer_and_longer_pauses(pauses: lis
 def test_who_is_refused_is_not_asked_again(pauses: list[float], error: Exception) -> None:
     work, made = flaky(9, error)
     with pytest.raises(type(error)):
-        tries.surely(work)
+        tries.retry(work)
     assert (len(made), pauses) == (1, [])
 
 
 def test_what_does_not_pass_is_told_in_the_end(pauses: list[float]) -> None:
     work, made = flaky(9, TimeoutError())
     with pytest.raises(TimeoutError):
-        tries.surely(work)
+        tries.retry(work)
     assert (len(made), pauses) == (4, [0.5, 1.0, 2.0])
 
 
 async def test_a_child_that_dies_is_no_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", "raise SystemExit(7)"))
+    monkeypatch.setattr(delivery, "FSSPEC_WORKER", (sys.executable, "-c", "raise SystemExit(7)"))
     with pytest.raises(StagingError, match="it ended with 7"):
-        await delivery.deliver([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
+        await delivery.upload([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
 
 
 class Slowly:
@@ -257,9 +257,9 @@ def test_a_connection_that_is_refused_once_is_tried_again(
             raise refusals.pop()
         return system, url
 
-    monkeypatch.setattr(putting.filesystems, "find", find)
+    monkeypatch.setattr(putting.filesystems, "find_filesystem", find)
     (tmp_path / "file").write_text("x")
-    assert putting.put([[str(tmp_path / "file"), "slow://x/1"]]) == 1
+    assert putting.put_files([[str(tmp_path / "file"), "slow://x/1"]]) == 1
     assert (system.begun, len(pauses)) == (["slow://x/1"], 1)
 
 
@@ -267,11 +267,11 @@ def test_many_files_are_put_at_the_same_time_and_after_a_refusal_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = Slowly()
-    monkeypatch.setattr(putting.filesystems, "find", lambda url, **_words: (system, url))
+    monkeypatch.setattr(putting.filesystems, "find_filesystem", lambda url, **_words: (system, url))
     (tmp_path / "file").write_text("x")
     pairs = [[str(tmp_path / "file"), f"slow://x/{number}"] for number in range(400)]
-    assert putting.put(pairs[1:5]) == 4
+    assert putting.put_files(pairs[1:5]) == 4
     system.refused.set()
     with pytest.raises(PermissionError):
-        putting.put(pairs)
+        putting.put_files(pairs)
     assert len(system.begun) < len(pairs)

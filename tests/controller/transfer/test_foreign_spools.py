@@ -12,10 +12,10 @@ import pytest
 from records import a_job
 
 from jupyter_smx.controller.agents.connections import Agents
-from jupyter_smx.controller.telemetry.log_collector import LogPump
+from jupyter_smx.controller.telemetry.log_collector import LogCollector
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import StagingError
-from jupyter_smx.controller.transfer.stage_out import Left, Staging, read_record
+from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager, read_record
 from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.status import Status
 
@@ -49,7 +49,7 @@ def remains(tmp_path: Path) -> Path:
     return folder
 
 
-def put(kind: str, remains: Path, secrets: Path, name: str) -> None:
+def link_or_copy(kind: str, remains: Path, secrets: Path, name: str) -> None:
     """Do what a job may do in the folder of its host."""
     path, goal = remains / name, secrets / name
     if kind == "a link for its folder":
@@ -71,19 +71,19 @@ def put(kind: str, remains: Path, secrets: Path, name: str) -> None:
 async def test_an_artifact_that_is_no_file_of_the_job_is_lost_and_nothing_else_comes_home(
     tmp_path: Path, remains: Path, secrets: Path, kind: str
 ) -> None:
-    put(kind, remains, secrets, "artifacts/x")
-    desk = Staging(tmp_path / "jobs")
+    link_or_copy(kind, remains, secrets, "artifacts/x")
+    desk = OutputStager(tmp_path / "jobs")
     record: dict[str, Any] = {"artifacts": [{"name": "x", "path": "artifacts/x", "size": len(LEAKED)}]}
     with pytest.raises(StagingError, match=r"x of .* is lost: 0 of"):
-        await desk.bring_home(a_job(), [Left("algo-1", record, remains=remains)])
+        await desk.stage_out(a_job(), [HostOutputs("algo-1", record, spool_path=remains)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_log_that_is_no_file_of_the_job_ends_where_it_ended(
     tmp_path: Path, remains: Path, secrets: Path, kind: str
 ) -> None:
-    put(kind, remains, secrets, "log")
-    pump = LogPump(tmp_path / "jobs", Agents(lambda *_: None, lambda *_: None), lambda _job: None)
+    link_or_copy(kind, remains, secrets, "log")
+    pump = LogCollector(tmp_path / "jobs", Agents(lambda *_: None, lambda *_: None), lambda _job: None)
     job = a_job(cluster="c1", lease=1)
     await pump.drain(job, "algo-1", 1000, None, remains)
     assert pump.size(job.id, "algo-1") == 0
@@ -93,7 +93,7 @@ async def test_a_log_that_is_no_file_of_the_job_ends_where_it_ended(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_that_is_no_file_of_the_job_is_none(remains: Path, secrets: Path, kind: str) -> None:
     assert read_record(remains) == {}
-    put(kind, remains, secrets, "end.json")
+    link_or_copy(kind, remains, secrets, "end.json")
     assert read_record(remains) is None
 
 
@@ -107,7 +107,7 @@ def test_a_record_that_nobody_can_read_is_none(remains: Path, content: bytes, mo
 async def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, remains: Path) -> None:
     record: dict[str, Any] = {"artifacts": [{"name": "a\0b", "path": "artifacts/x", "size": 1}]}
     with pytest.raises(StagingError, match="would lie outside"):
-        await Staging(tmp_path / "jobs").bring_home(a_job(), [Left("algo-1", record, remains=remains)])
+        await OutputStager(tmp_path / "jobs").stage_out(a_job(), [HostOutputs("algo-1", record, spool_path=remains)])
 
 
 def a_pipe(spool: Path, job: str) -> None:
@@ -147,7 +147,7 @@ def test_code_that_touched_its_own_log_ran_and_is_never_run_again(
     sim.kill_host(host)
     sim.pass_time(30)
     assert sim.job(job).status() is Status.FAILED
-    assert sum(sim.world.starts.values()) == 1
+    assert sum(sim.world.start_counts.values()) == 1
     sim.restart()
     assert sim.job(job).status() is Status.FAILED
 
@@ -155,13 +155,13 @@ def test_code_that_touched_its_own_log_ran_and_is_never_run_again(
 async def test_a_disk_that_cannot_be_read_is_no_disk_that_is_full(
     remains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_found: untrusted_files.Found, _target: Path) -> None:
+    def broken(_found: untrusted_files.OpenFile, _target: Path) -> None:
         raise untrusted_files.UnreadableError("Input/output error")
 
-    monkeypatch.setattr(untrusted_files.Found, "put", broken)
+    monkeypatch.setattr(untrusted_files.OpenFile, "link_or_copy", broken)
     record = {"artifacts": [{"name": "model/x", "path": "artifacts/x", "size": 4}]}
     with pytest.raises(StagingError, match="artifacts/x cannot be read where its host left it") as told:
-        await Staging(tmp_path / "jobs").bring_home(a_job(), [Left("algo-1", record, None, remains)])
+        await OutputStager(tmp_path / "jobs").stage_out(a_job(), [HostOutputs("algo-1", record, None, remains)])
     assert str(remains) in told.value.cure
     assert "space" not in str(told.value)
     assert not told.value.transient
@@ -173,21 +173,21 @@ def test_a_long_record_is_read_whole(remains: Path, odd: str) -> None:
     record = {"cause": "exit", "exit_code": 0, "artifacts": files}
     (remains / "end.json").write_text(json.dumps(record))
     assert (remains / "end.json").stat().st_size > stage_out._SHORT_RECORD
-    found = read_record(remains)
-    assert found is not None
-    assert found["artifacts"] == files
+    open_file = read_record(remains)
+    assert open_file is not None
+    assert open_file["artifacts"] == files
 
 
 def test_what_a_lost_host_left_is_read_while_the_loop_goes_on(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk may be slow, and a record or a log long."""
-    read, opened = untrusted_files.read, untrusted_files.found
+    read, opened = untrusted_files.read, untrusted_files.open_file
     readers: list[int] = []
 
     def noted(what: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *where: readers.append(threading.get_ident()) or what(*where)
 
     monkeypatch.setattr(untrusted_files, "read", noted(read))
-    monkeypatch.setattr(untrusted_files, "found", noted(opened))
+    monkeypatch.setattr(untrusted_files, "open_file", noted(opened))
     job = sim.submit()
     sim.pass_time(1)
     sim.kill_host(sim.hosts(job)[0])
@@ -210,6 +210,6 @@ def test_what_is_no_record_is_none_however_it_is_read(
     content: bytes, shortest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage_out, "_SHORT_RECORD", shortest)
-    assert stage_out.record_in(content) is None
+    assert stage_out.parse_record(content) is None
     said = {"cause": "exit", "exit_code": 3, "artifacts": [{"name": "日本", "path": "x", "size": 1}]}
-    assert stage_out.record_in(json.dumps(said).encode()) == said
+    assert stage_out.parse_record(json.dumps(said).encode()) == said

@@ -14,7 +14,7 @@ from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker import dockerd, images
 from jupyter_smx.testing.docker.dockerd import Dockerd
-from jupyter_smx.testing.docker.fixtures import missing
+from jupyter_smx.testing.docker.fixtures import skip_or_fail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -49,16 +49,16 @@ async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarne
 
 
 async def test_a_host_alone_has_a_network_of_its_own_where_no_other_cluster_finds_it(harness: DockerHarness) -> None:
-    one, two = await harness.up(), await harness.up()
+    one, two = await harness.acquire(), await harness.acquire()
     assert len({*harness.networks(one.cluster), *harness.networks(two.cluster)}) == 2
     async with AgentClient(harness.engine, one) as serving, AgentClient(harness.engine, two) as visiting:
         job = await serving.run(SERVE)
         await serving.wait_for_log(job, b"\n")
         address = (await serving.read(job, "log")).decode().split()[-1]
-        assert (await visiting.do(VISIT.format(address=address))).text == "nobody True\n"
-        assert (await visiting.do(VISIT.format(address="algo-1"), lease=2)).text == "nobody True\n"
+        assert (await visiting.run_and_wait(VISIT.format(address=address))).text == "nobody True\n"
+        assert (await visiting.run_and_wait(VISIT.format(address="algo-1"), lease=2)).text == "nobody True\n"
         await serving.call("stop", job=job, lease=1, grace=0, cause="stopped")
-        await serving.outcome(job)
+        await serving.wait_for_outcome(job)
     for handle in (one, two):
         await harness.engine.release(handle)
         assert harness.leftovers(handle.cluster) == []
@@ -67,7 +67,7 @@ async def test_a_host_alone_has_a_network_of_its_own_where_no_other_cluster_find
 async def test_containers_end_while_the_data_folder_is_away_and_the_rest_when_it_is_back(
     harness: DockerHarness,
 ) -> None:
-    handle = await harness.up(harness.request(2))
+    handle = await harness.acquire(harness.request(2))
     away = harness.folder.with_name("away")
     harness.folder.rename(away)
     harness.folder.touch()
@@ -99,9 +99,9 @@ class Covered(Dockerd):
 
 @pytest.fixture
 def covered(tmp_path: Path) -> Iterator[Callable[..., DockerHarness]]:
-    why = dockerd.hindrance()
+    why = dockerd.unavailable_reason()
     if why:
-        missing(why)
+        skip_or_fail(why)
     daemons: list[Dockerd] = []
 
     def start(covers: dict[str, str], *options: str) -> DockerHarness:
@@ -124,13 +124,13 @@ def covered(tmp_path: Path) -> Iterator[Callable[..., DockerHarness]]:
 
 
 async def refusal(harness: DockerHarness) -> RefusedError:
-    for question in (harness.engine.pin(harness.image, lambda _words: None), harness.up()):
+    for question in (harness.engine.resolve_image(harness.image, lambda _words: None), harness.acquire()):
         with pytest.raises(RefusedError) as told:
             await question
         assert (told.value.field, told.value.transient) == ("docker_host", False)
-        assert told.value.value == f"unix://{harness.door.path}"
+        assert told.value.value == f"unix://{harness.proxy.path}"
         assert told.value.rule
-    assert harness.ask("ps", "-aq") == ""
+    assert harness.run_docker("ps", "-aq") == ""
     assert [*(harness.folder / "clusters").iterdir()] == []
     await harness.close()
     return told.value

@@ -27,6 +27,6 @@ class TestDockerEngine(EngineContract):
         folder = tmp_path / "it's $(me) & 日本 100 %s" if is_podman else nasty_path / "line\nbreak"
         harness = DockerHarness(folder / "smx", docker.host, PYTHON.name)
         # As whoever shows a plan does first: a plan asks nobody, and some daemons cannot do all that Docker can.
-        await harness.engine.pin(harness.image, lambda _words: None)
+        await harness.engine.resolve_image(harness.image, lambda _words: None)
         yield harness
         await harness.close()

@@ -146,11 +146,11 @@ async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarne
 
 async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) -> None:
     request = bounded(harness.request(), memory=512 << 20)
-    async with AgentClient(harness.engine, await harness.up(request)) as agent:
-        seen = last_json(await agent.do(LOOK))
-        greeting = agent.greeting
+    async with AgentClient(harness.engine, await harness.acquire(request)) as agent:
+        seen = last_json(await agent.run_and_wait(LOOK))
+        greeting = agent.hello
     assert isinstance(seen, dict)
-    assert seen["uid"] == (os.getuid() or users.nobodys())
+    assert seen["uid"] == (os.getuid() or users.unused_id())
     assert {int(word, 16) for word in seen["capabilities"]} == {0}
     assert seen["no_new_privileges"] == "1"
     assert seen["root"] == "Read-only file system"
@@ -167,30 +167,30 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
 
 
 async def test_hosts_of_one_cluster_meet_by_their_names(harness: DockerHarness) -> None:
-    handle = await harness.up(harness.request(2))
+    handle = await harness.acquire(harness.request(2))
     async with (
         AgentClient(harness.engine, handle, "algo-1") as one,
         AgentClient(harness.engine, handle, "algo-2") as two,
     ):
         job = await one.run(SERVE)
         await one.wait_for_log(job, b"listens")
-        assert (await two.do(VISIT)).record["exit_code"] == 0
-        assert (await one.outcome(job)).text == "listens\nalgo-2\n"
+        assert (await two.run_and_wait(VISIT)).record["exit_code"] == 0
+        assert (await one.wait_for_outcome(job)).text == "listens\nalgo-2\n"
 
 
 @pytest.mark.parametrize("kind", ["process", "train"])
 async def test_what_a_job_is_given_in_secret_lies_in_memory_alone_and_goes_with_it(
     harness: DockerHarness, kind: str
 ) -> None:
-    handle = await harness.up()
-    secret, folder = secrets.token_hex(8), harness.cluster(handle.cluster)
+    handle = await harness.acquire()
+    secret, folder = secrets.token_hex(8), harness.cluster_folder(handle.cluster)
     async with AgentClient(harness.engine, handle) as agent:
         job = await agent.run(KEEP, kind=kind, environment={"API_KEY": secret})
         await agent.wait_for_log(job, b"kept")
         on_disk = [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
         await agent.call("stop", job=job, lease=1, grace=5, cause="stopped")
-        log = (await agent.outcome(job)).text
-        after = last_json(await agent.do(LIST, lease=2))
+        log = (await agent.wait_for_outcome(job)).text
+        after = last_json(await agent.run_and_wait(LIST, lease=2))
         on_disk += [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
     assert on_disk == []
     assert json.loads(log.splitlines()[0]) == {"has it": True, "kinds": ["tmpfs", "tmpfs"]}
@@ -201,10 +201,10 @@ async def test_what_a_job_is_given_in_secret_lies_in_memory_alone_and_goes_with_
 async def test_with_network_isolation_there_is_no_way_out_but_to_each_other(harness: DockerHarness, hosts: int) -> None:
     """The administrator asks for it where there is one host, and a job where there are two."""
     harness.traits["network_isolation"] = hosts == 1
-    engine = harness.reborn()
-    handle = await harness.up(replace(harness.request(hosts), network_isolation=hosts > 1), engine=engine)
+    engine = harness.new_engine()
+    handle = await harness.acquire(replace(harness.request(hosts), network_isolation=hosts > 1), engine=engine)
     async with AgentClient(engine, handle) as agent:
-        seen = last_json(await agent.do(OUT))
+        seen = last_json(await agent.run_and_wait(OUT))
         assert isinstance(seen, dict)
         assert seen["outside"] != "connected"
         assert seen["name"] != "known"
@@ -214,8 +214,8 @@ async def test_with_network_isolation_there_is_no_way_out_but_to_each_other(harn
             async with AgentClient(engine, handle, "algo-2") as other:
                 job = await agent.run(SERVE, lease=2)
                 await agent.wait_for_log(job, b"listens")
-                assert (await other.do(VISIT)).record["exit_code"] == 0
-                assert (await agent.outcome(job)).text == "listens\nalgo-2\n"
+                assert (await other.run_and_wait(VISIT)).record["exit_code"] == 0
+                assert (await agent.wait_for_outcome(job)).text == "listens\nalgo-2\n"
     machine = [sentence for host in handle.hosts for sentence in host.given_up if "servers of this machine" in sentence]
     assert len(machine) in ({0} if hosts == 1 else {0, 2})
 
@@ -223,20 +223,20 @@ async def test_with_network_isolation_there_is_no_way_out_but_to_each_other(harn
 async def test_gpus_that_the_daemon_cannot_give_are_refused_at_once_and_nothing_stays(harness: DockerHarness) -> None:
     wish = bounded(harness.request(), gpus=1, devices=(0,), instance_type="lab.gpu")
     with pytest.raises(RefusedError, match=r"gives the hosts of lab\.gpu no GPU") as told:
-        await harness.up(wish)
+        await harness.acquire(wish)
     assert not told.value.transient
     assert "nvidia-container-toolkit" in told.value.cure
 
 
 async def test_processes_are_counted(harness: DockerHarness) -> None:
     harness.traits["pids_limit"] = 80
-    engine = harness.reborn()
+    engine = harness.new_engine()
     bomb = "import os, signal\nfor _ in range(200):\n    if os.fork() == 0:\n        signal.pause()"
-    async with AgentClient(engine, await harness.up(engine=engine)) as agent:
-        record = (await agent.do(bomb)).record
+    async with AgentClient(engine, await harness.acquire(engine=engine)) as agent:
+        record = (await agent.run_and_wait(bomb)).record
         assert record["exit_code"] == 1
         assert "BlockingIOError" in record["reason"]
-        assert (await agent.do("print('alive')", lease=2)).text == "alive\n"
+        assert (await agent.run_and_wait("print('alive')", lease=2)).text == "alive\n"
 
 
 @pytest.mark.parametrize("mode", ["File", "FastFile"])
@@ -249,10 +249,10 @@ async def test_inputs_are_there_and_only_a_copy_can_be_written_to(
     (source / "inner" / "b.csv").write_text("2")
     for path in (source, source / "inner", source / "a.csv", source / "inner" / "b.csv"):
         path.chmod(0o777)  # so that nothing but the mount protects it
-    handle = await harness.up()
-    [there] = (await harness.engine.bring(handle, "algo-1", [str(source)])).values()
+    handle = await harness.acquire()
+    [there] = (await harness.engine.provide_files(handle, "algo-1", [str(source)])).values()
     async with AgentClient(harness.engine, handle) as agent:
-        outcome = await agent.do(READ, channels=[{"name": "data", "source": there, "mode": mode}])
+        outcome = await agent.run_and_wait(READ, channels=[{"name": "data", "source": there, "mode": mode}])
     wrote = mode == "File"
     assert last_json(outcome) == {"a.csv": ["1", wrote], "inner/b.csv": ["2", wrote]}
     assert (source / "a.csv").read_text() == "1"
@@ -261,7 +261,7 @@ async def test_inputs_are_there_and_only_a_copy_can_be_written_to(
 
 async def test_jobs_run_as_the_user_that_the_administrator_names(harness: DockerHarness) -> None:
     harness.traits["user"] = "4321:1234"
-    engine = harness.reborn()
-    async with AgentClient(engine, await harness.up(engine=engine)) as agent:
-        outcome = await agent.do("import getpass, os; print(os.getuid(), os.getgid(), getpass.getuser())")
+    engine = harness.new_engine()
+    async with AgentClient(engine, await harness.acquire(engine=engine)) as agent:
+        outcome = await agent.run_and_wait("import getpass, os; print(os.getuid(), os.getgid(), getpass.getuser())")
     assert outcome.text == "4321 1234 smx\n"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.daemon import daemon_info
-from jupyter_smx.engines.docker.daemon.daemon_info import Kind
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
@@ -35,9 +35,9 @@ def lacks(
     info: Mapping[str, Any], user: str = "1:1", hosts: int = 1, *, isolated: bool = False, **plan: Any
 ) -> tuple[str, ...]:
     whole = {"data_dir": "/d", "user": user, "network_isolation": False, "pids": 99, "grace": 1.0, "variables": {}}
-    settings = container_spec.Settings(**whole, kind=daemon_info.read(info))  # type: ignore[arg-type] - of as many types
+    settings = container_spec.Settings(**whole, kind=daemon_info.parse_info(info))  # type: ignore[arg-type] - of as many types
     plans = [
-        HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="lab", vcpus=1, **plan) for n in range(1, hosts + 1)
+        HostSpec(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="lab", vcpus=1, **plan) for n in range(1, hosts + 1)
     ]
     request = ClusterRequest(
         cluster="c" * 12,
@@ -82,10 +82,10 @@ def test_a_host_says_what_it_lacks_and_nothing_else(wish: dict[str, Any], said: 
 def test_a_network_that_is_shared_is_said_before_all_else_that_is_given_up() -> None:
     labels = {"mine": "1", **isolation.label(["It sees all."])}
     whole = {"HostConfig": {"NetworkMode": "own"}, "Labels": labels}
-    shared = container_spec.joining(whole, container_spec.BRIDGE)
-    assert isolation.read(shared["Labels"]) == (isolation.SHARED, "It sees all.")
+    shared = container_spec.use_default_network(whole, container_spec.BRIDGE)
+    assert isolation.read(shared["Labels"]) == (isolation.SHARED_NETWORK, "It sees all.")
     assert shared["Labels"]["mine"] == "1"
-    assert isolation.read(container_spec.joining(whole, "own")["Labels"]) == ("It sees all.",)
+    assert isolation.read(container_spec.use_default_network(whole, "own")["Labels"]) == ("It sees all.",)
 
 
 @pytest.mark.parametrize("words", ["no json", "5", '{"a"', "", "null"])
@@ -95,7 +95,7 @@ def test_a_label_of_that_name_that_is_not_ours_says_nothing(words: str) -> None:
 
 
 def test_where_nothing_is_given_up_that_is_said_too_and_a_record_of_before_reads_as_nothing() -> None:
-    assert isolation.given_up(Kind(), "1000:1000") == ()
+    assert isolation.missing_isolation(DaemonInfo(), "1000:1000") == ()
     assert isolation.label(()) == {isolation.LABEL: "[]"}
     assert json.loads(isolation.label(["a"])[isolation.LABEL]) == ["a"]
     host = HostHandle(host="algo-1", data={})

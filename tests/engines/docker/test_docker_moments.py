@@ -101,7 +101,7 @@ async def test_a_launch_whose_controller_dies_at_any_moment_is_ended_by_the_next
         away.is_over()
         engine = engine_at(daemon, folder)
         handle = await up(engine, wanted())
-        assert await engine.survey([handle]) == [Observation.RUNNING]
+        assert await engine.observe_all([handle]) == [Observation.RUNNING]
         assert len(handle.hosts) == len(daemon.containers) == 1
         assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
         await engine.release(handle)

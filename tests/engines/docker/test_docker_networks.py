@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_engine import end_of, engine_at, up, wanted
 
-from jupyter_smx.engines.docker.containers.isolation import SHARED
+from jupyter_smx.engines.docker.containers.isolation import SHARED_NETWORK
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
@@ -47,7 +47,7 @@ def made(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[threa
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Say when somebody waits for a lock that another one has."""
-    take, waits = file_lock._try_to_take, threading.Event()
+    take, waits = file_lock._try_lock, threading.Event()
 
     def look(descriptor: int) -> bool:
         taken = take(descriptor)
@@ -55,7 +55,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             waits.set()
         return taken
 
-    monkeypatch.setattr(file_lock, "_try_to_take", look)
+    monkeypatch.setattr(file_lock, "_try_lock", look)
     return waits
 
 
@@ -84,7 +84,7 @@ async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_se
     [container] = daemon.containers.values()
     assert [*container["networks"]] == ["bridge"]
     assert words in caplog.text
-    assert [one.given_up for one in handle.hosts] == [(SHARED,)]
+    assert [one.given_up for one in handle.hosts] == [(SHARED_NETWORK,)]
     again = await engine_at(daemon, tmp_path).find("c1")
     assert again == handle, "a new controller says the same"
     del daemon.refuses["POST /networks/create"]
@@ -203,7 +203,7 @@ async def test_a_network_is_not_made_behind_a_release(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is about to make it may be slow, and find the lock free that the release has seen free, too."""
-    hold, begun, goes_on = file_lock.held, threading.Event(), threading.Event()
+    hold, begun, goes_on = file_lock.acquire, threading.Event(), threading.Event()
 
     def slow(path: Path, gives_up: Callable[[], bool]) -> AbstractContextManager[bool]:
         if not begun.is_set():
@@ -211,7 +211,7 @@ async def test_a_network_is_not_made_behind_a_release(
             goes_on.wait(30)
         return hold(path, gives_up)
 
-    monkeypatch.setattr(file_lock, "held", slow)
+    monkeypatch.setattr(file_lock, "acquire", slow)
     launch = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
     await eventually(begun.is_set, "somebody wants the lock")
     await engine_at(daemon, tmp_path).release(Handle(engine="docker", cluster="c1"))
@@ -255,7 +255,7 @@ async def test_a_host_without_its_network_or_its_bounds_is_none(
 
 
 @pytest.mark.usefixtures("known")
-@pytest.mark.parametrize(("network", "given_up"), [("jupyter-smx-c1", ()), ("bridge", (SHARED,))])
+@pytest.mark.parametrize(("network", "given_up"), [("jupyter-smx-c1", ()), ("bridge", (SHARED_NETWORK,))])
 async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str, given_up: tuple[str, ...]
 ) -> None:

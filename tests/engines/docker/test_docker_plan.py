@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, isolation
-from jupyter_smx.engines.docker.containers.container_spec import Order, Settings
+from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan, Settings
 from jupyter_smx.engines.docker.daemon import daemon_client, proxies
-from jupyter_smx.engines.docker.daemon.daemon_client import address
-from jupyter_smx.engines.docker.daemon.daemon_info import Kind
+from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
@@ -33,23 +33,23 @@ SETTINGS = Settings(
 )
 
 
-def request_of(plans: list[HostPlan]) -> ClusterRequest:
+def request_of(plans: list[HostSpec]) -> ClusterRequest:
     groups = (InstanceGroup(instance_count=len(plans)),)
     return ClusterRequest(cluster="c" * 12, hosts=tuple(plans), instance_groups=groups, python="", image="sha256:1")
 
 
-def asked(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> dict[str, Any]:
+def asked(request: ClusterRequest, plan: HostSpec, settings: Settings = SETTINGS) -> dict[str, Any]:
     return ordered(request, plan, settings).container
 
 
-def ordered(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> Order:
+def ordered(request: ClusterRequest, plan: HostSpec, settings: Settings = SETTINGS) -> ContainerPlan:
     folder = HostFolder(Path(settings.data_dir, "clusters", request.cluster, plan.host))
-    return container_spec.order(request, plan, folder, Path("/agent.pyz"), "python3", settings)
+    return container_spec.container_plan(request, plan, folder, Path("/agent.pyz"), "python3", settings)
 
 
-def plans(count: int = 1, **changes: Any) -> list[HostPlan]:
+def plans(count: int = 1, **changes: Any) -> list[HostSpec]:
     whole = {"vcpus": 1, "instance_type": "local", "group": HOMOGENEOUS, **changes}
-    return [HostPlan(host=f"algo-{number}", **whole) for number in range(1, count + 1)]
+    return [HostSpec(host=f"algo-{number}", **whole) for number in range(1, count + 1)]
 
 
 @given(
@@ -88,7 +88,7 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert set(config["Tmpfs"]) == {"/opt/ml/config", "/opt/ml/input/config"}
         assert all("noexec" in options and "size=" in options for options in config["Tmpfs"].values())
         closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
-        assert closed == {container_spec.GIVEN, container_spec.ARCHIVE}
+        assert closed == {container_spec.PROVIDED_FILES, container_spec.AGENT_ARCHIVE}
         json.dumps(whole)
 
 
@@ -108,7 +108,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     assert network is not None
     assert network["Internal"] is isolated
     assert network["Options"] == {}
-    newer = replace(settings, kind=Kind(docker=(28, 0)))
+    newer = replace(settings, kind=DaemonInfo(docker=(28, 0)))
     closed = container_spec.network(request, newer)
     assert closed is not None
     assert ("isolated" in closed["Options"].values()) is isolated
@@ -118,7 +118,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
         assert joins == {"net_id": network["Name"], "aliases": [plan.host]}
         # The daemon has a way out, and looks names up for its containers unless it is told another place.
         assert (whole["HostConfig"].get("Dns") == ["127.0.0.1"]) is isolated
-        podmans = ordered(request, plan, replace(settings, kind=Kind(podman=(4, 3))))
+        podmans = ordered(request, plan, replace(settings, kind=DaemonInfo(podman=(4, 3))))
         assert podmans.joins == {}
         assert podmans.container["HostConfig"]["NetworkMode"] == network["Name"]
         there = podmans.container["NetworkingConfig"]["EndpointsConfig"]
@@ -132,8 +132,8 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
 def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)
-    shared = container_spec.joining(whole, container_spec.BRIDGE)
-    assert container_spec.joining(whole, whole["HostConfig"]["NetworkMode"]) == whole
+    shared = container_spec.use_default_network(whole, container_spec.BRIDGE)
+    assert container_spec.use_default_network(whole, whole["HostConfig"]["NetworkMode"]) == whole
     assert shared["NetworkingConfig"] == {"EndpointsConfig": {}}
     changed = {name for name in whole["HostConfig"] if shared["HostConfig"][name] != whole["HostConfig"][name]}
     assert changed == {"NetworkMode"}
@@ -149,7 +149,9 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
         ((container_spec.TMP, f"/data/..{container_spec.TMP}/a/b"), [], (f"{container_spec.TMP}/a/b",)),
     ):
         folder = HostFolder(own)
-        whole = container_spec.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
+        whole = container_spec.container_plan(
+            request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes
+        ).container
         more = whole["HostConfig"]["Mounts"][len(container_spec.mounts(folder, Path("/a"))) :]
         assert [(one["Source"], one["Target"]) for one in more] == [
             (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
@@ -162,7 +164,7 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
 
 def test_volumes_below_tmp_have_folders_of_ours_to_be_seen_at() -> None:
     volumes = [container_spec.TMP, "/data/tmp/x", *(f"{container_spec.TMP}{end}" for end in ("/a/b/", "//a/c", "x/y"))]
-    assert container_spec.below_tmp(volumes) == ["tmp/a", "tmp/a/b", "tmp/a/c"]
+    assert container_spec.tmp_volume_folders(volumes) == ["tmp/a", "tmp/a/b", "tmp/a/c"]
 
 
 def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:
@@ -200,7 +202,7 @@ def test_hosts_have_the_proxies_that_docker_run_gives_and_reach_each_other_past_
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    settings = replace(SETTINGS, proxies=proxies.configured("unix:///x.sock"))
+    settings = replace(SETTINGS, proxies=proxies.read_proxies("unix:///x.sock"))
     both = plans(2)
     whole = dict(line.split("=", 1) for line in asked(request_of(both), both[0], settings)["Env"])
     assert [whole.get(name) for name in ("http_proxy", "no_proxy")] == found
@@ -237,7 +239,7 @@ def test_a_plan_shows_no_password_of_a_proxy(tmp_path: Path, monkeypatch: pytest
 )
 def test_what_is_no_unix_socket_is_refused_with_what_is_one(where: str, right: str) -> None:
     with pytest.raises(RefusedError, match="is no address of a unix socket") as told:
-        address("", {"DOCKER_HOST": where})
+        daemon_address("", {"DOCKER_HOST": where})
     assert (told.value.field, told.value.value) == ("docker_host", where)
     assert f"to {right}. " in told.value.cure
     # To set it is not enough: the controller has its environment since it began.
@@ -245,23 +247,23 @@ def test_what_is_no_unix_socket_is_refused_with_what_is_one(where: str, right: s
 
 
 def test_what_is_configured_goes_before_the_environment() -> None:
-    assert address("unix:///a.sock", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///a.sock"
-    assert address("", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+    assert daemon_address("unix:///a.sock", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///a.sock"
+    assert daemon_address("", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
 
 
 def test_where_nothing_is_said_the_nearest_socket_that_is_there_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = f"unix://{tmp_path}/docker.sock"
-    monkeypatch.setattr(daemon_client, "_USUAL", usual)
+    monkeypatch.setattr(daemon_client, "_DEFAULT_ADDRESS", usual)
     closed = tmp_path / ("x" * 300)  # to root as to others what a folder is that one may not look into
     known = {"DOCKER_CONFIG": str(tmp_path)}
-    assert address("", {**known, "XDG_RUNTIME_DIR": str(closed)}) == usual
+    assert daemon_address("", {**known, "XDG_RUNTIME_DIR": str(closed)}) == usual
     places = [tmp_path / "own" / "podman" / "podman.sock", tmp_path / "own" / "docker.sock", tmp_path / "docker.sock"]
     for place in places:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()
-        assert address("", {**known, "XDG_RUNTIME_DIR": str(tmp_path / "own")}) == f"unix://{place}"
+        assert daemon_address("", {**known, "XDG_RUNTIME_DIR": str(tmp_path / "own")}) == f"unix://{place}"
 
 
 def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,13 +275,13 @@ def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch
     ContextAPI.create_context("mine", host="unix:///mine.sock")
     ContextAPI.create_context("far", host="tcp://far:2376")
     config.write_text(json.dumps({"currentContext": "mine"}))
-    assert address("", known) == "unix:///mine.sock"
-    assert address("", {**known, "DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
-    assert address("", {**known, "DOCKER_CONTEXT": "default"}) != "unix:///mine.sock"
+    assert daemon_address("", known) == "unix:///mine.sock"
+    assert daemon_address("", {**known, "DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+    assert daemon_address("", {**known, "DOCKER_CONTEXT": "default"}) != "unix:///mine.sock"
     with pytest.raises(RefusedError, match="//far:2376' is no address of a unix socket"):
-        address("", {**known, "DOCKER_CONTEXT": "far"})
+        daemon_address("", {**known, "DOCKER_CONTEXT": "far"})
     config.unlink()
-    assert address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"
+    assert daemon_address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"
 
 
 @pytest.mark.parametrize("words", ["{torn", "[]", '{"Endpoints": {"kubernetes": {"Host": "https://far"}}}', "a folder"])
@@ -291,7 +293,7 @@ def test_a_context_that_says_nothing_of_a_daemon_is_refused_and_no_other_one_tak
     else:
         meta.write_text(words)
     with pytest.raises(RefusedError, match="daemon of context 'mine' is") as told:
-        address("", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "mine"})
+        daemon_address("", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "mine"})
     assert (told.value.field, told.value.value) == ("docker_host", "mine")
     assert told.value.cure
 
@@ -299,12 +301,12 @@ def test_a_context_that_says_nothing_of_a_daemon_is_refused_and_no_other_one_tak
 def test_a_context_that_is_not_there_is_refused_and_no_other_daemon_taken(tmp_path: Path) -> None:
     known = {"DOCKER_CONFIG": str(tmp_path)}
     with pytest.raises(RefusedError, match="has no context 'theirs'") as told:
-        address("", {**known, "DOCKER_CONTEXT": "theirs"})
+        daemon_address("", {**known, "DOCKER_CONTEXT": "theirs"})
     assert (told.value.field, told.value.value) == ("docker_host", "theirs")
     assert f"kill {os.getpid()} " in told.value.cure
     (tmp_path / "config.json").write_text('{"currentContext": "gone"}')
     with pytest.raises(RefusedError, match="has no context 'gone'"):
-        address("", known)
+        daemon_address("", known)
     for nonsense in ("[]", "{", '{"currentContext": null}'):
         (tmp_path / "config.json").write_text(nonsense)
-        assert address("", known).startswith("unix://")
+        assert daemon_address("", known).startswith("unix://")

@@ -30,7 +30,7 @@ def live(container: dict[str, Any]) -> None:
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
     from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - imports Docker's library
 
-    monkeypatch.setattr(Images, "known", {})
+    monkeypatch.setattr(Images, "cache", {})
     with serving(tmp_path / "d.sock", live) as daemon:
         yield daemon
 
@@ -58,10 +58,10 @@ async def test_what_a_killed_controller_left_is_removed_when_the_next_one_looks_
     left(daemon, tmp_path, "at-work", os.getppid())
     daemon.containers["a-host"] = {"config": {"Labels": {}}, "state": {"Status": "running"}, "said": ""}
     engine = engine_at(daemon, tmp_path)
-    await engine.pin("train:1", lambda _step: None)
+    await engine.resolve_image("train:1", lambda _step: None)
     assert [*daemon.containers] == ["at-work", "a-host"]
     left(daemon, tmp_path, "forsaken", gone.pid)
-    await engine.pin("train:1", lambda _step: None)
+    await engine.resolve_image("train:1", lambda _step: None)
     assert "forsaken" in daemon.containers, "it is looked for once, and not before each job"
 
 
@@ -69,14 +69,14 @@ async def test_a_daemon_that_does_not_say_what_was_left_keeps_no_image_from_anyb
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
     daemon.refuses["GET /containers/json"] = (503, "not today")
-    assert (await engine_at(daemon, tmp_path).pin("train:1", lambda _step: None)).id
+    assert (await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _step: None)).id
 
 
 async def test_a_container_that_cannot_be_removed_now_is_no_trouble_of_the_image(
     daemon: FakeDockerd, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon.refuses["DELETE"] = (500, "device is busy")
-    assert (await engine_at(daemon, tmp_path).pin("train:1", lambda _step: None)).id
+    assert (await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _step: None)).id
     assert "could not be removed: device is busy" in caplog.text
     assert not any(room(one).exists() for one in daemon.containers.values() if "Mounts" in one["config"]["HostConfig"])
 
@@ -89,7 +89,7 @@ async def test_what_a_python_writes_fills_nobodys_disk(daemon: FakeDockerd, tmp_
         live(container)
 
     daemon.live = look
-    await engine_at(daemon, tmp_path).pin("train:1", lambda _step: None)
+    await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _step: None)
     assert [one["LogConfig"]["Config"]["max-size"] for one in seen] == ["1m", "1m"]
 
 
@@ -104,7 +104,7 @@ async def test_what_is_tried_asks_for_no_more_than_the_daemon_can_do_and_for_no_
 
     daemon.live = look
     daemon.info |= {"MemoryLimit": False, "SwapLimit": False, "PidsLimit": False}
-    await engine_at(daemon, tmp_path).pin("train:1", lambda _step: None)
+    await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _step: None)
     assert len(seen) == 2
     for one in seen:
         assert {"Memory", "MemorySwap", "PidsLimit"}.isdisjoint(one["HostConfig"])

@@ -11,7 +11,7 @@ from fake_dockerd import IMAGE, end, serving
 from fake_engine import end_of, engine_at, live, up, wanted
 from msgspec.structs import replace
 
-from jupyter_smx.engines.base import NotHereError, Observation
+from jupyter_smx.engines.base import ImageMissingError, Observation
 from jupyter_smx.engines.docker.daemon import users
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
@@ -51,7 +51,7 @@ async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
     engine = engine_at(daemon, tmp_path, launch_timeout=0.3, release_timeout=0.3)
     daemon.refuses = {refused: (status, "not today")}
     ends = {
-        "pin": await end_of(engine.pin("train:1", lambda _words: None)),
+        "pin": await end_of(engine.resolve_image("train:1", lambda _words: None)),
         "acquire": await end_of(up(engine, wanted())),
         "find": await end_of(engine.find("c1")),
         "release": await end_of(engine.release(handle)),
@@ -60,7 +60,7 @@ async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
     }
     # Who cannot list containers has seen none: only a list without one says that it is gone.
     seen = Observation.UNKNOWN if refused in UNLISTED else Observation.GONE
-    assert await engine.survey([handle]) == [seen]
+    assert await engine.observe_all([handle]) == [seen]
     raised = {name: error for name, error in ends.items() if error is not None}
     assert {name: error for name, error in raised.items() if not isinstance(error, SmxError)} == {}
     # The library asks for the version by itself, and tells the number of the answer.
@@ -106,7 +106,7 @@ async def test_where_nothing_is_refused_hosts_come_up(daemon: FakeDockerd, tmp_p
 async def test_an_image_that_is_there_and_not_for_linux_is_refused(daemon: FakeDockerd, tmp_path: Path) -> None:
     daemon.image["Os"] = "windows"
     with pytest.raises(RefusedError, match="is made for windows/amd64") as told:
-        await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)
+        await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _words: None)
     assert (told.value.field, told.value.transient) == ("image", False)
     assert "linux/amd64" in told.value.cure
     assert daemon.containers == {}
@@ -115,7 +115,7 @@ async def test_an_image_that_is_there_and_not_for_linux_is_refused(daemon: FakeD
 async def test_an_image_with_a_volume_among_what_is_a_jobs_own_is_refused(daemon: FakeDockerd, tmp_path: Path) -> None:
     daemon.image = {**daemon.image, "Config": {"Volumes": {"/data": {}, "/opt/ml/input/data/../data/train/": {}}}}
     with pytest.raises(RefusedError, match="declares a volume at '/opt/ml/input/data/train'") as told:
-        await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)
+        await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _words: None)
     assert (told.value.field, told.value.transient) == ("image", False)
     assert told.value.cure
 
@@ -128,7 +128,7 @@ async def test_a_python_that_says_something_at_its_end_is_one_all_the_same(daemo
         container["said"] += "\nException ignored in: <function _end>\n{}\n"
 
     daemon.live = noisy
-    assert (await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)).id == IMAGE
+    assert (await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _words: None)).id == IMAGE
 
 
 async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(
@@ -138,7 +138,7 @@ async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(
     no_group = "open /sys/fs/cgroup/user.slice/user-7.slice/cgroup.controllers: no such file or directory"
     daemon.refuses["POST /containers/jupyter-smx-probe"] = (500, no_group)
     with pytest.raises(UnavailableError, match="could not start a container of image train:1: open /sys/fs/") as told:
-        await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)
+        await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _words: None)
     assert told.value.transient
     assert daemon.containers == {}
 
@@ -157,10 +157,10 @@ async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDo
     """Whoever has its digest on record brings it again."""
     daemon.refuses["GET /images"] = (404, "no such image")
     error = await end_of(up(engine_at(daemon, tmp_path), wanted(image=IMAGE)))
-    assert isinstance(error, NotHereError)
+    assert isinstance(error, ImageMissingError)
     assert daemon.containers == {}
     daemon.refuses["GET /images"] = (400, "invalid reference format")
-    assert not isinstance(await end_of(up(engine_at(daemon, tmp_path), wanted(image=IMAGE))), NotHereError)
+    assert not isinstance(await end_of(up(engine_at(daemon, tmp_path), wanted(image=IMAGE))), ImageMissingError)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
     daemon.refuses["GET /containers/jupyter-smx-c1-algo-1/json"] = (500, "it is damaged")
     await engine.release(handle)
     assert daemon.containers == {}
-    assert [engine.obituary("c1", host) for host in ("algo-1", "algo-2")] == [
+    assert [engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")] == [
         "",
         "its container ended with exit code 4.",
     ]
@@ -252,7 +252,7 @@ async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon
     end(daemon.containers["jupyter-smx-c1-algo-2"], 137)
     daemon.is_behind = True
     await engine.release(handle)
-    said = [engine.obituary("c1", host) for host in ("algo-1", "algo-2")]
+    said = [engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")]
     assert said[0] == ""
     assert said[1].startswith("its container was ended from outside")
 
@@ -281,24 +281,24 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
 ) -> None:
     """Whatever came last: the sign that all is done is there only where all belongs to who runs in the container."""
     from jupyter_smx.engines.docker.containers.folders import prepare  # noqa: PLC0415 - beside the engine
-    from jupyter_smx.engines.docker.daemon.users import Users  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.daemon.users import ContainerUser  # noqa: PLC0415 - the same
 
     class Killed(BaseException):
         pass
 
-    own, folder = Users.own, tmp_path / "clusters" / "c1" / "algo-1"
+    chown, folder = ContainerUser.chown, tmp_path / "clusters" / "c1" / "algo-1"
     for moment in range(1, 40):
         left = moment
 
-        def dying(users: Users, *paths: Path) -> None:
+        def dying(users: ContainerUser, *paths: Path) -> None:
             nonlocal left
             for path in paths:
                 left -= 1
                 if left == 0:
                     raise Killed
-                own(users, path)
+                chown(users, path)
 
-        monkeypatch.setattr(Users, "own", dying)
+        monkeypatch.setattr(ContainerUser, "chown", dying)
         engine = engine_at(daemon, tmp_path)
         try:
             prepare(ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
@@ -307,7 +307,7 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
             continue
         break
     assert moment > 5, "each of its folders is one such moment"
-    uid = os.getuid() or users.nobodys()
+    uid = os.getuid() or users.unused_id()
     owned = [folder, folder / "ml", folder / "tmp", folder / "ml" / "input", folder / "host.json"]
     assert {path.stat().st_uid for path in owned} == {uid}
 
@@ -315,13 +315,13 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
 async def test_where_a_cluster_is_stands_there_also_after_a_disk_that_had_no_room_for_it(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    from jupyter_smx.engines.docker.containers.folders import daemon_of, prepare  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url  # noqa: PLC0415 - beside the engine
 
     engine, folders = engine_at(daemon, tmp_path), ClusterFolders(tmp_path)
     (tmp_path / "clusters" / "c1").mkdir(parents=True)
     (tmp_path / "clusters" / "c1" / "daemon").touch()  # made, and never written
     prepare(folders, wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
-    assert daemon_of(folders, "c1") == daemon.url
+    assert read_daemon_url(folders, "c1") == daemon.url
 
 
 async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_away(
@@ -351,13 +351,13 @@ async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another
     handle = await up(engine_at(daemon, tmp_path), wanted(2))
     with serving(tmp_path / "other.sock", live) as other:
         later = engine_at(other, tmp_path)
-        assert await later.survey([handle]) == [Observation.RUNNING]
+        assert await later.observe_all([handle]) == [Observation.RUNNING]
         assert await later.find("c1") == handle
         command = await later.shell(handle, "algo-1")
         assert command is not None
         assert f"--host={daemon.url}" in command
         daemon.refuses[""] = (503, "not today")
-        assert await later.survey([handle]) == [Observation.UNKNOWN]
+        assert await later.observe_all([handle]) == [Observation.UNKNOWN]
         with pytest.raises(UnavailableError):
             await later.release(handle)
         daemon.refuses.clear()
@@ -382,7 +382,7 @@ async def test_hosts_of_which_nobody_wrote_down_where_they_are_are_at_the_usual_
         cluster="c1",
         hosts=tuple(HostHandle(host=one.host, data={"container": one.data["container"]}) for one in handle.hosts),
     )
-    assert await engine.survey([old, handle]) == [Observation.RUNNING] * 2
+    assert await engine.observe_all([old, handle]) == [Observation.RUNNING] * 2
     assert await engine.find("c1") == handle
     await engine.release(old)
     assert daemon.containers == {}

@@ -57,7 +57,7 @@ def hanging(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fa
 async def test_a_host_is_reached_although_its_daemon_hangs(
     hanging: FakeDockerd, agent: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon_registry, "_BESIDE", 0.1)
+    monkeypatch.setattr(daemon_registry, "_CONNECT_CHECK_TIMEOUT", 0.1)
     engine = engine_at(hanging, tmp_path)
     _, writer = await asyncio.wait_for(engine.connect(HANDLE, "algo-1"), 5)
     agent.accept()[0].close()

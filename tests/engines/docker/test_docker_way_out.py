@@ -56,30 +56,32 @@ async def harness(tmp_path: Path, docker: Docker) -> AsyncIterator[DockerHarness
 async def servers(harness: DockerHarness, docker: Docker) -> AsyncIterator[dict[str, int]]:
     """Let one listen on the daemon's machine, and one in a network that only this leads to; give their ports."""
     words = ("--entrypoint=python3", harness.image, "-u", "-c", SERVE)
-    made = {network: harness.ask("run", "--detach", f"--network={network}", *words) for network in ("host", "none")}
+    made = {
+        network: harness.run_docker("run", "--detach", f"--network={network}", *words) for network in ("host", "none")
+    }
 
     def ip(where: int, *words: str) -> None:
         subprocess.run(["nsenter", f"--net=/proc/{where}/ns/net", "ip", *words], check=True)  # noqa: S607 - see above
 
     try:
-        there = int(harness.ask("inspect", "--format={{.State.Pid}}", made["none"]))
+        there = int(harness.run_docker("inspect", "--format={{.State.Pid}}", made["none"]))
         ip(docker.pid, "link", "add", "outside", "type", "veth", "peer", "name", "eth0", "netns", str(there))
         for where, device, address in ((docker.pid, "outside", MACHINE), (there, "eth0", BEYOND)):
             ip(where, "address", "add", f"{address}/24", "dev", device)
             ip(where, "link", "set", device, "up")
         ip(there, "route", "add", "default", "via", MACHINE)
         for server in made.values():
-            await eventually(lambda server=server: harness.ask("logs", server), "it listens")
-        yield {network: int(harness.ask("logs", server)) for network, server in made.items()}
+            await eventually(lambda server=server: harness.run_docker("logs", server), "it listens")
+        yield {network: int(harness.run_docker("logs", server)) for network, server in made.items()}
     finally:
         with contextlib.suppress(subprocess.CalledProcessError):
             ip(docker.pid, "link", "delete", "outside")  # with its container it would go, a moment later
-        harness.ask("rm", "--force", *made.values())
+        harness.run_docker("rm", "--force", *made.values())
 
 
 def gateway(harness: DockerHarness, network: str) -> str:
     """Give the address that the machine has in a network, or would have where it has none."""
-    [config] = json.loads(harness.ask("network", "inspect", network))[0]["IPAM"]["Config"]
+    [config] = json.loads(harness.run_docker("network", "inspect", network))[0]["IPAM"]["Config"]
     return str(config.get("Gateway") or config["Subnet"].partition("/")[0].rpartition(".")[0] + ".1")
 
 
@@ -87,11 +89,11 @@ def gateway(harness: DockerHarness, network: str) -> str:
 async def test_hosts_reach_the_outside_or_with_network_isolation_do_not(
     harness: DockerHarness, servers: dict[str, int], *, isolated: bool
 ) -> None:
-    handle = await harness.up(replace(harness.request(2), network_isolation=isolated))
+    handle = await harness.acquire(replace(harness.request(2), network_isolation=isolated))
     [network] = harness.networks(handle.cluster)
     addresses = [(BEYOND, servers["none"]), (gateway(harness, network), servers["host"])]
     async with AgentClient(harness.engine, handle) as agent:
-        beyond, machine = (await agent.do(REACH.format(addresses=addresses))).text.splitlines()
+        beyond, machine = (await agent.run_and_wait(REACH.format(addresses=addresses))).text.splitlines()
     assert beyond == ("not reached" if isolated else "reached")
     # What an older daemon leaves open is said of each host.
     is_open = not isolated or any("servers of this machine" in words for words in handle.hosts[0].given_up)

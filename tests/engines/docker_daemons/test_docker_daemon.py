@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from held_dockerd import Daemons
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker.containers.container_spec import Order
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan
 from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.model.errors import UnavailableError
@@ -30,7 +30,7 @@ MANY = 64
 SLOW = 0.1
 """Seconds; with fewer threads than questions the last answer takes several times that."""
 LIMIT = 0.3
-ORDER = Order(container={"Labels": {}, "HostConfig": {}}, joins={}, bounds_of_jobs={})
+ORDER = ContainerPlan(container={"Labels": {}, "HostConfig": {}}, joins={}, bounds_of_jobs={})
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def test_who_gives_up_a_question_takes_the_time_of_no_other(
     serve: Callable[[Callable[[str], None]], Daemon],
 ) -> None:
     """Its thread goes on, so the next question waits for one, and is not late before it was put."""
-    from jupyter_smx.engines.docker.daemon.daemon_client import _AT_ONCE  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon.daemon_client import _MAX_THREADS  # noqa: PLC0415 - imports Docker's library
 
     go, put = threading.Event(), threading.Event()
 
@@ -106,8 +106,8 @@ async def test_who_gives_up_a_question_takes_the_time_of_no_other(
 
     daemon = serve(hold)
     assert await daemon.containers("a=b") == []
-    ask = partial(daemon.ask, lambda api: api.inspect_container("held"))
-    late = [asyncio.create_task(ask()) for _ in range(_AT_ONCE)]
+    ask = partial(daemon.call, lambda api: api.inspect_container("held"))
+    late = [asyncio.create_task(ask()) for _ in range(_MAX_THREADS)]
     given_up = await asyncio.gather(*late, return_exceptions=True)
     assert all("said nothing for" in str(end) for end in given_up)
     next_one = asyncio.create_task(daemon.containers("put=b"))
@@ -123,7 +123,7 @@ async def test_a_daemon_that_leaves_every_question_open_is_silent(
 ) -> None:
 
     go = threading.Event()
-    monkeypatch.setattr("jupyter_smx.engines.docker.daemon.daemon_client._LONGEST", 4 * LIMIT)
+    monkeypatch.setattr("jupyter_smx.engines.docker.daemon.daemon_client._THREAD_TIMEOUT", 4 * LIMIT)
 
     def hold(path: str) -> None:
         if path != "/version":
@@ -141,7 +141,7 @@ async def test_a_daemon_that_leaves_every_question_open_is_silent(
 async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
     serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
 ) -> None:
-    from jupyter_smx.engines.docker.launch import Launch  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.launch import ClusterLaunch  # noqa: PLC0415 - imports Docker's library
 
     go, at_once, most = threading.Event(), 0, 0
     counting = threading.Lock()
@@ -158,11 +158,11 @@ async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
 
     daemon = serve(hold)
     assert await daemon.containers("a=b") == []
-    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(24)]
+    plans = [HostSpec(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(24)]
     request = ClusterRequest(
         cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=24),), python=""
     )
-    launch = Launch(daemon, ClusterFolders(tmp_path), request, None, LIMIT)
+    launch = ClusterLaunch(daemon, ClusterFolders(tmp_path), request, None, LIMIT)
     starting = [asyncio.create_task(launch.bring_up(plan, ORDER)) for plan in plans]
     try:
         done, _ = await asyncio.wait(starting, timeout=8 * LIMIT)
@@ -179,7 +179,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
     serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
 ) -> None:
     """However many start, each with its network, somebody who only asks is answered: none of them starts before."""
-    from jupyter_smx.engines.docker.launch import Launch  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.launch import ClusterLaunch  # noqa: PLC0415 - imports Docker's library
 
     asked, begun = threading.Event(), threading.Semaphore(0)
 
@@ -189,13 +189,13 @@ async def test_hosts_that_start_leave_room_for_other_questions(
             asked.wait(20)
 
     daemon = serve(hold)
-    plan = HostPlan(host="algo-1", group=HOMOGENEOUS, instance_type="local", vcpus=1)
+    plan = HostSpec(host="algo-1", group=HOMOGENEOUS, instance_type="local", vcpus=1)
     starting = []
     for n in range(MANY):
         request = ClusterRequest(cluster=f"c{n}", hosts=(plan,), instance_groups=(InstanceGroup(),), python="")
         network = {"Name": f"n{n}", "Driver": "bridge", "Internal": False, "Options": {}, "Labels": {}}
         (tmp_path / "clusters" / request.cluster).mkdir(parents=True)
-        launch = Launch(daemon, ClusterFolders(tmp_path), request, network, 10.0)
+        launch = ClusterLaunch(daemon, ClusterFolders(tmp_path), request, network, 10.0)
         starting.append(asyncio.create_task(launch.bring_up(plan, ORDER)))
     try:
         for _ in range(16):  # eight of them, and each asks for two things
@@ -218,7 +218,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
 def test_where_nothing_can_be_written_the_cure_fits_the_cause(
     tmp_path: Path, error: OSError, cure: str, transient: bool
 ) -> None:
-    told = request_validation.not_writable(tmp_path, error)
+    told = request_validation.not_writable_error(tmp_path, error)
     assert told.cure.startswith(cure)
     assert told.transient is transient
     assert (told.field, str(error) in told.message) == ("data_dir", True)
@@ -228,10 +228,10 @@ async def test_an_image_is_looked_at_while_every_thread_is_busy(
     serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warm start asks for nothing else, and waits for nobody."""
-    from jupyter_smx.engines.docker.images.image import Images, Looked  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images.image import Images, InspectedImage  # noqa: PLC0415 - imports Docker's library
 
-    known = Looked("sha256:1", "python3")
-    monkeypatch.setattr(Images, "known", {known.id: known})
+    cache = InspectedImage("sha256:1", "python3")
+    monkeypatch.setattr(Images, "cache", {cache.id: cache})
     go = threading.Event()
 
     def hold(path: str) -> None:
@@ -239,11 +239,11 @@ async def test_an_image_is_looked_at_while_every_thread_is_busy(
             go.wait(20)
 
     daemon = serve(hold)
-    others = [asyncio.create_task(daemon.ask(lambda api: api.containers(), 20.0)) for _ in range(MANY)]
+    others = [asyncio.create_task(daemon.call(lambda api: api.containers(), 20.0)) for _ in range(MANY)]
     await asyncio.sleep(0)
     try:
         images = Images(daemon, {}, lambda: "1000:1000")
-        assert await asyncio.wait_for(images.look("a:1", lambda _words: None), 5) == known
+        assert await asyncio.wait_for(images.inspect("a:1", lambda _words: None), 5) == cache
     finally:
         go.set()
         await asyncio.gather(*others)
@@ -262,10 +262,10 @@ async def test_a_no_is_told_from_silence_also_without_a_thread(
 
     daemon = serve(hold)
     with pytest.raises(DaemonError, match="there is none") as told:
-        await daemon.glance("/containers/jupyter-smx-x/json")
+        await daemon.get("/containers/jupyter-smx-x/json")
     assert told.value.status == 404
     with pytest.raises(UnavailableError, match=rf"said nothing for {LIMIT:g} s"):
-        await daemon.glance("/images/silent/json")
+        await daemon.get("/images/silent/json")
     go.set()
 
 
@@ -278,7 +278,7 @@ async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
     daemon = serve(lambda _path: None)
     for name, status in (("taken", CONFLICT), ("free", 500)):
         with pytest.raises(DaemonError) as told:
-            await daemon.ask(lambda api, name=name: api.create_container_from_config({}, name))
+            await daemon.call(lambda api, name=name: api.create_container_from_config({}, name))
         assert told.value.status == status
 
 
@@ -303,7 +303,7 @@ async def test_what_is_no_answer_is_no_daemon(tmp_path: Path, said: bytes, words
     server = await asyncio.start_unix_server(answer, tmp_path / "x.sock")
     async with server:
         with pytest.raises(UnavailableError, match=words) as told:
-            await Daemon(f"unix://{tmp_path}/x.sock", 5.0).glance("/images/a/json")
+            await Daemon(f"unix://{tmp_path}/x.sock", 5.0).get("/images/a/json")
     assert told.value.transient
 
 
@@ -311,16 +311,16 @@ async def test_where_nobody_listens_the_system_says_why(tmp_path: Path) -> None:
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
 
     with pytest.raises(UnavailableError, match="No such file or directory"):
-        await Daemon(f"unix://{tmp_path}/x.sock", 5.0).glance("/images/a/json")
+        await Daemon(f"unix://{tmp_path}/x.sock", 5.0).get("/images/a/json")
 
 
 async def test_a_daemon_that_many_wait_for_already_is_called_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that does not wait is turned away where the queue is full; a daemon that is stopped has a full one."""
-    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon, _heard  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon, _receive_response  # noqa: PLC0415 - imports Docker's library
 
-    hear, turned_away = _heard, threading.Event()
+    hear, turned_away = _receive_response, threading.Event()
 
     async def heard(where: str, path: str) -> tuple[bytes, bytes, bytes] | None:
         said = await hear(where, path)
@@ -328,7 +328,7 @@ async def test_a_daemon_that_many_wait_for_already_is_called_again(
             turned_away.set()
         return said
 
-    monkeypatch.setattr("jupyter_smx.engines.docker.daemon.daemon_client._heard", heard)
+    monkeypatch.setattr("jupyter_smx.engines.docker.daemon.daemon_client._receive_response", heard)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.fspath(tmp_path / "x.sock"))
     listener.listen(0)
@@ -337,7 +337,7 @@ async def test_a_daemon_that_many_wait_for_already_is_called_again(
     for other in others:
         other.setblocking(False)
         other.connect_ex(os.fspath(tmp_path / "x.sock"))
-    asked = asyncio.create_task(Daemon(f"unix://{tmp_path}/x.sock", 20.0).glance("/x"))
+    asked = asyncio.create_task(Daemon(f"unix://{tmp_path}/x.sock", 20.0).get("/x"))
     await eventually(lambda: asked.done() or turned_away.is_set(), "it is turned away")
     for other in others:
         other.close()

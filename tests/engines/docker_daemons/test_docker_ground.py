@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker.preflight import Ground
+    from jupyter_smx.engines.docker.preflight import Preflight
 
 
 class World:
@@ -32,13 +32,13 @@ class World:
         self.folder = folder
         self.under_way: set[str] = set()
 
-    def ground(self, seconds: float = 5.0) -> Ground:
+    def ground(self, seconds: float = 5.0) -> Preflight:
         from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
-        from jupyter_smx.engines.docker.daemon.users import Users  # noqa: PLC0415 - beside it
-        from jupyter_smx.engines.docker.preflight import Ground  # noqa: PLC0415 - the same
+        from jupyter_smx.engines.docker.daemon.users import ContainerUser  # noqa: PLC0415 - beside it
+        from jupyter_smx.engines.docker.preflight import Preflight  # noqa: PLC0415 - the same
 
         folders, daemon = ClusterFolders(self.folder), Daemon(self.daemon.url, 5.0)
-        return Ground(daemon, folders, {"mine": "1"}, Users(""), self.under_way, seconds)
+        return Preflight(daemon, folders, {"mine": "1"}, ContainerUser(""), self.under_way, seconds)
 
     def is_clean(self) -> bool:
         left = [*self.daemon.containers, *self.under_way, *(self.folder / "clusters").iterdir()]
@@ -51,13 +51,13 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(daemon, tmp_path / "it's\na folder")
 
 
-async def check(ground: Ground) -> None:
-    from jupyter_smx.engines.docker.images.image import Looked  # noqa: PLC0415 - imports Docker's library
+async def check(ground: Preflight) -> None:
+    from jupyter_smx.engines.docker.images.image import InspectedImage  # noqa: PLC0415 - imports Docker's library
 
-    await ground.check(Looked(IMAGE, "python3"))
+    await ground.check(InspectedImage(IMAGE, "python3"))
 
 
-async def refused(world: World, ground: Ground) -> RefusedError:
+async def refused(world: World, ground: Preflight) -> RefusedError:
     with pytest.raises(RefusedError) as told:
         await check(ground)
     assert told.value.field == "docker_host"
@@ -83,14 +83,14 @@ async def test_it_is_tried_as_a_host_lives(world: World) -> None:
         seen.append(container["config"])
         assert room(container).stat().st_mode & 0o777 == 0o700
         assert {path.stat().st_uid for path in (room(container), room(container) / "token")} == {
-            os.getuid() or users.nobodys()
+            os.getuid() or users.unused_id()
         }
         answer(container)
 
     world.daemon.live = live
     await check(world.ground())
     [config] = seen
-    somebody = f"{users.nobodys()}:{users.nobodys()}"
+    somebody = f"{users.unused_id()}:{users.unused_id()}"
     assert config["User"] == (f"{os.getuid()}:{os.getgid()}" if os.getuid() else somebody)
     assert config["HostConfig"]["CapDrop"] == ["ALL"]
     assert config["HostConfig"]["ReadonlyRootfs"] is True
@@ -166,7 +166,7 @@ async def test_who_gives_up_while_the_container_is_made_leaves_none(
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
     from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - the same
 
-    monkeypatch.setattr(Images, "known", {})
+    monkeypatch.setattr(Images, "cache", {})
     asked, go, sought = (threading.Event() for _ in range(3))
     answer_to = world.daemon.answer
 
@@ -180,7 +180,7 @@ async def test_who_gives_up_while_the_container_is_made_leaves_none(
 
     monkeypatch.setattr(world.daemon, "answer", slow)
     images = Images(Daemon(world.daemon.url, 5.0), {}, lambda: "1:1")
-    look = images.look("train:1", lambda _words: None) if what == "image" else check(world.ground())
+    look = images.inspect("train:1", lambda _words: None) if what == "image" else check(world.ground())
     looking = asyncio.create_task(look)  # type: ignore[arg-type]  # either of two coroutines
     await asyncio.to_thread(asked.wait, 20)
     looking.cancel()

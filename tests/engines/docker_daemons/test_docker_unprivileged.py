@@ -45,16 +45,16 @@ async def main():
     source.chmod(0o600)
     request = world.request(2)
     try:
-        handle = await world.up(request)
-        [there] = (await world.engine.bring(handle, "algo-2", [str(source)])).values()
+        handle = await world.acquire(request)
+        [there] = (await world.engine.provide_files(handle, "algo-2", [str(source)])).values()
         channels = [{"name": "data", "source": there, "mode": "FastFile"}]
-        async with AgentClient(world.reborn(), handle, "algo-2") as agent:
-            seen = json.loads((await agent.do(job, channels=channels)).text)
-        with world.door.holding(b"/info") as asked:
-            await world.engine.pin(world.image, print)
+        async with AgentClient(world.new_engine(), handle, "algo-2") as agent:
+            seen = json.loads((await agent.run_and_wait(job, channels=channels)).text)
+        with world.proxy.delay(b"/info") as asked:
+            await world.engine.resolve_image(world.image, print)
         seen["asked again"] = asked.is_set()
-        seen["launches"] = world.launches(request.cluster)
-        await world.reborn().release(handle)
+        seen["launches"] = world.launch_counts(request.cluster)
+        await world.new_engine().release(handle)
         seen["left"] = world.leftovers(request.cluster)
         print(json.dumps(seen))
     finally:
@@ -65,10 +65,10 @@ asyncio.run(main())
 
 
 def test_a_cluster_of_a_user_who_is_not_root_lives_and_leaves(docker: Docker) -> None:
-    from jupyter_smx.testing.docker.harness import Door  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.testing.docker.harness import SocketProxy  # noqa: PLC0415 - imports Docker's library
 
     # The daemon's own socket is root's, in a folder that may be closed to others.
-    door = Door(Path(f"/tmp/smx-door-{secrets.token_hex(4)}.sock"), docker.host)  # noqa: S108 - no other name is short
+    door = SocketProxy(Path(f"/tmp/smx-door-{secrets.token_hex(4)}.sock"), docker.host)  # noqa: S108 - no other name is short
     try:
         door.path.chmod(0o666)
         with nobody.home() as home:

@@ -45,29 +45,29 @@ def test_where_root_runs_the_controller_jobs_have_a_number_of_nobodys(
 
     monkeypatch.setattr(pwd, "getpwuid", of(accounts))
     monkeypatch.setattr(grp, "getgrgid", of(groups))
-    assert users.nobodys.__wrapped__() == 60_603
+    assert users.unused_id.__wrapped__() == 60_603
     accounts.clear()
-    assert users.nobodys.__wrapped__() == 60_600
+    assert users.unused_id.__wrapped__() == 60_600
 
 
 LEARN = """
 import asyncio, json, sys
 from jupyter_smx.engines.docker.daemon import daemon_info
-from jupyter_smx.engines.docker.daemon.users import Users
+from jupyter_smx.engines.docker.daemon.users import ContainerUser
 from jupyter_smx.model.errors import RefusedError
 
 class Daemon:
     def __init__(self, options):
         self.options = options
-    async def learn(self):
-        return daemon_info.read({"SecurityOptions": self.options})
+    async def detect_kind(self):
+        return daemon_info.parse_info({"SecurityOptions": self.options})
 
 said = {}
 for user in ("", "4321:1234", "65534:65534", "0:0"):
     for kind, options in (("usual", ["name=seccomp"]), ("rootless", ["name=seccomp", "name=rootless"])):
-        users = Users(user)
+        users = ContainerUser(user)
         try:
-            asyncio.run(users.learn(Daemon(options)))
+            asyncio.run(users.detect(Daemon(options)))
             said[f"{user} {kind}"] = [users.name(), users.reader().uid]
         except RefusedError as error:
             said[f"{user} {kind}"] = error.field

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.testing.docker import dockerd
-from jupyter_smx.testing.docker.dockerd import Dockerd, answers, find, main, place
+from jupyter_smx.testing.docker.dockerd import Dockerd, daemon_folder, find_daemon, is_answering, main
 from jupyter_smx.testing.docker.fixtures import connect
 from jupyter_smx.testing.docker.images import NO_PYTHON, PYTHON
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 class Listener:
     """Somebody on a unix socket who answers everybody with the same bytes."""
 
-    def __init__(self, path: Path, answer: bytes) -> None:
+    def __init__(self, program_path: Path, answer: bytes) -> None:
         self.answer = answer
         self.line = socket.socket(socket.AF_UNIX)
-        self.line.bind(os.fspath(path))
+        self.line.bind(os.fspath(program_path))
         self.line.listen()
         self.thread = threading.Thread(target=self.serve)
         self.thread.start()
@@ -55,9 +55,9 @@ def listening(tmp_path: Path) -> Iterator[Callable[[bytes], str]]:
     opened: list[Listener] = []
 
     def listen(answer: bytes) -> str:
-        path = tmp_path / f"{len(opened)}.sock"
-        opened.append(Listener(path, answer))
-        return f"unix://{path}"
+        program_path = tmp_path / f"{len(opened)}.sock"
+        opened.append(Listener(program_path, answer))
+        return f"unix://{program_path}"
 
     yield listen
     for one in opened:
@@ -66,14 +66,14 @@ def listening(tmp_path: Path) -> Iterator[Callable[[bytes], str]]:
 
 def test_only_a_daemon_on_a_socket_of_this_machine_answers(listening: Callable[[bytes], str], tmp_path: Path) -> None:
     (tmp_path / "file.sock").touch()
-    assert answers(listening(b"HTTP/1.0 200 OK\r\n\r\nOK"))
-    assert not answers(listening(b"HTTP/1.0 503 Service Unavailable\r\n\r\n"))
-    assert not answers(listening(b"SSH-2.0-OpenSSH_9.2\r\n"))
-    assert not answers(f"unix://{tmp_path}/file.sock")
-    assert not answers(f"unix://{tmp_path}/nothing.sock")
-    assert not answers(f"unix://{tmp_path}/{'long' * 40}.sock")
-    assert not answers(listening(b"HTTP/1.0 200 OK\r\n\r\nOK").replace("unix://", "ssh://"))
-    assert not answers("tcp://127.0.0.1:2375")
+    assert is_answering(listening(b"HTTP/1.0 200 OK\r\n\r\nOK"))
+    assert not is_answering(listening(b"HTTP/1.0 503 Service Unavailable\r\n\r\n"))
+    assert not is_answering(listening(b"SSH-2.0-OpenSSH_9.2\r\n"))
+    assert not is_answering(f"unix://{tmp_path}/file.sock")
+    assert not is_answering(f"unix://{tmp_path}/nothing.sock")
+    assert not is_answering(f"unix://{tmp_path}/{'long' * 40}.sock")
+    assert not is_answering(listening(b"HTTP/1.0 200 OK\r\n\r\nOK").replace("unix://", "ssh://"))
+    assert not is_answering("tcp://127.0.0.1:2375")
 
 
 def test_docker_host_comes_first_then_the_usual_socket_then_our_own(
@@ -83,22 +83,22 @@ def test_docker_host_comes_first_then_the_usual_socket_then_our_own(
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "docker.sock").symlink_to(own.removeprefix("unix://"))
-    monkeypatch.setattr(dockerd, "place", lambda: folder)
-    monkeypatch.setattr(dockerd, "USUAL", second)
+    monkeypatch.setattr(dockerd, "daemon_folder", lambda: folder)
+    monkeypatch.setattr(dockerd, "DEFAULT_HOST", second)
     monkeypatch.setenv("DOCKER_HOST", first)
-    assert find() == first
+    assert find_daemon() == first
     monkeypatch.delenv("DOCKER_HOST")
-    assert find() == second
+    assert find_daemon() == second
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:2375")
-    assert find() == f"unix://{folder}/docker.sock", "who says another place does not mean the usual one"
+    assert find_daemon() == f"unix://{folder}/docker.sock", "who says another place does not mean the usual one"
     (folder / "docker.sock").unlink()
-    assert find() == ""
+    assert find_daemon() == ""
 
 
 def test_it_lies_in_the_checkout_unless_that_path_breaks_a_socket_or_a_mount() -> None:
-    assert place(Path("/home/me/smx")) == Path("/home/me/smx/.dockerd")
+    assert daemon_folder(Path("/home/me/smx")) == Path("/home/me/smx/.dockerd")
     odd = [Path(f"/{'long/' * 20}smx"), Path("/home/my folder/smx"), Path("/home/a,b:c/smx"), Path("/home/日本/smx")]
-    places = {place(path) for path in odd}
+    places = {daemon_folder(program_path) for program_path in odd}
     assert len(places) == len(odd)
     assert all(one.parent == Path("/var/lib") and len(os.fspath(one)) < 40 for one in places)
 
@@ -106,10 +106,10 @@ def test_it_lies_in_the_checkout_unless_that_path_breaks_a_socket_or_a_mount() -
 def test_who_cannot_start_one_learns_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: 1000)
-        assert "Only root" in dockerd.hindrance()
+        assert "Only root" in dockerd.unavailable_reason()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(dockerd, "path", lambda: "/nowhere")
-    assert "make dockerd" in dockerd.hindrance()
+    monkeypatch.setattr(dockerd, "program_path", lambda: "/nowhere")
+    assert "make dockerd" in dockerd.unavailable_reason()
 
 
 def test_the_command_knows_three_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,13 +119,13 @@ def test_the_command_knows_three_words(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a short path, since a daemon has sockets."""
-    if dockerd.hindrance():
-        (pytest.fail if os.environ.get("CI") and sys.platform == "linux" else pytest.skip)(dockerd.hindrance())
-    path = place() / f"t{os.getpid()}"
-    yield path
-    Dockerd(path).remove()
-    assert not path.exists(), "something of it is still mounted"
+    """Give a short program_path, since a daemon has sockets."""
+    if dockerd.unavailable_reason():
+        (pytest.fail if os.environ.get("CI") and sys.platform == "linux" else pytest.skip)(dockerd.unavailable_reason())
+    program_path = daemon_folder() / f"t{os.getpid()}"
+    yield program_path
+    Dockerd(program_path).remove()
+    assert not program_path.exists(), "something of it is still mounted"
 
 
 def mounts(folder: Path) -> list[str]:
@@ -145,7 +145,7 @@ def test_it_starts_once_and_leaves_no_process_and_no_mount(folder: Path) -> None
     docker.client.close()
     assert mounts(folder)
     Dockerd(folder).stop()
-    assert (daemon.pid(), answers(daemon.host), mounts(folder)) == (0, False, [])
+    assert (daemon.pid(), is_answering(daemon.host), mounts(folder)) == (0, False, [])
     assert processes_of(folder) == []
     daemon.stop()
 
@@ -170,7 +170,7 @@ def test_one_that_was_killed_is_started_again_and_ends_its_containers(folder: Pa
         NO_PYTHON.name, ["sleep", "1000"], detach=True, network_mode="none", init=True
     )
     daemon.kill()
-    assert not answers(daemon.host)
+    assert not is_answering(daemon.host)
     daemon.start()
     container.reload()
     assert container.status == "exited"
@@ -193,8 +193,8 @@ def test_one_that_is_apart_has_a_bridge_and_leaves_that_of_this_machine_alone(fo
 
 
 def usual_bridge() -> str:
-    path = Path("/sys/class/net/docker0/ifindex")
-    return path.read_text() if path.exists() else ""
+    program_path = Path("/sys/class/net/docker0/ifindex")
+    return program_path.read_text() if program_path.exists() else ""
 
 
 def test_a_tied_one_ends_with_whoever_started_it(folder: Path, eventually_blocking: Callable[..., object]) -> None:
@@ -217,16 +217,16 @@ def test_one_that_cannot_start_says_its_last_words_and_leaves_nothing(folder: Pa
 
 
 def test_the_session_has_one_that_everything_started_here_finds(docker: Docker) -> None:
-    assert os.environ["DOCKER_HOST"] == docker.host == find()
+    assert os.environ["DOCKER_HOST"] == docker.host == find_daemon()
     assert docker.client.ping()
 
 
 def test_a_test_that_leaves_a_container_is_told_of_it(docker: Docker) -> None:
-    before = docker.holds()
+    before = docker.contents()
     made = docker.client.containers.create(PYTHON.name, ["true"], labels={"jupyter-smx.cluster": "x"})
     network = docker.client.networks.create("left", labels={"jupyter-smx.cluster": "x"})
-    left = set(docker.holds()) - set(before)
+    left = set(docker.contents()) - set(before)
     assert left == {made.id, network.id}
     for key in left:
         docker.remove(key)
-    assert docker.holds() == before
+    assert docker.contents() == before

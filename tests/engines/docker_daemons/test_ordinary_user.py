@@ -15,7 +15,7 @@ from jupyter_smx.testing.docker import ordinary_user
 from jupyter_smx.testing.docker.ordinary_user import UID, OrdinaryUser
 from jupyter_smx.testing.eventually import eventually_blocking
 
-pytestmark = pytest.mark.skipif(bool(ordinary_user.hindrance()), reason=ordinary_user.hindrance())
+pytestmark = pytest.mark.skipif(bool(ordinary_user.unavailable_reason()), reason=ordinary_user.unavailable_reason())
 
 LOOK = """
 id -un; id -u; grep -c . /etc/subuid; cat "$1/file"
@@ -40,7 +40,7 @@ def test_the_user_has_what_users_have_and_this_machine_none_of_it(tmp_path: Path
     try:
         user.start()
         log = user.folder / "log"
-        words = ["sh", "-ec", LOOK, "sh", str(user.shown[0]), token]
+        words = ["sh", "-ec", LOOK, "sh", str(user.readable_folders[0]), token]
         assert user.popen(words, {}, log).wait(30) == 0, log.read_text()
         assert log.read_text() == f"smx\n{UID}\n1\nof a closed folder\n"
         assert (user.home / token).stat().st_uid == (user.runtime / token).stat().st_uid == UID

@@ -14,7 +14,7 @@ import rootless_life
 
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.docker import ordinary_user
-from jupyter_smx.testing.docker.fixtures import missing
+from jupyter_smx.testing.docker.fixtures import skip_or_fail
 from jupyter_smx.testing.docker.images import PYTHON
 from jupyter_smx.testing.docker.ordinary_user import OrdinaryUser
 from jupyter_smx.testing.docker.rootless import KINDS
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-WHY_NOT = ordinary_user.hindrance() or ("" if nobody.interpreter() else "No Python here that all users may start.")
+WHY_NOT = ordinary_user.unavailable_reason() or (
+    "" if nobody.interpreter() else "No Python here that all users may start."
+)
 # What the user's tests take together counts as that of the first one.
 pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT), pytest.mark.timeout(400)]
 
@@ -46,8 +48,8 @@ class Life(NamedTuple):
 @pytest.fixture(scope="module")
 def life(request: pytest.FixtureRequest) -> Iterator[Life]:
     kind = KINDS[request.param]
-    if kind.lacks():
-        missing(f"apt-get install {kind.lacks()}")
+    if kind.missing_packages():
+        skip_or_fail(f"apt-get install {kind.missing_packages()}")
     user = OrdinaryUser(nobody.PATHS)
     try:
         user.start()
@@ -59,13 +61,13 @@ def life(request: pytest.FixtureRequest) -> Iterator[Life]:
 
 def live(user: OrdinaryUser, host: str, reruns: int) -> Life:
     """Run the user's tests as the user, and read how they went."""
-    checkout, report, log = user.shown[0], user.home / "report.xml", user.folder / "pytest.log"
+    checkout, report, log = user.readable_folders[0], user.home / "report.xml", user.folder / "pytest.log"
     words = [nobody.interpreter(), "-m", "pytest", *(f"-p{name}" for name in (*_PLUGINS, "no:cacheprovider"))]
     words += [f"--rootdir={checkout}", f"--config-file={checkout}/pyproject.toml", f"--reruns={reruns}"]
     words += [f"--junitxml={report}", f"{checkout}/tests/engines/rootless_life.py"]
     environment = {
         "DOCKER_HOST": host,
-        "PYTHONPATH": os.pathsep.join(map(os.fspath, user.shown)),
+        "PYTHONPATH": os.pathsep.join(map(os.fspath, user.readable_folders)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
@@ -93,6 +95,6 @@ async def test_a_controller_of_root_is_refused_with_the_cure(life: Life, tmp_pat
 
     engine = DockerEngine(data_dir=os.fspath(tmp_path), docker_host=life.host)
     with pytest.raises(RefusedError, match="runs without root's rights, and the controller is root") as told:
-        await engine.pin(PYTHON.name, lambda _words: None)
+        await engine.resolve_image(PYTHON.name, lambda _words: None)
     assert (told.value.field, told.value.value) == ("docker_host", life.host)
     assert "as the user whose daemon it is" in told.value.cure

@@ -45,12 +45,12 @@ print(json.dumps([os.environ["NVIDIA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"
 
 @pytest.fixture(scope="module")
 def gpu_dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
-    why = dockerd.hindrance() or gpu_toolkit.hindrance()
+    why = dockerd.unavailable_reason() or gpu_toolkit.unavailable_reason()
     if why:
-        fixtures.missing(why)
+        fixtures.skip_or_fail(why)
     toolkit = tmp_path_factory.mktemp("toolkit")
     options = gpu_toolkit.install(toolkit, CARDS)
-    daemon = Dockerd(fixtures.place() / "gpus", *options, apart=True)
+    daemon = Dockerd(fixtures.session_folder() / "gpus", *options, apart=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{toolkit}:{os.environ['PATH']}")
         daemon.start(tied=True)
@@ -78,11 +78,11 @@ def with_gpus(request: ClusterRequest, *devices: tuple[int, ...]) -> ClusterRequ
 
 async def seen(harness: DockerHarness, *devices: tuple[int, ...]) -> list[Any]:
     """Look for GPUs on each host of a cluster whose hosts were given these."""
-    handle = await harness.up(with_gpus(harness.request(len(devices)), *devices))
+    handle = await harness.acquire(with_gpus(harness.request(len(devices)), *devices))
     found = []
     for host in handle.hosts:
         async with AgentClient(harness.engine, handle, host.host) as agent:
-            found.append(last_json(await agent.do(LOOK)))
+            found.append(last_json(await agent.run_and_wait(LOOK)))
     return found
 
 
@@ -98,27 +98,27 @@ async def test_gpus_that_the_controller_was_given_are_handed_on_by_their_names(
     harness: DockerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{CARDS[2]},0")
-    harness.engine = harness.reborn()
+    harness.engine = harness.new_engine()
     assert await seen(harness, (0,), (1,)) == [[CARDS[2], "1", ["nvidia2"]], ["0", "1", ["nvidia0"]]]
 
 
 async def test_a_gpu_that_the_machine_has_not_is_refused_for_good_and_nothing_stays(harness: DockerHarness) -> None:
     wish = with_gpus(harness.request(), (3,))
     with pytest.raises(RefusedError, match=r"gives the hosts of lab\.gpu no GPU \(.*3: unknown device") as told:
-        await harness.up(wish)
+        await harness.acquire(wish)
     assert not told.value.transient
     assert harness.containers(wish.cluster) == []
 
 
 async def test_what_a_job_uses_of_its_hosts_gpus_is_measured(harness: DockerHarness) -> None:
-    handle = await harness.up(with_gpus(harness.request(), (1, 2)))
+    handle = await harness.acquire(with_gpus(harness.request(), (1, 2)))
     async with AgentClient(harness.engine, handle) as agent:
         job = await agent.run("import signal; signal.pause()")
-        figures = (await agent.event("sampled", job, lambda one: "gpu_percent" in one["now"]))["now"]
+        figures = (await agent.wait_for_event("sampled", job, lambda one: "gpu_percent" in one["now"]))["now"]
         await agent.call("stop", job=job, lease=1, grace=5, cause="stopped")
-        await agent.event("ended", job)
+        await agent.wait_for_event("ended", job)
         rows = (await agent.read(job, "samples")).decode().splitlines()
-    assert figures["gpu_percent"] == 2 * gpu_toolkit.BUSY + 3
-    assert figures["gpu_memory_bytes"] == 5 * gpu_toolkit.USED
+    assert figures["gpu_percent"] == 2 * gpu_toolkit.BUSY_PERCENT + 3
+    assert figures["gpu_memory_bytes"] == 5 * gpu_toolkit.USED_BYTES
     assert any(CARDS[1] in row and CARDS[2] in row and CARDS[0] not in row for row in rows)
     assert any("whole GPUs" in row for row in rows)

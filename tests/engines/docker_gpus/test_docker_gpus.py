@@ -12,28 +12,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, gpus
 from jupyter_smx.engines.docker.daemon import daemon_info
-from jupyter_smx.engines.docker.daemon.daemon_info import Kind
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
-DOCKER = Kind(docker=(20, 10, 24))
+DOCKER = DaemonInfo(docker=(20, 10, 24))
 PODMAN = {"BuildahVersion": "1.28.2", "CgroupVersion": "1", "Rootless": False}
 
 
-def host(name: str = "algo-1", gpus: int = 1, devices: tuple[int, ...] = ()) -> HostPlan:
-    return HostPlan(host=name, group=HOMOGENEOUS, instance_type="lab.gpu", vcpus=1, gpus=gpus, devices=devices)
+def host(name: str = "algo-1", gpus: int = 1, devices: tuple[int, ...] = ()) -> HostSpec:
+    return HostSpec(host=name, group=HOMOGENEOUS, instance_type="lab.gpu", vcpus=1, gpus=gpus, devices=devices)
 
 
-def request_of(*hosts: HostPlan) -> ClusterRequest:
+def request_of(*hosts: HostSpec) -> ClusterRequest:
     groups = (InstanceGroup(instance_count=len(hosts)),)
     return ClusterRequest(cluster="c" * 12, hosts=hosts, instance_groups=groups, python="", image="sha256:1")
 
 
-def container(plan: HostPlan, kind: Kind = DOCKER, seen: tuple[str, ...] = ()) -> dict[str, Any]:
+def container(plan: HostSpec, kind: DaemonInfo = DOCKER, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     settings = container_spec.Settings(
         data_dir="/d",
         user="1:1",
@@ -55,13 +55,13 @@ def container(plan: HostPlan, kind: Kind = DOCKER, seen: tuple[str, ...] = ()) -
         (DOCKER, (1, 3), (), {"Driver": "", "DeviceIDs": ["1", "3"], "Capabilities": [["gpu"]]}),
         (DOCKER, (0, 1), ("2", "GPU-8d"), {"Driver": "", "DeviceIDs": ["2", "GPU-8d"], "Capabilities": [["gpu"]]}),
         (DOCKER, (), (), {"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}),
-        (Kind(podman=(5, 4)), (1,), (), {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=1"]}),
-        (Kind(podman=(5, 4)), (0,), ("GPU-8d",), {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-8d"]}),
-        (Kind(podman=(5, 4)), (), (), {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}),
+        (DaemonInfo(podman=(5, 4)), (1,), (), {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=1"]}),
+        (DaemonInfo(podman=(5, 4)), (0,), ("GPU-8d",), {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-8d"]}),
+        (DaemonInfo(podman=(5, 4)), (), (), {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}),
     ],
 )
 def test_a_host_is_asked_for_with_its_own_gpus(
-    kind: Kind, devices: tuple[int, ...], seen: tuple[str, ...], asked: dict[str, Any]
+    kind: DaemonInfo, devices: tuple[int, ...], seen: tuple[str, ...], asked: dict[str, Any]
 ) -> None:
     whole = container(host(gpus=max(1, len(devices)), devices=devices), kind, seen)
     assert whole["HostConfig"]["DeviceRequests"] == [asked]
@@ -93,14 +93,14 @@ def test_hosts_that_were_given_different_gpus_are_asked_for_with_different_ones(
     [({}, ()), ({"CUDA_VISIBLE_DEVICES": ""}, ()), ({"CUDA_VISIBLE_DEVICES": " 2, GPU-8d "}, ("2", "GPU-8d"))],
 )
 def test_a_controller_that_was_given_some_gpus_gives_those(variables: dict[str, str], seen: tuple[str, ...]) -> None:
-    assert gpus.visible(variables) == seen
+    assert gpus.visible_gpus(variables) == seen
 
 
 @pytest.mark.parametrize(
     ("version", "gives"), [("4.9.3", False), ("5.3.2", False), ("5.4.0", True), ("6.0.0-dev", True), ("", False)]
 )
 def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) -> None:
-    kind, request = daemon_info.read({**PODMAN, "ServerVersion": version}), request_of(host())
+    kind, request = daemon_info.parse_info({**PODMAN, "ServerVersion": version}), request_of(host())
     gpus.check(kind, request_of(host(gpus=0)))
     gpus.check(DOCKER, request)
     if gives:
@@ -117,11 +117,11 @@ def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) 
         (DOCKER, 'could not select device driver "" with capabilities: [[gpu]]'),
         (DOCKER, "could not select device driver with capabilities: [[gpu]]"),
         (DOCKER, "error modifying OCI spec: failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all"),
-        (Kind(is_rootless=True), 'could not select device driver "" with capabilities: [[gpu]]'),
-        (Kind(podman=(5, 4)), "setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=1"),
+        (DaemonInfo(is_rootless=True), 'could not select device driver "" with capabilities: [[gpu]]'),
+        (DaemonInfo(podman=(5, 4)), "setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=1"),
     ],
 )
-def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: Kind, words: str) -> None:
+def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: DaemonInfo, words: str) -> None:
     told = gpus.refusal(kind, host(), words)
     assert told is not None
     assert (told.field, told.value, told.transient) == ("instance_type", "lab.gpu", False)
@@ -199,5 +199,5 @@ def check_cure(words: str, cure: str) -> None:
         (host(), "driver failed programming external connectivity on endpoint"),
     ],
 )
-def test_words_about_another_thing_are_left_as_they_are(plan: HostPlan, words: str) -> None:
+def test_words_about_another_thing_are_left_as_they_are(plan: HostSpec, words: str) -> None:
     assert gpus.refusal(DOCKER, plan, words) is None

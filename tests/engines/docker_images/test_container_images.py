@@ -85,7 +85,7 @@ def test_a_layer_has_the_folders_above_its_files_and_everything_is_roots(tmp_pat
 
 def test_a_file_that_a_layer_takes_away_is_named_as_images_do() -> None:
     layer = Layer()
-    layer.without("/usr/bin/python3")
+    layer.remove("/usr/bin/python3")
     assert "usr/bin/.wh.python3" in tarred(layer)[1]
 
 
@@ -119,7 +119,7 @@ def test_the_libraries_of_a_program_come_along_at_their_own_paths() -> None:
 
 def test_images_have_names_of_their_own_and_say_what_they_are() -> None:
     assert PYTHON.name == "jupyter-smx-test:latest"
-    assert len({one.name for one in IMAGES}) == len({one.what for one in IMAGES}) == len(IMAGES)
+    assert len({one.name for one in IMAGES}) == len({one.description for one in IMAGES}) == len(IMAGES)
     assert {layer for one in IMAGES for layer in one.layers} <= set(images.layers())
 
 

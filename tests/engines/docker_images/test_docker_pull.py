@@ -42,10 +42,10 @@ async def test_it_is_said_how_many_layers_and_bytes_are_here_and_what_was_here_b
         await ear.hears("2 of 4 layers (1 was here), unpacking")
         daemon.say(*(told(layer, "Pull complete") for layer in LAYERS[2:]), {"status": "Digest: sha256:1"}, None)
         await ear.task
-        assert ear.heard[-1].words == "4 of 4 layers (1 was here)"
+        assert ear.heard[-1].text == "4 of 4 layers (1 was here)"
         # Nothing comes from elsewhere before a layer does.
         before = {"waiting for other downloads", "asking its registry", "1 of 1 layers (1 was here)"}
-        assert {step.words for step in ear.heard if not step.downloads} == before
+        assert {step.text for step in ear.heard if not step.downloads} == before
         assert ear.heard[-1].downloads
         assert daemon.asked[0].startswith("POST /images/create?fromImage=hub.test%3A5000%2Fteam%2Ftrain&tag=1 HTTP/1.1")
 
@@ -63,7 +63,7 @@ async def test_a_registry_that_is_away_takes_nothing_away_of_what_is_here(tmp_pa
     async with running(tmp_path) as daemon:
         daemon.say({"error": "dial tcp 127.0.0.1:5000: connect: connection refused"})
         with pytest.raises(RefusedError) as error:
-            await pulls_of(daemon, "always").fetch(NAME, lambda _step: None, is_here=True)
+            await pulls_of(daemon, "always").pull(NAME, lambda _step: None, is_here=True)
     assert f"{NAME!r} is an image of Docker at" in error.value.message
     assert "cannot be downloaded anew" in error.value.message
     assert error.value.transient
@@ -98,7 +98,7 @@ async def test_a_daemon_that_ends_its_answer_by_hanging_up_is_believed(tmp_path:
         ear = Ear(pulls_of(daemon))
         daemon.say(told(LAYERS[0], "Pull complete"), None)
         await ear.task
-        assert ear.heard[-1].words == "1 of 1 layers"
+        assert ear.heard[-1].text == "1 of 1 layers"
 
 
 async def test_all_who_want_an_image_share_one_download_and_hear_the_same(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ async def test_all_who_want_an_image_share_one_download_and_hear_the_same(tmp_pa
         await eventually(lambda: daemon.open == 1, within=30)
         daemon.say(told(LAYERS[0], "Pull complete"), None)
         await second.task
-        assert second.heard[-1].words == "1 of 1 layers"
-        assert first.heard[-1].words == "0 of 1 layers"
+        assert second.heard[-1].text == "1 of 1 layers"
+        assert first.heard[-1].text == "0 of 1 layers"
         assert len(daemon.asked) == 2
 
 
@@ -156,7 +156,7 @@ async def test_a_daemon_that_takes_no_connection_is_no_registry_that_is_away(
 
     monkeypatch.setattr(asyncio, "open_unix_connection", never)
     with pytest.raises(UnavailableError, match=r"took no connection within 0\.1 s"):
-        await asyncio.wait_for(pulls_of(Daemon(tmp_path), seconds=0.1).fetch(NAME, lambda _step: None), 10)
+        await asyncio.wait_for(pulls_of(Daemon(tmp_path), seconds=0.1).pull(NAME, lambda _step: None), 10)
 
 
 async def test_a_daemon_that_is_away_is_no_registry_that_is(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_there_are_no_more_downloads_at_once_than_the_daemon_should_have(t
         pulls = pulls_of(daemon)
         ears = [Ear(pulls, f"train:{number}") for number in range(6)]
         await eventually(lambda: daemon.open == 4, within=30)
-        assert [ear.heard[-1].words for ear in ears[4:]] == ["waiting for other downloads"] * 2
+        assert [ear.heard[-1].text for ear in ears[4:]] == ["waiting for other downloads"] * 2
         daemon.say(*[None] * 6)
         await asyncio.gather(*(ear.task for ear in ears))
         assert len(daemon.asked) == 6
@@ -192,7 +192,7 @@ async def test_there_are_no_more_downloads_at_once_than_the_daemon_should_have(t
 )
 def test_which_names_are_asked_for(tmp_path: Path, when: str, name: str, *, is_due: bool, may_have: bool) -> None:
     pulls = pulls_of(Daemon(tmp_path), when)
-    assert (pulls.is_due(name), pulls.may_have(name)) == (is_due, may_have)
+    assert (pulls.is_due(name), pulls.can_pull(name)) == (is_due, may_have)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +223,6 @@ def test_which_names_are_asked_for(tmp_path: Path, when: str, name: str, *, is_d
 def test_the_digest_is_that_of_the_repository_by_which_it_was_named(
     name: str, known: list[str] | None, digest: str
 ) -> None:
-    from jupyter_smx.engines.docker.images.registry import digest_of  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images.registry import repo_digest  # noqa: PLC0415 - imports Docker's library
 
-    assert digest_of(name, known) == digest
+    assert repo_digest(name, known) == digest

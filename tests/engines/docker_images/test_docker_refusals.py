@@ -13,7 +13,7 @@ import psutil
 import pytest
 from fake_registry import LAYERS, NAME, Ear, pulls_of, running, told
 
-from jupyter_smx.engines.docker.daemon.daemon_info import Kind
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.testing.eventually import eventually
 
@@ -82,8 +82,8 @@ def test_the_image_that_a_misspelt_name_means_is_known_by_its_repository(name: s
     from jupyter_smx.engines.docker.images import registry  # noqa: PLC0415 - imports Docker's library
 
     known = ["my-training:latest", "my-training:v2", "hub.test:5000/team/train:1", "localhost/local-one:latest"]
-    assert registry.meant(name, known) == (f"Did you mean {meant}?" if meant else "")
-    assert registry.meant(name, []) == ""
+    assert registry.suggest_image(name, known) == (f"Did you mean {meant}?" if meant else "")
+    assert registry.suggest_image(name, []) == ""
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
@@ -160,10 +160,10 @@ PODMAN_SAYS = [
 
 @pytest.mark.parametrize(("words", "cure"), PODMAN_SAYS)
 def test_of_podman_it_is_said_how_podman_does_it(words: str, cure: str) -> None:
-    from jupyter_smx.engines.docker.daemon.daemon_info import Kind  # noqa: PLC0415 - beside the next one
+    from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo  # noqa: PLC0415 - beside the next one
     from jupyter_smx.engines.docker.images.registry import refusal  # noqa: PLC0415 - imports Docker's library
 
-    told_of = refusal(NAME, "unix:///x", words, kind=Kind(podman=(4, 9)))
+    told_of = refusal(NAME, "unix:///x", words, kind=DaemonInfo(podman=(4, 9)))
     assert cure in told_of.cure
     assert "an image of Podman at unix:///x" in told_of.message
     said = f"{told_of.rule} {told_of.cure}".replace(".docker/config.json", "")
@@ -242,9 +242,12 @@ async def test_what_docker_login_left_and_nobody_can_read_is_told_where_it_matte
 
 @pytest.mark.parametrize(
     ("kind", "program"),
-    [(Kind(docker=(28, 0)), "docker login"), (Kind(podman=(5, 0)), "podman login --authfile ~/.docker/config.json")],
+    [
+        (DaemonInfo(docker=(28, 0)), "docker login"),
+        (DaemonInfo(podman=(5, 0)), "podman login --authfile ~/.docker/config.json"),
+    ],
 )
-def test_at_amazons_registries_a_login_is_a_password_of_theirs(kind: Kind, program: str) -> None:
+def test_at_amazons_registries_a_login_is_a_password_of_theirs(kind: DaemonInfo, program: str) -> None:
     from jupyter_smx.engines.docker.images import registry  # noqa: PLC0415 - imports Docker's library
 
     place = "763104351884.dkr.ecr.eu-west-1.amazonaws.com"

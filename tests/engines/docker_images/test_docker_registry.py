@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from jupyter_smx.engines.base import Step
+    from jupyter_smx.engines.base import PullProgress
     from jupyter_smx.engines.docker.engine import DockerEngine
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
@@ -54,10 +54,10 @@ async def harness(tmp_path: Path, docker: Docker) -> AsyncIterator[DockerHarness
 
 def with_pull(harness: DockerHarness, when: str) -> DockerEngine:
     harness.traits["pull"] = when
-    return harness.reborn()
+    return harness.new_engine()
 
 
-def deaf(_step: Step) -> None:
+def deaf(_step: PullProgress) -> None:
     return
 
 
@@ -66,26 +66,26 @@ async def test_an_image_that_is_not_here_is_downloaded_pinned_by_its_digest_and_
 ) -> None:
     there = registry.publish("team/train:1", SIZE)
     name = f"{registry.host}/team/train:1"
-    assert await harness.engine.glimpse(name) is None
-    heard: list[Step] = []
-    found = await harness.engine.pin(name, heard.append)
+    assert await harness.engine.peek_image(name) is None
+    heard: list[PullProgress] = []
+    found = await harness.engine.resolve_image(name, heard.append)
     assert (found.name, found.id) == (name, there)
-    digests = json.loads(harness.ask("image", "inspect", "--format", "{{json .RepoDigests}}", name))
+    digests = json.loads(harness.run_docker("image", "inspect", "--format", "{{json .RepoDigests}}", name))
     assert found.digest in digests
     assert found.digest.startswith(f"{registry.host}/team/train@sha256:")
-    assert [step.words for step in heard if step.downloads]
+    assert [step.text for step in heard if step.downloads]
     assert not heard[0].downloads, "its registry was not asked yet"
-    assert "3 of 3 layers (2 were here)" in {step.words for step in heard}
-    assert [step.downloads for step in heard if "Python" in step.words] == [False]
+    assert "3 of 3 layers (2 were here)" in {step.text for step in heard}
+    assert [step.downloads for step in heard if "Python" in step.text] == [False]
 
-    passed = registry.gate.passed
-    again = await harness.engine.pin(name, heard.append)
-    assert (again.id, again.digest, registry.gate.passed) == (there, found.digest, passed)
-    assert await harness.engine.glimpse(name) == found
+    passed = registry.proxy.byte_count
+    again = await harness.engine.resolve_image(name, heard.append)
+    assert (again.id, again.digest, registry.proxy.byte_count) == (there, found.digest, passed)
+    assert await harness.engine.peek_image(name) == found
 
-    handle = await harness.up(replace(harness.request(), image=found.id))
+    handle = await harness.acquire(replace(harness.request(), image=found.id))
     async with AgentClient(harness.engine, handle) as agent:
-        said = await agent.do("import os; print(os.path.getsize('/own.bin'))")
+        said = await agent.run_and_wait("import os; print(os.path.getsize('/own.bin'))")
     assert said.text == f"{SIZE}\n"
 
 
@@ -93,22 +93,22 @@ async def test_a_digest_names_an_image_and_is_asked_for_once_whatever_is_configu
     harness: DockerHarness, registry: Registry
 ) -> None:
     there = registry.publish("team/fixed:1", 1_000)
-    digest = (await harness.engine.pin(f"{registry.host}/team/fixed:1", deaf)).digest
-    registry.forget(f"{registry.host}/team/fixed:1", digest)
+    digest = (await harness.engine.resolve_image(f"{registry.host}/team/fixed:1", deaf)).digest
+    registry.remove_images(f"{registry.host}/team/fixed:1", digest)
     engine = with_pull(harness, "always")
-    assert await engine.glimpse(digest) is None
-    found = await engine.pin(digest, deaf)
+    assert await engine.peek_image(digest) is None
+    found = await engine.resolve_image(digest, deaf)
     assert (found.id, found.digest, found.name) == (there, digest, digest)
-    heard: list[Step] = []
+    heard: list[PullProgress] = []
     name = f"{registry.host}/team/fixed:1"
-    assert (await engine.pin(name, heard.append)).id == there
+    assert (await engine.resolve_image(name, heard.append)).id == there
     assert heard
     assert [step for step in heard if step.downloads] == [], "it is up to date"
-    registry.gate.close()
+    registry.proxy.close()
     with pytest.raises(RefusedError, match=r"is an image of Docker at .* but cannot be downloaded anew"):
-        await engine.pin(name, deaf)
-    assert (await engine.pin(digest, deaf)).id == there
-    assert (await engine.pin(there, deaf)).id == there
+        await engine.resolve_image(name, deaf)
+    assert (await engine.resolve_image(digest, deaf)).id == there
+    assert (await engine.resolve_image(there, deaf)).id == there
 
 
 async def test_how_far_it_is_is_said_while_it_stands_still_and_nobody_else_waits(
@@ -116,18 +116,20 @@ async def test_how_far_it_is_is_said_while_it_stands_still_and_nobody_else_waits
 ) -> None:
     there = registry.publish("team/slow:1", SIZE)
     name = f"{registry.host}/team/slow:1"
-    heard: list[Step] = []
-    with registry.gate.still_after(SIZE // 6):
-        waits = [asyncio.create_task(harness.engine.pin(name, heard.append)) for _ in range(3)]
-        await eventually(registry.gate.stands.is_set, within=30)
+    heard: list[PullProgress] = []
+    with registry.proxy.stall_after(SIZE // 6):
+        waits = [asyncio.create_task(harness.engine.resolve_image(name, heard.append)) for _ in range(3)]
+        await eventually(registry.proxy.stall_event.is_set, within=30)
         told = re.compile(r"2 of 3 layers \(2 were here\), (0\.[1-9]|[12]\.\d) of 3\.0 MB")
 
         def is_told() -> bool:
-            registry.gate.more(20_000)  # the daemon tells of bytes when some come, and ten times in a second at most
-            return any(told.fullmatch(step.words) for step in heard)
+            registry.proxy.allow_more(
+                20_000
+            )  # the daemon tells of bytes when some come, and ten times in a second at most
+            return any(told.fullmatch(step.text) for step in heard)
 
         await eventually(is_told, "bytes are told", within=30)
-        assert (await harness.engine.pin(harness.image, deaf)).id == harness.image
+        assert (await harness.engine.resolve_image(harness.image, deaf)).id == harness.image
     found = {(await wait).id for wait in waits}
     assert found == {there}
 
@@ -137,15 +139,15 @@ async def test_a_download_that_is_given_up_ends_at_the_daemon_and_may_be_begun_a
 ) -> None:
     there = registry.publish("team/stopped:1", SIZE)
     name = f"{registry.host}/team/stopped:1"
-    with registry.gate.still_after(SIZE // 2):
-        waits = asyncio.create_task(harness.engine.pin(name, deaf))
-        await eventually(registry.gate.stands.is_set, within=30)
+    with registry.proxy.stall_after(SIZE // 2):
+        waits = asyncio.create_task(harness.engine.resolve_image(name, deaf))
+        await eventually(registry.proxy.stall_event.is_set, within=30)
         waits.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waits
-    await eventually(lambda: registry.gate.carried == 0, "the daemon let go", within=30)
-    assert name not in harness.ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}")
-    assert (await harness.engine.pin(name, deaf)).id == there
+    await eventually(lambda: registry.proxy.connection_count == 0, "the daemon let go", within=30)
+    assert name not in harness.run_docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}")
+    assert (await harness.engine.resolve_image(name, deaf)).id == there
 
 
 @pytest.mark.parametrize("pull", ["never", "missing", "always"])
@@ -155,11 +157,11 @@ async def test_a_name_that_is_nearly_one_of_an_image_that_is_there_is_told_with_
     engine, there = with_pull(harness, pull), images.PYTHON.name.partition(":")[0]
     for wrong in (f"{there[:-2]}{there[:-3:-1]}", f"{there}:lates"):
         with pytest.raises(RefusedError, match=f"image: '{wrong}' is not an image of Docker at") as told:
-            await engine.pin(wrong, deaf)
+            await engine.resolve_image(wrong, deaf)
         assert told.value.cure.startswith(f"Did you mean {there}:latest")
         assert "docker" in told.value.cure, "nor does it take the place of what else helps"
     with pytest.raises(RefusedError) as told:
-        await engine.pin("of-somebody/else:1", deaf)
+        await engine.resolve_image("of-somebody/else:1", deaf)
     assert "Did you mean" not in told.value.cure
 
 
@@ -169,19 +171,19 @@ async def test_always_asks_what_a_name_means_now_missing_does_not_and_never_down
     name = f"{registry.host}/team/moves:1"
     first = registry.publish("team/moves:1", 1_000)
     with pytest.raises(RefusedError, match="is not an image of Docker at") as refused:
-        await with_pull(harness, "never").pin(name, deaf)
+        await with_pull(harness, "never").resolve_image(name, deaf)
     assert "docker pull" in refused.value.cure
     assert not refused.value.transient
-    assert (await with_pull(harness, "missing").pin(name, deaf)).id == first
+    assert (await with_pull(harness, "missing").resolve_image(name, deaf)).id == first
     second = registry.publish("team/moves:1", 1_000)
     assert second != first
-    assert (await with_pull(harness, "missing").pin(name, deaf)).id == first
+    assert (await with_pull(harness, "missing").resolve_image(name, deaf)).id == first
     asks = with_pull(harness, "always")
-    assert (await asks.pin(name, deaf)).id == second
-    assert await asks.recall(name) is None
-    registry.gate.close()
+    assert (await asks.resolve_image(name, deaf)).id == second
+    assert await asks.cached_image(name) is None
+    registry.proxy.close()
     with pytest.raises(RefusedError, match="connection refused") as away:
-        await with_pull(harness, "always").pin(name, deaf)
+        await with_pull(harness, "always").resolve_image(name, deaf)
     assert away.value.transient
 
 
@@ -190,15 +192,15 @@ async def test_a_registry_that_is_away_is_transient_and_what_it_lacks_is_not(
 ) -> None:
     there = registry.publish("team/back:1", 1_000)
     name = f"{registry.host}/team/back:1"
-    registry.gate.close()
+    registry.proxy.close()
     with pytest.raises(RefusedError, match="connection refused") as away:
-        await harness.engine.pin(name, deaf)
+        await harness.engine.resolve_image(name, deaf)
     assert (away.value.field, away.value.value, away.value.transient) == ("image", name, True)
-    registry.gate.open()
-    assert (await harness.engine.pin(name, deaf)).id == there
+    registry.proxy.open()
+    assert (await harness.engine.resolve_image(name, deaf)).id == there
     for wrong in (f"{registry.host}/team/back:none", f"{registry.host}/nobody/nothing:1"):
         with pytest.raises(RefusedError, match=r"manifest unknown|not found") as gone:
-            await harness.engine.pin(wrong, deaf)
+            await harness.engine.resolve_image(wrong, deaf)
         assert (gone.value.value, gone.value.transient) == (wrong, False)
         assert f"Registry {registry.host} has no such image" in gone.value.rule
 
@@ -209,16 +211,16 @@ async def test_a_private_image_is_given_to_who_logged_in_and_the_others_are_told
     there = registry.publish("team/private:1", 1_000)
     name = f"{registry.private}/team/private:1"
     with pytest.raises(RefusedError, match="no basic auth credentials") as refused:
-        await harness.engine.pin(name, deaf)
+        await harness.engine.resolve_image(name, deaf)
     assert f"docker login {registry.private}" in refused.value.cure
     assert not refused.value.transient
     for password, is_right in (("wrong", False), ("swordfish", True)):
         login(registry.private, password)
         if is_right:
-            assert (await harness.engine.pin(name, deaf)).id == there
+            assert (await harness.engine.resolve_image(name, deaf)).id == there
         else:
             with pytest.raises(RefusedError, match="unauthorized") as wrong:
-                await harness.engine.pin(name, deaf)
+                await harness.engine.resolve_image(name, deaf)
             assert password not in str(wrong.value)
 
 
@@ -227,7 +229,7 @@ async def test_an_image_for_another_machine_is_downloaded_and_refused(
 ) -> None:
     registry.push(images.FOREIGN.name, "team/foreign:1")
     with pytest.raises(RefusedError, match="is made for linux/s390x"):
-        await harness.engine.pin(f"{registry.host}/team/foreign:1", deaf)
+        await harness.engine.resolve_image(f"{registry.host}/team/foreign:1", deaf)
 
 
 async def test_an_image_that_is_not_for_linux_is_refused_at_once_with_the_cure(
@@ -235,9 +237,9 @@ async def test_an_image_that_is_not_for_linux_is_refused_at_once_with_the_cure(
 ) -> None:
     registry.publish("team/system:1", 1_000)
     for system in ("windows", "freebsd"):
-        registry.publish_again("team/system:1", system, os=system)
+        registry.publish_copy("team/system:1", system, os=system)
         with pytest.raises(RefusedError, match="operating system") as refused:
-            await harness.engine.pin(f"{registry.host}/team/system:{system}", deaf)
+            await harness.engine.resolve_image(f"{registry.host}/team/system:{system}", deaf)
         assert refused.value.rule == "Hosts are made of images for Linux, and nothing else."
         assert "Name an image for Linux" in refused.value.cure
         assert not refused.value.transient

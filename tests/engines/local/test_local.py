@@ -23,7 +23,7 @@ from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.engines.machine import processes
-from jupyter_smx.engines.machine.host_folder import Birth, HostFolder, completed
+from jupyter_smx.engines.machine.host_folder import AgentProcess, HostFolder, complete_process
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.testing import process_scan
@@ -58,7 +58,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 def record(world: LocalHarness, cluster: str, **birth: object) -> Handle:
     """Write the folder of a cluster as an agent with this birth would have left it."""
-    folder = world.cluster(cluster) / "algo-1"
+    folder = world.cluster_folder(cluster) / "algo-1"
     folder.mkdir(parents=True)
     (folder / "claim").touch()
     (folder / "agent.json").write_text(json.dumps(birth))
@@ -66,7 +66,7 @@ def record(world: LocalHarness, cluster: str, **birth: object) -> Handle:
 
 
 def started(pid: int) -> int:
-    found = processes.look(pid)
+    found = processes.read_process(pid)
     assert found is not None
     return found.started
 
@@ -75,7 +75,7 @@ async def test_a_stranger_that_got_the_number_of_a_dead_agent_is_gone_to_us_and_
     world: LocalHarness, stranger: subprocess.Popen[bytes]
 ) -> None:
     handle = record(world, "c1", pid=stranger.pid, start_time=started(stranger.pid) - 1, boot_id=processes.boot_id())
-    assert await world.engine.survey([handle]) == [Observation.GONE]
+    assert await world.engine.observe_all([handle]) == [Observation.GONE]
     await world.engine.release(handle)
     assert stranger.poll() is None
 
@@ -84,33 +84,33 @@ async def test_a_record_from_before_the_last_boot_is_gone_and_nobody_is_killed(
     world: LocalHarness, stranger: subprocess.Popen[bytes]
 ) -> None:
     handle = record(world, "c1", pid=stranger.pid, start_time=started(stranger.pid), boot_id="of another boot")
-    assert await world.engine.survey([handle]) == [Observation.GONE]
+    assert await world.engine.observe_all([handle]) == [Observation.GONE]
     await world.engine.release(handle)
     assert stranger.poll() is None
 
 
 async def test_a_torn_record_is_unknown_and_release_still_ends_what_carries_the_mark(world: LocalHarness) -> None:
-    handle = await world.up()
-    path = world.cluster(handle.cluster) / "algo-1" / "agent.json"
+    handle = await world.acquire()
+    path = world.cluster_folder(handle.cluster) / "algo-1" / "agent.json"
     path.write_text('{"pid": 12')
     path.with_name("host.json").write_text('{"hosts": 7')
     nobody_knows = Handle(engine="local", cluster=handle.cluster)
-    assert await world.engine.survey([nobody_knows]) == [Observation.UNKNOWN]
+    assert await world.engine.observe_all([nobody_knows]) == [Observation.UNKNOWN]
     await world.engine.release(nobody_knows)
     assert world.leftovers(handle.cluster) == []
 
 
 async def test_a_handle_with_nonsense_in_it_is_unknown(world: LocalHarness) -> None:
-    handle = await world.up()
+    handle = await world.acquire()
     broken = msgspec.structs.replace(handle, hosts=(HostHandle(host="algo-1", data={"pid": "one"}),))
-    assert await world.engine.survey([broken, handle]) == [Observation.UNKNOWN, Observation.RUNNING]
+    assert await world.engine.observe_all([broken, handle]) == [Observation.UNKNOWN, Observation.RUNNING]
 
 
 async def test_a_data_folder_that_is_missing_says_nothing_about_its_clusters(tmp_path: Path) -> None:
     engine = LocalHarness(tmp_path / "smx").engine
     (tmp_path / "smx").rmdir()
     handle = Handle(engine="local", cluster="c1")
-    assert await engine.survey([handle]) == [Observation.UNKNOWN]
+    assert await engine.observe_all([handle]) == [Observation.UNKNOWN]
     with pytest.raises(UnavailableError):
         await engine.find("c1")
     with pytest.raises(UnavailableError):
@@ -119,12 +119,12 @@ async def test_a_data_folder_that_is_missing_says_nothing_about_its_clusters(tmp
 
 async def test_dead_agents_do_not_stay_zombies(world: LocalHarness) -> None:
     others = set(psutil.Process().children())  # other tests may have left some
-    handle = await world.up(world.request(2))
+    handle = await world.acquire(world.request(2))
     for host in ("algo-1", "algo-2"):
         world.kill_agent(handle.cluster, host)
 
     async def all_are_reaped() -> bool:
-        await world.engine.survey([handle])
+        await world.engine.observe_all([handle])
         mine = set(psutil.Process().children()) - others
         return not [child for child in mine if child.status() == psutil.STATUS_ZOMBIE]
 
@@ -132,8 +132,8 @@ async def test_dead_agents_do_not_stay_zombies(world: LocalHarness) -> None:
 
 
 async def test_only_this_user_can_read_what_a_host_keeps(world: LocalHarness) -> None:
-    handle = await world.up()
-    folder = world.cluster(handle.cluster) / "algo-1"
+    handle = await world.acquire()
+    folder = world.cluster_folder(handle.cluster) / "algo-1"
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder.parent.parent, folder.parent, folder)}
     assert set(modes.values()) == {0o700}
     assert stat.S_IMODE((folder / "agent.log").stat().st_mode) == 0o600
@@ -141,11 +141,11 @@ async def test_only_this_user_can_read_what_a_host_keeps(world: LocalHarness) ->
 
 
 async def test_release_keeps_the_records_and_removes_what_only_a_living_host_needs(world: LocalHarness) -> None:
-    handle = await world.up()
-    folder = world.cluster(handle.cluster) / "algo-1"
+    handle = await world.acquire()
+    folder = world.cluster_folder(handle.cluster) / "algo-1"
     async with AgentClient(world.engine, handle) as agent:
         job = await agent.run("print('kept')")
-        await agent.outcome(job)
+        await agent.wait_for_outcome(job)
     tree = folder / "code" / ("a" * 64) / "tree"
     tree.mkdir(parents=True)
     (tree / "train.py").write_text("pass")
@@ -165,7 +165,7 @@ async def test_after_a_release_no_late_agent_can_start_in_the_folder(world: Loca
         async for step in steps:
             handle = step
     await steps.aclose()
-    assert world.launches(request.cluster) == ({"algo-1": 1} if launched else {})
+    assert world.launch_counts(request.cluster) == ({"algo-1": 1} if launched else {})
     await world.engine.release(handle)
     plan = world.engine.plan(request)["hosts"]["algo-1"]["command"]
     late = await asyncio.create_subprocess_exec(*plan, "--ready-fd", "2", stderr=subprocess.DEVNULL)
@@ -175,9 +175,9 @@ async def test_after_a_release_no_late_agent_can_start_in_the_folder(world: Loca
 async def test_a_data_folder_deeper_than_a_socket_address_works(tmp_path: Path) -> None:
     world = LocalHarness(tmp_path / ("deep" * 30) / ("日本" * 15) / "smx")
     try:
-        handle = await world.up()
-        async with AgentClient(world.reborn(), handle) as agent:
-            assert (await agent.do("print('deep')")).text == "deep\n"
+        handle = await world.acquire()
+        async with AgentClient(world.new_engine(), handle) as agent:
+            assert (await agent.run_and_wait("print('deep')")).text == "deep\n"
     finally:
         await world.close()
 
@@ -185,8 +185,8 @@ async def test_a_data_folder_deeper_than_a_socket_address_works(tmp_path: Path) 
 async def test_a_release_removes_the_short_name_of_a_folder_whose_agent_was_killed(tmp_path: Path) -> None:
     world = LocalHarness(tmp_path / ("d" * 60) / "smx", isolate=False)
     try:
-        handle = await world.up()
-        folder = world.cluster(handle.cluster) / "algo-1"
+        handle = await world.acquire()
+        folder = world.cluster_folder(handle.cluster) / "algo-1"
         link = Path((folder / "shortcut").read_text())
         world.kill_agent(handle.cluster, "algo-1")
         assert link.name in names(link.parent)
@@ -206,12 +206,12 @@ async def test_variables_of_a_server_a_kernel_and_those_that_are_configured_stay
         monkeypatch.setenv(name, value)
     world = LocalHarness(tmp_path / "smx", hidden_variables=["MY_COMPANY_KEY"])
     try:
-        handle = await world.up()
-        (agent_process,) = [process_scan.see(pid) for pid in process_scan.agents(handle.cluster).values()]
+        handle = await world.acquire()
+        (agent_process,) = [process_scan.read_process(pid) for pid in process_scan.agents(handle.cluster).values()]
         assert agent_process is not None
         assert {line.split(b"=")[0].decode() for line in agent_process.environment}.isdisjoint(hidden)
         async with AgentClient(world.engine, handle) as agent:
-            told = last_json(await agent.do("import json, os; print(json.dumps(dict(os.environ)))"))
+            told = last_json(await agent.run_and_wait("import json, os; print(json.dumps(dict(os.environ)))"))
         assert isinstance(told, dict)
         assert told.keys().isdisjoint(hidden)
         assert told["VISIBLE"] == "yes"
@@ -232,7 +232,7 @@ async def main(folder, cluster, step):
             await asyncio.sleep(0.004)
         os.kill(os.getpid(), signal.SIGKILL)
     asyncio.get_running_loop().create_task(die_at(step))
-    await world.up(world.request(2, cluster=cluster))
+    await world.acquire(world.request(2, cluster=cluster))
     await asyncio.Event().wait()
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
@@ -248,33 +248,33 @@ async def test_11_a_controller_that_is_killed_while_it_acquires_has_launched_onc
     command = [sys.executable, "-c", ACQUIRE, str(world.folder), request.cluster, str(step)]
     first = await asyncio.create_subprocess_exec(*command, env=environment)
     assert await first.wait() == -signal.SIGKILL
-    handle = await world.up(request)
-    assert world.launches(request.cluster) == {"algo-1": 1, "algo-2": 1}
-    assert await world.engine.survey([handle]) == [Observation.RUNNING]
+    handle = await world.acquire(request)
+    assert world.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
+    assert await world.engine.observe_all([handle]) == [Observation.RUNNING]
     async with AgentClient(world.engine, handle, "algo-2") as agent:
-        assert (await agent.do("print('carried on')")).text == "carried on\n"
+        assert (await agent.run_and_wait("print('carried on')")).text == "carried on\n"
 
 
 def test_a_birth_that_an_agent_could_not_write_whole_is_completed_by_when_it_was_written(
     stranger: subprocess.Popen[bytes],
 ) -> None:
-    found = processes.look(stranger.pid)
+    found = processes.read_process(stranger.pid)
     assert found is not None
-    born = processes.born_at(found)
-    unknown = Birth(pid=stranger.pid, start_time=0, boot_id="")
-    assert completed(unknown, born + 1).is_alive()
-    assert not completed(unknown, born - 1).is_alive()
+    born = processes.start_time(found)
+    unknown = AgentProcess(pid=stranger.pid, start_time=0, boot_id="")
+    assert complete_process(unknown, born + 1).is_alive()
+    assert not complete_process(unknown, born - 1).is_alive()
     stranger.kill()
     stranger.wait()
-    assert not completed(unknown, born + 1).is_alive()
+    assert not complete_process(unknown, born + 1).is_alive()
 
 
 def test_last_words_are_the_last_lines_and_survive_any_bytes(tmp_path: Path) -> None:
     folder = HostFolder(tmp_path)
-    assert folder.last_words() == ""
+    assert folder.log_tail() == ""
     folder.log.write_bytes(b"x" * 9000 + b"\n" + b"\xff one\n\n two \n")
-    assert folder.last_words().endswith("\ufffd one | two")
-    assert len(folder.last_words()) < 5000
+    assert folder.log_tail().endswith("\ufffd one | two")
+    assert len(folder.log_tail()) < 5000
 
 
 def test_what_cannot_be_removed_of_a_host_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from jupyter_smx.testing.contract import EngineContract
-from jupyter_smx.testing.groups.warm_start import WarmthGroup
+from jupyter_smx.testing.groups.warm_start import WarmStartGroup
 from jupyter_smx.testing.local_harness import LocalHarness
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class TestLocalEngine(EngineContract):
 
 
 @pytest.mark.asyncio
-class TestLocalEngineWithoutForkAndNamespaces(WarmthGroup):
+class TestLocalEngineWithoutForkAndNamespaces(WarmStartGroup):
     """Where other systems leave the agent: jobs are spawned and nothing is mounted."""
 
     @pytest_asyncio.fixture

@@ -13,7 +13,7 @@ import zoo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan, Observation
+from jupyter_smx.engines.base import ClusterRequest, HostSpec, Observation
 from jupyter_smx.engines.machine import host_folder, request_validation
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
@@ -33,8 +33,8 @@ async def world(tmp_path: Path) -> AsyncIterator[LocalHarness]:
 
 async def refusal(world: LocalHarness, request: ClusterRequest) -> RefusedError:
     with pytest.raises(RefusedError) as told:
-        await world.up(request)
-    assert world.launches(request.cluster) == {}
+        await world.acquire(request)
+    assert world.launch_counts(request.cluster) == {}
     assert told.value.rule
     return told.value
 
@@ -42,7 +42,7 @@ async def refusal(world: LocalHarness, request: ClusterRequest) -> RefusedError:
 async def failure(world: LocalHarness, request: ClusterRequest) -> UnavailableError:
     """Acquire what cannot come up; afterwards nothing is left and the id is used up."""
     with pytest.raises(UnavailableError) as told:
-        await world.up(request)
+        await world.acquire(request)
     assert world.leftovers(request.cluster) == []
     assert await world.engine.find(request.cluster) is None
     return told.value
@@ -71,10 +71,10 @@ async def test_what_is_no_interpreter_is_refused(world: LocalHarness, python: st
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../../etc", "a\0b", "-x", "x" * 64, "a\n"])
 async def test_names_that_are_no_folder_names_are_refused(world: LocalHarness, name: str) -> None:
-    hosts = (HostPlan(host=name, group="homogeneousCluster", instance_type="local", vcpus=1),)
+    hosts = (HostSpec(host=name, group="homogeneousCluster", instance_type="local", vcpus=1),)
     assert (await refusal(world, msgspec.structs.replace(world.request(), hosts=hosts))).field == "hosts"
     with pytest.raises(RefusedError):
-        await world.up(msgspec.structs.replace(world.request(), cluster=name))
+        await world.acquire(msgspec.structs.replace(world.request(), cluster=name))
     assert not (world.folder / "clusters").exists()
 
 
@@ -108,7 +108,7 @@ async def test_not_even_an_agent_is_told_what_belongs_to_the_server(
     world.engine.hidden_variables = ["MY_COMPANY_KEY"]
     request = with_python(world, zoo.interpreter(tmp_path, "tells_its_environment"))
     await failure(world, request)
-    told = (world.cluster(request.cluster) / "algo-1" / "agent.log").read_text()
+    told = (world.cluster_folder(request.cluster) / "algo-1" / "agent.log").read_text()
     assert f"JUPYTER_SMX_HOST={request.cluster}/algo-1" in told
     assert "a secret of the server" not in told
 
@@ -136,14 +136,14 @@ async def test_when_one_host_fails_the_others_are_released(world: LocalHarness, 
     request = with_python(world, zoo.interpreter(tmp_path, "fails_on_the_second_host"), hosts=3)
     told = await failure(world, request)
     assert told.value == "algo-2"
-    assert world.hosts_alive(request.cluster) == set()
+    assert world.live_hosts(request.cluster) == set()
 
 
 async def test_a_folder_that_was_claimed_by_an_agent_that_died_young_is_an_error_and_no_wait(
     world: LocalHarness,
 ) -> None:
     request = world.request()
-    folder = world.cluster(request.cluster) / "algo-1"
+    folder = world.cluster_folder(request.cluster) / "algo-1"
     folder.mkdir(parents=True)
     (folder / "claim").touch()
     told = await failure(world, request)
@@ -152,23 +152,23 @@ async def test_a_folder_that_was_claimed_by_an_agent_that_died_young_is_an_error
 
 async def test_a_cluster_whose_agent_died_is_not_launched_a_second_time(world: LocalHarness) -> None:
     request = world.request()
-    await world.up(request)
+    await world.acquire(request)
     world.kill_agent(request.cluster, "algo-1")
     told = await failure(world, request)
     assert "died" in told.message
-    assert world.launches(request.cluster) == {"algo-1": 1}
+    assert world.launch_counts(request.cluster) == {"algo-1": 1}
 
 
 async def test_an_acquire_that_has_no_agent_yet_is_unknown_and_is_gone_when_its_time_is_over(
     world: LocalHarness,
 ) -> None:
     cluster = world.request().cluster
-    (world.cluster(cluster) / "algo-1").mkdir(parents=True)
+    (world.cluster_folder(cluster) / "algo-1").mkdir(parents=True)
     handle = Handle(engine="local", cluster=cluster)
     assert await world.engine.find(cluster) == handle
-    assert await world.engine.survey([handle]) == [Observation.UNKNOWN]
-    os.utime(world.cluster(cluster), (1.0, 1.0))
-    assert await world.engine.survey([handle]) == [Observation.GONE]
+    assert await world.engine.observe_all([handle]) == [Observation.UNKNOWN]
+    os.utime(world.cluster_folder(cluster), (1.0, 1.0))
+    assert await world.engine.observe_all([handle]) == [Observation.GONE]
 
 
 def test_a_system_whose_socket_addresses_are_short_refuses_a_long_path_with_the_cure(
@@ -201,7 +201,7 @@ def test_a_host_is_told_its_own_share_and_who_else_there_is(
 ) -> None:
     owners = [group for group in groups for _ in range(group.instance_count)]
     hosts = tuple(
-        HostPlan(host=f"algo-{number}", group=group.name, instance_type=group.instance_type, vcpus=vcpus, gpus=gpus)
+        HostSpec(host=f"algo-{number}", group=group.name, instance_type=group.instance_type, vcpus=vcpus, gpus=gpus)
         for number, group in enumerate(owners, 1)
     )
     request = ClusterRequest(
@@ -226,7 +226,7 @@ def test_a_host_is_told_its_own_share_and_who_else_there_is(
 
 @given(st.text(max_size=70))
 def test_a_plain_name_is_one_component_of_a_path_and_no_option(name: str) -> None:
-    if request_validation.is_plain(name):
+    if request_validation.is_valid_name(name):
         assert Path("/root", name).parts == ("/", "root", name)
         assert name not in (".", "..")
         assert not name.startswith("-")

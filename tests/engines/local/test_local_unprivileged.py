@@ -20,19 +20,19 @@ async def main():
     world = LocalHarness(Path(sys.argv[1]) / "it's smx")
     request = world.request(2)
     try:
-        handle = await world.up(request)
-        async with AgentClient(world.reborn(), handle, "algo-2") as agent:
+        handle = await world.acquire(request)
+        async with AgentClient(world.new_engine(), handle, "algo-2") as agent:
             job = await agent.run(
                 "import os; print(os.getuid()); d = os.path.join(os.environ['SM_MODEL_DIR'], 'locked'); os.mkdir(d)\\n"
                 "open(os.path.join(d, 'file'), 'w').close(); os.chmod(d, 0o500)\\n"
                 "os.chmod(os.environ['SM_MODEL_DIR'], 0)"
             )
             # Whether a host that was locked by its job goes on is the agent's affair; the release is the engine's.
-            record = (await agent.event("ended", job))["record"]
-            mode = agent.greeting["isolation"]["mode"]
-        assert world.launches(request.cluster) == {"algo-1": 1, "algo-2": 1}
-        await world.reborn().release(handle)
-        log = (world.engine.remains(request.cluster, "algo-2") / job / "log").read_text()
+            record = (await agent.wait_for_event("ended", job))["record"]
+            mode = agent.hello["isolation"]["mode"]
+        assert world.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
+        await world.new_engine().release(handle)
+        log = (world.engine.spool_path(request.cluster, "algo-2") / job / "log").read_text()
         print(json.dumps([log, record["exit_code"], mode, world.leftovers(request.cluster)]))
     finally:
         await world.close()
@@ -44,9 +44,9 @@ world = LocalHarness(Path(sys.argv[1]) / "smx")
 os.chmod(world.folder, 0o500)
 request = world.request()
 try:
-    asyncio.run(world.up(request))
+    asyncio.run(world.acquire(request))
 except RefusedError as told:
-    print(told.field, "Permission denied" in told.message, bool(told.cure), world.launches(request.cluster))
+    print(told.field, "Permission denied" in told.message, bool(told.cure), world.launch_counts(request.cluster))
 """
 
 

@@ -95,9 +95,9 @@ def test_what_is_put_in_the_place_of_a_file_is_no_file_and_nobody_waits_for_it(
     top: Path, put: Callable[[Path], None]
 ) -> None:
     put(top)
-    with pytest.raises(OSError), untrusted_files.found(top, "inner/file"):  # noqa: PT011 - the system's words differ
+    with pytest.raises(OSError), untrusted_files.open_file(top, "inner/file"):  # noqa: PT011 - the system's words differ
         pass
-    assert not untrusted_files.is_certainly_not_there(top, "inner/file")
+    assert not untrusted_files.is_absent(top, "inner/file")
 
 
 def test_no_descriptor_stays_open(top: Path) -> None:
@@ -108,7 +108,7 @@ def test_no_descriptor_stays_open(top: Path) -> None:
     for put in (a_pipe, a_link_to_a_folder):
         assert untrusted_files.read(top, "inner/file", 4) == b"mine"
         put(top)
-        with pytest.raises(OSError), untrusted_files.found(top, "inner/file"):  # noqa: PT011
+        with pytest.raises(OSError), untrusted_files.open_file(top, "inner/file"):  # noqa: PT011
             pass
         (top / "inner").unlink() if (top / "inner").is_symlink() else (top / "inner/file").unlink()
         (top / "inner").mkdir(exist_ok=True)
@@ -118,28 +118,28 @@ def test_no_descriptor_stays_open(top: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "/", "..", "../secret/file", "inner/../../secret/file", "/etc/passwd", "a\0b"])
 def test_a_name_that_leads_out_names_nothing(top: Path, name: str) -> None:
-    with pytest.raises(OSError), untrusted_files.found(top, name):  # noqa: PT011
+    with pytest.raises(OSError), untrusted_files.open_file(top, name):  # noqa: PT011
         pass
 
 
 def test_only_a_clear_no_says_that_nothing_is_there(top: Path) -> None:
-    assert untrusted_files.is_certainly_not_there(top, "inner/other")
-    assert untrusted_files.is_certainly_not_there(top, "other/file")
-    assert not untrusted_files.is_certainly_not_there(top, "inner/file")
-    assert not untrusted_files.is_certainly_not_there(top, "inner/file/below")
+    assert untrusted_files.is_absent(top, "inner/other")
+    assert untrusted_files.is_absent(top, "other/file")
+    assert not untrusted_files.is_absent(top, "inner/file")
+    assert not untrusted_files.is_absent(top, "inner/file/below")
 
 
 def test_a_file_gets_a_second_name_where_that_can_be(top: Path, tmp_path: Path) -> None:
-    with untrusted_files.found(top, "inner/file") as found:
-        found.put(tmp_path / "home")
+    with untrusted_files.open_file(top, "inner/file") as found:
+        found.link_or_copy(tmp_path / "home")
     assert (tmp_path / "home").samefile(top / "inner/file")
 
 
 @pytest.mark.parametrize("where", ["kept", "inner/kept", "../other"])
 def test_a_file_of_which_the_job_kept_another_name_comes_home_as_a_copy(top: Path, tmp_path: Path, where: str) -> None:
     os.link(top / "inner/file", top / where)
-    with untrusted_files.found(top, "inner/file") as found:
-        found.put(tmp_path / "home")
+    with untrusted_files.open_file(top, "inner/file") as found:
+        found.link_or_copy(tmp_path / "home")
     (top / where).write_bytes(b"changed by the next job")
     assert (tmp_path / "home").read_bytes() == b"mine"
     assert (tmp_path / "home").stat().st_nlink == 1
@@ -150,9 +150,9 @@ def test_a_file_of_which_the_job_kept_another_name_comes_home_as_a_copy(top: Pat
 def test_what_takes_its_place_when_it_is_open_already_is_not_what_comes_home(
     top: Path, tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
-    with untrusted_files.found(top, "inner/file") as found:
+    with untrusted_files.open_file(top, "inner/file") as found:
         put(top)
-        found.put(tmp_path / "home")
+        found.link_or_copy(tmp_path / "home")
     assert (tmp_path / "home").read_bytes() == b"mine"
     assert not (tmp_path / "home").is_symlink()
 
@@ -167,10 +167,10 @@ def test_what_cannot_be_read_is_told_from_what_cannot_be_written(
             raise OSError(errno.EIO, "Input/output error")
 
     (top / "inner/other").hardlink_to(top / "inner/file")  # a third name, so that it is copied
-    with untrusted_files.found(top, "inner/file") as found:
+    with untrusted_files.open_file(top, "inner/file") as found:
         monkeypatch.setattr(found, "file", Broken(top / "inner/file"))
         with pytest.raises(untrusted_files.UnreadableError, match="Input/output error"):
-            found.put(tmp_path / "home")
+            found.link_or_copy(tmp_path / "home")
         found.file.close()
-    with untrusted_files.found(top, "inner/file") as found, pytest.raises(NotADirectoryError):
-        found.put(top / "inner/file" / "below a file")
+    with untrusted_files.open_file(top, "inner/file") as found, pytest.raises(NotADirectoryError):
+        found.link_or_copy(top / "inner/file" / "below a file")

@@ -34,7 +34,7 @@ def outside(host: HostFolder, inside: str) -> Path:
 
 
 def bring(host: HostFolder, *sources: Path, reader: Reader = Reader()) -> list[Path]:  # noqa: B008 - nobody changes it
-    found = provide_files.bring(host, [str(source) for source in sources], INSIDE, reader)
+    found = provide_files.provide_files(host, [str(source) for source in sources], INSIDE, reader)
     return [outside(host, found[str(source)]) for source in sources]
 
 
@@ -66,7 +66,7 @@ def test_a_folder_is_there_with_what_its_links_lead_to(host: HostFolder, tree: P
 
 def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(deep_path: Path, host: HostFolder) -> None:
     top, down = deep_path / "deep", "d/" * 1500
-    makedirs.make(str(top / down))
+    makedirs.make_folders(str(top / down))
     (top / down / "x").write_text("1")
     [there] = bring(host, top)
     assert (there / down / "x").read_text() == "1"
@@ -138,13 +138,13 @@ def test_a_folder_of_the_host_that_refuses_is_told_and_no_source_of_no_name(tmp_
 
 def test_an_unknown_record_makes_everything_anew(host: HostFolder, tree: Path) -> None:
     bring(host, tree)
-    provide_files.record(host).write_text("{torn")
+    provide_files.record_path(host).write_text("{torn")
     [there] = bring(host, tree)
     assert (there / "inner" / "a b.csv").read_text() == "1,2"
 
 
 def test_no_number_is_ever_used_twice(host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provide_files, "KEPT", 0)
+    monkeypatch.setattr(provide_files, "MAX_UNUSED", 0)
     seen: list[str] = []
     for turn in range(12):
         source = tmp_path / f"source-{turn % 3}"
@@ -153,20 +153,20 @@ def test_no_number_is_ever_used_twice(host: HostFolder, tmp_path: Path, monkeypa
         assert there.read_text() == str(turn)
         seen.append(there.parent.name)
         if turn % 4 == 3:
-            provide_files.record(host).unlink()
+            provide_files.record_path(host).unlink()
     assert len({*seen}) == len(seen)
     assert os.listdir(host.path / "given") == [seen[-1]]  # noqa: PTH208 - of one name
 
 
 def test_what_an_earlier_version_wrote_down_is_known(host: HostFolder, tree: Path) -> None:
     [there] = bring(host, tree)
-    [row] = json.loads(provide_files.record(host).read_text())["items"]
-    provide_files.record(host).write_text(json.dumps([row[:3]]))
+    [row] = json.loads(provide_files.record_path(host).read_text())["items"]
+    provide_files.record_path(host).write_text(json.dumps([row[:3]]))
     assert bring(host, tree) == [there]
 
 
 def test_the_oldest_go_when_there_are_many_and_never_those_that_are_needed(host: HostFolder, tmp_path: Path) -> None:
-    sources = [tmp_path / f"source-{number}" for number in range(provide_files.KEPT + 3)]
+    sources = [tmp_path / f"source-{number}" for number in range(provide_files.MAX_UNUSED + 3)]
     for source in sources:
         source.write_text(source.name)
     places = [bring(host, source)[0] for source in sources]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.engines.machine import file_lock, host_folder, provide_files
-from jupyter_smx.engines.machine.copy_workers import Carrier
-from jupyter_smx.engines.machine.host_folder import GIVEN_LOCK, RELEASED, HostFolder
+from jupyter_smx.engines.machine.copy_workers import CopyWorkers
+from jupyter_smx.engines.machine.host_folder import FILES_LOCK, RELEASED_MARKER, HostFolder
 from jupyter_smx.engines.machine.provide_files import Reader
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.eventually import eventually
@@ -49,8 +49,8 @@ def private(path: Path, size: int = 2000) -> Path:
     return path
 
 
-def bring(host: HostFolder, *sources: Path, given_up: Callable[[], bool] = bool) -> list[Path]:
-    found = provide_files.bring(host, [str(source) for source in sources], INSIDE, STRANGER, given_up)
+def provide(host: HostFolder, *sources: Path, given_up: Callable[[], bool] = bool) -> list[Path]:
+    found = provide_files.provide_files(host, [str(source) for source in sources], INSIDE, STRANGER, given_up)
     return [host.path / "given" / found[str(source)][len(INSIDE) + 1 :] for source in sources]
 
 
@@ -63,21 +63,21 @@ def test_what_is_copied_is_copied_once_for_all_hosts_of_a_cluster(hosts: list[Ho
     (folder / "inner").mkdir(parents=True)
     source = private(folder / "inner" / "private")
     (folder / "open").write_text("open")
-    first, second = (bring(host, folder)[0] for host in hosts)
+    first, second = (provide(host, folder)[0] for host in hosts)
     assert not (first / "inner/private").samefile(source)
     assert (second / "inner/private").samefile(first / "inner/private")
     assert (second / "open").samefile(folder / "open")
     private(source)
-    assert bring(hosts[1], folder)[0].joinpath("inner/private").read_bytes() == source.read_bytes()
+    assert provide(hosts[1], folder)[0].joinpath("inner/private").read_bytes() == source.read_bytes()
 
 
 def test_what_has_no_room_is_refused_before_it_is_copied_with_both_numbers_and_the_cure(
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free(monkeypatch, 1000)
-    monkeypatch.setattr(provide_files._Given, "_copy", lambda *_: pytest.fail("nothing is copied"))
+    monkeypatch.setattr(provide_files._ProvidedFiles, "_copy", lambda *_: pytest.fail("nothing is copied"))
     with pytest.raises(RefusedError, match=r"2\.0 KiB of it would be copied, and there is room for 900 B") as told:
-        bring(host, private(tmp_path / "large"))
+        provide(host, private(tmp_path / "large"))
     assert (told.value.field, told.value.value, told.value.transient) == ("source", str(tmp_path / "large"), False)
     assert "JUPYTER_SMX_DATA_DIR" in told.value.cure
     assert list((host.path / "given").iterdir()) == []
@@ -86,10 +86,10 @@ def test_what_has_no_room_is_refused_before_it_is_copied_with_both_numbers_and_t
 def test_what_is_linked_needs_no_room(hosts: list[HostFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "open").write_bytes(b"x" * 2000)
     copied = private(tmp_path / "private")
-    bring(hosts[0], copied)
+    provide(hosts[0], copied)
     free(monkeypatch, 0)
-    [second] = bring(hosts[1], copied)
-    bring(hosts[1], copied, tmp_path / "open")
+    [second] = provide(hosts[1], copied)
+    provide(hosts[1], copied, tmp_path / "open")
     assert second.read_bytes() == copied.read_bytes()
 
 
@@ -97,9 +97,9 @@ def test_copies_that_no_job_needs_go_before_others_are_refused(
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     idle, wanted = private(tmp_path / "idle"), private(tmp_path / "wanted")
-    [old] = bring(host, idle)
+    [old] = provide(host, idle)
     monkeypatch.setattr(provide_files.shutil, "disk_usage", lambda _path: Usage(1, 1, 1000 if old.exists() else 3000))
-    [new] = bring(host, wanted)
+    [new] = provide(host, wanted)
     assert new.exists()
     assert not old.exists()
 
@@ -108,22 +108,22 @@ def test_a_job_whose_copies_found_no_room_although_others_went_is_tried_once_mor
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     idle, wanted = private(tmp_path / "idle"), private(tmp_path / "wanted")
-    bring(host, idle)
+    provide(host, idle)
     free(monkeypatch, 1000)  # of another host's second name of it, for example
     with pytest.raises(RefusedError) as first:
-        bring(host, wanted)
+        provide(host, wanted)
     with pytest.raises(RefusedError) as second:
-        bring(host, wanted)
+        provide(host, wanted)
     assert (first.value.transient, second.value.transient) == (True, False)
 
 
 def test_copies_are_kept_only_while_as_much_room_is_left(
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [first] = bring(host, private(tmp_path / "first"))
-    [second] = bring(host, private(tmp_path / "second"))
+    [first] = provide(host, private(tmp_path / "first"))
+    [second] = provide(host, private(tmp_path / "second"))
     free(monkeypatch, 3000)
-    bring(host, private(tmp_path / "third", 1))
+    provide(host, private(tmp_path / "third", 1))
     assert (first.exists(), second.exists()) == (False, True)
 
 
@@ -143,8 +143,8 @@ def test_what_lies_on_another_disk_is_counted_and_copied(
     with monkeypatch.context() as patch:
         free(patch, 1000)
         with pytest.raises(RefusedError, match=r"2\.0 KiB"):
-            bring(hosts[0], source)
-    first, second = (bring(host, source)[0] for host in hosts)
+            provide(hosts[0], source)
+    first, second = (provide(host, source)[0] for host in hosts)
     assert first.read_bytes() == source.read_bytes()
     assert first.samefile(second)
 
@@ -152,20 +152,20 @@ def test_what_lies_on_another_disk_is_counted_and_copied(
 def test_a_copy_ends_when_its_cluster_is_released_and_leaves_nothing(
     host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provide_files, "_PIECE", 100)
+    monkeypatch.setattr(provide_files, "_CHUNK_SIZE", 100)
     pieces = iter(range(10))
 
     def released_meanwhile() -> bool:
         if next(pieces) == 5:
-            (host.path.parent / RELEASED).touch()
+            (host.path.parent / RELEASED_MARKER).touch()
         return False
 
     with pytest.raises(UnavailableError, match="given back"):
-        bring(host, private(tmp_path / "large"), given_up=released_meanwhile)
+        provide(host, private(tmp_path / "large"), given_up=released_meanwhile)
     assert next(pieces) == 6
     assert list((host.path / "given").iterdir()) == []
     with pytest.raises(UnavailableError, match="given back"):
-        bring(host, tmp_path / "large")
+        provide(host, tmp_path / "large")
 
 
 def test_a_release_takes_what_is_brought_when_the_copy_has_ended(
@@ -181,9 +181,9 @@ def test_a_release_takes_what_is_brought_when_the_copy_has_ended(
         return False
 
     with ThreadPoolExecutor(2) as threads:
-        copy = threads.submit(bring, host, private(tmp_path / "large"), given_up=in_the_middle)
+        copy = threads.submit(provide_files, host, private(tmp_path / "large"), given_up=in_the_middle)
         assert begun.wait(20)
-        (host.path.parent / RELEASED).touch()
+        (host.path.parent / RELEASED_MARKER).touch()
         sweep = threads.submit(host.sweep)
         with pytest.raises(UnavailableError, match="given back"):
             copy.result(20)
@@ -192,8 +192,8 @@ def test_a_release_takes_what_is_brought_when_the_copy_has_ended(
 
 
 def test_a_release_waits_for_no_copy_for_ever(host: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_folder, "_PATIENCE", 0.0)
-    with file_lock.held(host.path.parent / GIVEN_LOCK, bool) as held:
+    monkeypatch.setattr(host_folder, "_COPY_TIMEOUT", 0.0)
+    with file_lock.acquire(host.path.parent / FILES_LOCK, bool) as held:
         assert held
         assert host.sweep() == ""
     assert not (host.path / "given").exists()
@@ -223,7 +223,7 @@ class Slow:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     slow = Slow()
-    monkeypatch.setattr(provide_files, "bring", slow)
+    monkeypatch.setattr(provide_files, "provide_files", slow)
     return slow
 
 
@@ -233,9 +233,9 @@ async def begun(slow: Slow, name: str) -> None:
 
 
 async def test_hosts_of_a_cluster_take_turns_and_other_clusters_do_not_wait_for_them(slow: Slow) -> None:
-    carrier = Carrier()
+    carrier = CopyWorkers()
     names = ("a/1", "a/2", "b/1")
-    tasks = [asyncio.create_task(carrier.bring(HostFolder(Path(name)), [], INSIDE, STRANGER)) for name in names]
+    tasks = [asyncio.create_task(carrier.provide_files(HostFolder(Path(name)), [], INSIDE, STRANGER)) for name in names]
     await begun(slow, "a/1")
     await begun(slow, "b/1")
     assert not slow.at("a/2").is_set()
@@ -245,9 +245,10 @@ async def test_hosts_of_a_cluster_take_turns_and_other_clusters_do_not_wait_for_
 
 
 async def test_copies_take_no_thread_that_anybody_else_needs(slow: Slow) -> None:
-    carrier = Carrier(at_once=2)
+    carrier = CopyWorkers(at_once=2)
     tasks = [
-        asyncio.create_task(carrier.bring(HostFolder(Path(f"{number}/1")), [], INSIDE, STRANGER)) for number in range(8)
+        asyncio.create_task(carrier.provide_files(HostFolder(Path(f"{number}/1")), [], INSIDE, STRANGER))
+        for number in range(8)
     ]
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     await begun(slow, "0/1")
@@ -257,7 +258,7 @@ async def test_copies_take_no_thread_that_anybody_else_needs(slow: Slow) -> None
 
 
 async def test_a_copy_that_nobody_waits_for_is_told(slow: Slow) -> None:
-    task = asyncio.create_task(Carrier().bring(HostFolder(Path("a/1")), [], INSIDE, STRANGER))
+    task = asyncio.create_task(CopyWorkers().provide_files(HostFolder(Path("a/1")), [], INSIDE, STRANGER))
     await begun(slow, "a/1")
     task.cancel()
     await asyncio.wait({task})

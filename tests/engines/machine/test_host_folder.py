@@ -15,7 +15,7 @@ import pytest
 from jupyter_smx.agent.system.files import short_path
 from jupyter_smx.controller.retention import prune_hosts
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
-from jupyter_smx.engines.machine.host_folder import HostFolder, hosts_of
+from jupyter_smx.engines.machine.host_folder import HostFolder, host_names
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_a_short_name_that_a_job_wrote_removes_nothing_of_others(tmp_path: Path)
     victim = tmp_path / "smx-00000000"
     victim.symlink_to(tmp_path)
     (tmp_path / short_path.RECORD).write_text(str(victim))
-    short_path.remove(os.fspath(tmp_path))
+    short_path.remove_link(os.fspath(tmp_path))
     assert victim.is_symlink()
     assert not (tmp_path / short_path.RECORD).exists()
 
@@ -154,10 +154,10 @@ def test_a_pipe_in_the_place_of_what_an_agent_says_is_not_waited_for(tmp_path: P
     host.path.mkdir()
     os.mkfifo(host.path / name)
     if name == "agent.log":
-        assert host.last_words() == ""
+        assert host.log_tail() == ""
     else:
         with pytest.raises(OSError, match="no file"):
-            host.birth()
+            host.read_agent()
 
 
 CLOSE = """
@@ -180,4 +180,4 @@ def test_a_folder_that_a_job_closed_to_its_own_user_is_claimed() -> None:
 
 def test_hosts_are_folders_and_no_links(folders: ClusterFolders, tmp_path: Path) -> None:
     (folders.clusters / "c" / "algo-3").symlink_to(tmp_path)
-    assert hosts_of(folders.clusters / "c") == ORDER
+    assert host_names(folders.clusters / "c") == ORDER

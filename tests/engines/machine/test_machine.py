@@ -24,7 +24,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_this_machine_has_what_the_system_says() -> None:
-    found = resources.look()
+    found = resources.detect_machine()
     assert 1 <= found.cpus <= len(os.sched_getaffinity(0))
     assert 0 < found.memory <= psutil.virtual_memory().total
     assert found.memory_gib() == pytest.approx(found.memory / 2**30)

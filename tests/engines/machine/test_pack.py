@@ -57,7 +57,7 @@ def import_it(archive: bytes, folder: Path) -> str:
 
 
 def test_bytecode_is_used_when_it_fits_and_the_source_when_it_is_of_another_python(tmp_path: Path) -> None:
-    whole = agent_zipapp.with_bytecode({"one.py": b"WORD = 'compiled'"})
+    whole = agent_zipapp.add_bytecode({"one.py": b"WORD = 'compiled'"})
     other = {**whole, "one.py": b"WORD = 'source'"}
     assert import_it(agent_zipapp.pack(other), tmp_path) == "compiled"
     foreign = {**other, "one.pyc": b"\0\0\0\0" + whole["one.pyc"][4:]}
@@ -65,15 +65,15 @@ def test_bytecode_is_used_when_it_fits_and_the_source_when_it_is_of_another_pyth
 
 
 def test_placing_twice_writes_once_and_leaves_no_other_file(tmp_path: Path) -> None:
-    first = agent_zipapp.place(tmp_path)
+    first = agent_zipapp.write_archive(tmp_path)
     stamp = first.stat().st_mtime_ns
-    assert agent_zipapp.place(tmp_path) == first
+    assert agent_zipapp.write_archive(tmp_path) == first
     assert first.stat().st_mtime_ns == stamp
     assert list(tmp_path.iterdir()) == [first]
 
 
 def test_many_that_place_at_once_agree(tmp_path: Path) -> None:
-    threads = [threading.Thread(target=agent_zipapp.place, args=(tmp_path,)) for _ in range(8)]
+    threads = [threading.Thread(target=agent_zipapp.write_archive, args=(tmp_path,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -84,7 +84,11 @@ def test_many_that_place_at_once_agree(tmp_path: Path) -> None:
 
 def test_the_archive_runs_with_nothing_else_on_the_path(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-I", "-S", agent_zipapp.place(tmp_path)], cwd="/", capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-S", agent_zipapp.write_archive(tmp_path)],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert answer.returncode == 2
     assert answer.stderr.startswith("usage:")

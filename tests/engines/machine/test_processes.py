@@ -54,7 +54,7 @@ def test_a_stat_line_is_read_whatever_the_process_calls_itself(
 def test_a_family_is_closed_and_grows_only_from_living_roots(
     table: processes.Table, roots: list[processes.Identity]
 ) -> None:
-    found = processes.family(roots, table)
+    found = processes.process_tree(roots, table)
     alive = {pid for pid, started in roots if pid in table and table[pid].started == started}
     assert alive <= found <= table.keys()
     assert all(pid in found for pid, process in table.items() if process.parent in found or process.session in alive)
@@ -64,32 +64,33 @@ def test_a_family_is_closed_and_grows_only_from_living_roots(
 
 
 def test_this_process_is_seen_as_it_is() -> None:
-    found = processes.look(os.getpid())
+    found = processes.read_process(os.getpid())
     assert found is not None
     assert (found.parent, found.session) == (os.getppid(), os.getsid(0))
-    assert found == processes.table()[os.getpid()]
-    assert abs(processes.born_at(found) - psutil.Process().create_time()) < 2
+    assert found == processes.process_table()[os.getpid()]
+    assert abs(processes.start_time(found) - psutil.Process().create_time()) < 2
     assert processes.is_alive(found.identity())
     assert not processes.is_alive((found.pid, found.started + 1))
 
 
 def test_the_look_of_other_systems_sees_the_same_family() -> None:
-    here, elsewhere = processes.look(os.getpid()), processes._look_elsewhere(os.getpid())
+    here, elsewhere = processes.read_process(os.getpid()), processes._read_psutil(os.getpid())
     assert here is not None
     assert elsewhere is not None
     assert (elsewhere.pid, elsewhere.parent, elsewhere.session) == (here.pid, here.parent, here.session)
-    assert processes._look_elsewhere(2**22 + 1) is None
+    assert processes._read_psutil(2**22 + 1) is None
 
 
 _HIDDEN = """
 import os
 from jupyter_smx.engines.machine import processes
-before = len(processes.table())
+before = len(processes.process_table())
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-processes.look(1)
-print(before, [*processes.table()] == [os.getpid()], processes.is_alive(processes.look(os.getpid()).identity()))
+processes.read_process(1)
+found = processes.read_process(os.getpid()).identity()
+print(before, [*processes.process_table()] == [os.getpid()], processes.is_alive(found))
 """
 
 
@@ -104,11 +105,11 @@ def test_a_system_that_hides_the_processes_of_others_shows_ours() -> None:
 
 def test_a_zombie_is_dead() -> None:
     with started(sys.executable, "-c", "pass") as child:
-        identity = processes.look(child.pid)
+        identity = processes.read_process(child.pid)
         eventually_blocking(
             lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE, "it has ended and nobody waited"
         )
-        assert processes.look(child.pid) is None
+        assert processes.read_process(child.pid) is None
         assert identity is None or not processes.is_alive(identity.identity())
 
 
@@ -116,15 +117,17 @@ def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
     line = f"SMX_TEST_MARK=of {os.getpid()}"
     family = "setsid sleep 1000 & sleep 1000 & wait"
     with started("/bin/sh", "-c", family, SMX_TEST_MARK=f"of {os.getpid()}") as child:
-        eventually_blocking(lambda: len(processes.carriers([line], processes.table())) == 3, "all three are there")
+        eventually_blocking(
+            lambda: len(processes.find_marked([line], processes.process_table())) == 3, "all three are there"
+        )
 
         def select(known: processes.Table) -> set[int]:
             child.poll()
-            return processes.carriers([line], known) | {os.getpid(), 1}
+            return processes.find_marked([line], known) | {os.getpid(), 1}
 
-        assert processes.end_all(select, 10.0) == set()
+        assert processes.kill_all(select, 10.0) == set()
         assert child.wait() == -signal.SIGKILL
-        assert processes.carriers([line], processes.table()) == set()
+        assert processes.find_marked([line], processes.process_table()) == set()
 
 
 _OF_ROOT = """
@@ -140,7 +143,7 @@ def end_both_as_nobody(roots):
             mine.poll()
             return {roots, mine.pid} & known.keys()
         try:
-            print(processes.end_all(select, 20.0), mine.poll())
+            print(processes.kill_all(select, 20.0), mine.poll())
         finally:
             mine.kill()
 
@@ -172,19 +175,19 @@ def test_an_end_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         with monkeypatch.context() as deaf:
             deaf.setattr(signal, "pidfd_send_signal", lambda *_: None, raising=False)
             deaf.setattr(os, "kill", lambda *_: None)
-            assert processes.end_all(lambda known: {child.pid} & known.keys(), 0.0) == {child.pid}
-        assert processes.end_all(lambda known: {child.pid} & known.keys(), 10.0) == set()
+            assert processes.kill_all(lambda known: {child.pid} & known.keys(), 0.0) == {child.pid}
+        assert processes.kill_all(lambda known: {child.pid} & known.keys(), 10.0) == set()
         assert child.wait() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_for_a_process_that_is_gone_never_reaches_the_one_that_has_its_number(number: signal.Signals) -> None:
     with started("/bin/sleep", "1000") as child:
-        found = processes.look(child.pid)
+        found = processes.read_process(child.pid)
         assert found is not None
-        processes.send(found._replace(started=found.started - 1), number)
-        processes.send(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)
-        processes.send(found, signal.SIGUSR1)
+        processes.send_signal(found._replace(started=found.started - 1), number)
+        processes.send_signal(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)
+        processes.send_signal(found, signal.SIGUSR1)
         assert child.wait() == -signal.SIGUSR1  # the first signal that came
 
 
@@ -194,9 +197,9 @@ def test_a_kernel_without_process_descriptors_can_end_processes_too(monkeypatch:
 
     monkeypatch.setattr(os, "pidfd_open", unknown_call)
     with started("/bin/sleep", "1000") as child:
-        found = processes.look(child.pid)
+        found = processes.read_process(child.pid)
         assert found is not None
-        processes.send(found._replace(started=found.started + 1), signal.SIGKILL)
+        processes.send_signal(found._replace(started=found.started + 1), signal.SIGKILL)
         assert child.poll() is None
-        processes.send(found, signal.SIGTERM)
+        processes.send_signal(found, signal.SIGTERM)
         assert child.wait() == -signal.SIGTERM

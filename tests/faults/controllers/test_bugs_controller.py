@@ -76,7 +76,7 @@ def test_bug_08_the_wish_of_the_last_job_rules_within_what_the_administrator_all
         before = 0
     with Simulation(limits=replace(LIMITS, **limits)) as sim:
         if before is not None:
-            sim.finish(keep_alive=before)
+            sim.run_to_end(keep_alive=before)
             sim.pass_time(1.0)
         wish: dict[str, int] = {} if JOB[job] is None else {"keep_alive": JOB[job] or 0}
         expected = kept_for(JOB[job], admin)
@@ -86,7 +86,7 @@ def test_bug_08_the_wish_of_the_last_job_rules_within_what_the_administrator_all
                 sim.submit(**wish)
             assert sim.pools() == pools, "a refused wish changes no pool"
             return
-        done = sim.finish(**wish)
+        done = sim.run_to_end(**wish)
         left = [each for each in sim.pools() if each.state is ClusterState.AVAILABLE]
         told = sim.job(done).warm_pool
         assert told is not None
@@ -109,16 +109,16 @@ def test_bug_08_there_is_no_word_for_ever_and_a_wrong_one_is_refused_with_the_ri
 
 
 def test_bug_08_what_is_extended_by_hand_is_the_last_word_until_the_next_job(sim: Simulation) -> None:
-    sim.finish(keep_alive=30)
+    sim.run_to_end(keep_alive=30)
     (pool,) = sim.pools()
-    sim.call(lambda: sim.controller.desk.extend(pool.id, 900))
+    sim.call(lambda: sim.controller.facade.extend(pool.id, 900))
     assert round((sim.pool(pool.id).expires_at or 0) - sim.world.clock()) == 900
     with pytest.raises(ResourceLimitError):
-        sim.call(lambda: sim.controller.desk.extend(pool.id, 10**6))
+        sim.call(lambda: sim.controller.facade.extend(pool.id, 10**6))
     with pytest.raises(ValidationError):
-        sim.call(lambda: sim.controller.desk.extend(pool.id, -1))
+        sim.call(lambda: sim.controller.facade.extend(pool.id, -1))
     assert round((sim.pool(pool.id).expires_at or 0) - sim.world.clock()) == 900
-    sim.finish(keep_alive=0)
+    sim.run_to_end(keep_alive=0)
     assert sim.pools() == []
 
 
@@ -127,11 +127,11 @@ def test_bug_08_what_is_extended_by_hand_is_the_last_word_until_the_next_job(sim
 
 def test_bug_17_before_a_job_begins_it_is_said_whether_it_will_be_warm_cold_or_queued(sim: Simulation) -> None:
     def planned(**wish: Any) -> tuple[str, str]:
-        why = sim.controller.desk.plan(sim.spec(**wish))["why"]
+        why = sim.controller.facade.plan(sim.spec(**wish))["why"]
         return why["start"], why["sentence"]
 
     assert planned() == ("cold", "Cold: there was no warm pool.")
-    sim.finish(keep_alive=600)
+    sim.run_to_end(keep_alive=600)
     assert planned()[0] == "warm"
     busy = sim.submit(keep_alive=600)
     assert sim.job(busy).why is not None
@@ -147,18 +147,18 @@ def test_bug_17_before_a_job_begins_it_is_said_whether_it_will_be_warm_cold_or_q
         sim.end_job(job)
     # What was said is what then happens, and each record keeps it.
     said = planned(keep_alive=0)
-    job = sim.finish()
-    why = sim.why(job)
+    job = sim.run_to_end()
+    why = sim.start_reason(job)
     assert (why.start, why.sentence) == said
 
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_bug_17_what_a_plan_says_is_what_a_submission_does(sim: Simulation, before: int) -> None:
     for _ in range(before):
-        sim.finish(keep_alive=600)
-    planned = sim.controller.desk.plan(sim.spec())["why"]
+        sim.run_to_end(keep_alive=600)
+    planned = sim.controller.facade.plan(sim.spec())["why"]
     job = sim.submit()
-    why = sim.why(job)
+    why = sim.start_reason(job)
     assert (why.start, why.sentence) == (planned["start"], planned["sentence"])
     sim.pass_time(1.0)
     sim.end_job(job)
@@ -181,10 +181,10 @@ def test_bug_22_pickles_of_another_python_are_refused_in_words_before_they_are_r
 
 
 def test_bug_22_hosts_whose_python_was_updated_in_place_get_no_job_of_the_new_one(sim: Simulation) -> None:
-    sim.finish(keep_alive=600, python_version="3.11")
+    sim.run_to_end(keep_alive=600, python_version="3.11")
     (pool,) = sim.pools()
-    second = sim.finish(keep_alive=600, python_version="3.13")
-    why = sim.why(second)
+    second = sim.run_to_end(keep_alive=600, python_version="3.13")
+    why = sim.start_reason(second)
     assert why.sentence == f"Cold: pool {pool.name()} has Python version 3.11, this job wants 3.13."
     assert sim.pool(pool.id).state is ClusterState.TERMINATED, "nobody could use it any more"
 
@@ -200,11 +200,11 @@ def _kilobytes() -> int:
 
 def _forget_the_fakes(sim: Simulation) -> None:
     world = sim.world
-    for book in (world.starts, world.began, world.scripts):
+    for book in (world.start_counts, world.job_clusters, world.scripts):
         book.clear()  # type: ignore[attr-defined]
-    for host in world.living():
+    for host in world.live_hosts():
         host.runs.clear()
-        host.forgotten.clear()
+        host.forgotten_jobs.clear()
 
 
 @pytest.mark.timeout(600)
@@ -278,23 +278,23 @@ def what_there_is(world: World) -> tuple[object, ...]:
 def test_bug_32_a_full_machine_is_a_queue_with_a_place_and_never_a_failure(sim: Simulation) -> None:
     jobs = [sim.submit(keep_alive=0) for _ in range(30)]
     sim.pass_time(5.0)
-    books = sim.controller.books
+    books = sim.controller.live_state
     states = [sim.job(job).state for job in jobs]
     assert states == [SecondaryStatus.TRAINING] * 2 + [SecondaryStatus.PENDING] * 28
     assert [books.summary(sim.job(job)).queue_position for job in jobs] == [None, None, *range(1, 29)]
-    whys = [sim.controller.desk.job(job).why for job in jobs[2:]]
+    whys = [sim.controller.facade.job(job).why for job in jobs[2:]]
     assert all(why is not None and why.start == "queued" for why in whys)
     assert [why.sentence.split(".")[0] for why in whys if why] == [
         f"Queued, number {place} in line" for place in range(1, 29)
     ]
     ended = []
     while len(ended) < len(jobs):
-        for _, run in sim.world.running():
+        for _, run in sim.world.running_jobs():
             ended.append(run.job)
             sim.end_job(run.job)
             # What waits moves up, and says so, before anybody else looks at it.
             rest = [job for job in jobs if sim.job(job).state is SecondaryStatus.PENDING]
-            places = [sim.controller.desk.job(job).why for job in rest]
+            places = [sim.controller.facade.job(job).why for job in rest]
             assert [why.sentence.split(",")[1].split(".")[0] for why in places if why] == [
                 f" number {place} in line" for place in range(1, len(rest) + 1)
             ]

@@ -34,7 +34,7 @@ MIB = 2**20
 MOUNT = shutil.which("mount") or "mount"
 UNMOUNT = shutil.which("umount") or "umount"
 ROOT = Path(__file__).parents[3]
-assert server.Service, "imported here, where a child that is somebody else still can"
+assert server.ControllerServer, "imported here, where a child that is somebody else still can"
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk or be somebody else")
 
 
@@ -227,7 +227,7 @@ def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> N
     spoilt(path, how)
     content = path.read_bytes()
     with pytest.raises(UnavailableError) as refusal:
-        world.client.greet()
+        world.client.controller_info()
     said = str(refusal.value)
     assert str(path) in said, said
     assert "Traceback" not in said

@@ -27,7 +27,7 @@ def replaced(world: World) -> Iterator[int]:
     """Freeze the controller and let another one take its place; at the end the old one wakes up and must leave."""
     frozen = world.controller()
     os.kill(frozen, signal.SIGSTOP)
-    world.client.leave()
+    world.client.close_thread_connections()
     # What a careless clean-up does: the lock's name is gone, so another process gets a lock of its own.
     (world.data / "controller.lock").unlink()
     controller_launch.socket_path().unlink()
@@ -42,11 +42,11 @@ def replaced(world: World) -> Iterator[int]:
 def test_bug_03_it_ends_no_pool_whose_time_was_over_only_for_it(world: World) -> None:
     world.warm()
     pool = world.cluster()
-    world.client.keep(pool, 3)
+    world.client.set_keep_alive(pool, 3)
     over = time.time() + 3.5
     agent = world.agent()
     with replaced(world):
-        world.client.keep(pool, KEPT)
+        world.client.set_keep_alive(pool, KEPT)
         job = world.submit(gate=(gate := world.gate()))
         job.until_it_says("begun")
         eventually_blocking(lambda: time.time() > over, "the old one thinks that the pool is over", within=PATIENCE)

@@ -42,7 +42,7 @@ def start_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
         with monkeypatch.context() as patch:
             patch.setenv("PYTHONPATH", str(old))
             process = controller_launch.start_controller()
-        assert controller_launch.wait_ready(PATIENCE, process), controller_launch.last_words()
+        assert controller_launch.wait_ready(PATIENCE, process), controller_launch.last_log_line()
         return process.pid
 
     return start

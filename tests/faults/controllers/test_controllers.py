@@ -81,8 +81,8 @@ def test_a_controller_started_beside_a_living_one_leaves_and_changes_nothing(wor
 def test_bug_10_a_pool_ends_at_its_deadline_with_no_controller_alive_and_the_next_one_says_so(world: World) -> None:
     job = world.run()
     # An agent waits longer after a job that was kept for less than a minute; what it is told later it takes exactly.
-    world.client.keep(world.cluster(), 2)
-    world.client.leave()
+    world.client.set_keep_alive(world.cluster(), 2)
+    world.client.close_thread_connections()
     kill(world.controller())
     assert world.agents(), "the pool is still warm"
     eventually_blocking(lambda: not world.agents(), "the agent ended by itself", within=PATIENCE)
@@ -147,7 +147,7 @@ def test_bug_03_a_frozen_controller_that_lost_its_place_writes_nothing_any_more(
     job.until_it_says("begun")
     frozen = world.controller()
     os.kill(frozen, signal.SIGSTOP)
-    world.client.leave()
+    world.client.close_thread_connections()
     # What a careless clean-up does: the lock's name is gone, so another process gets a lock of its own.
     (world.data / "controller.lock").unlink()
     controller_launch.socket_path().unlink()
@@ -165,7 +165,7 @@ def test_an_idle_controller_leaves_only_when_jobs_and_pools_are_gone(
 ) -> None:
     configure("c.ControllerApp.idle_exit = 0.2")
     world.run(keep_alive=1)
-    world.client.leave()
+    world.client.close_thread_connections()
     (pid,) = world.controllers()
     eventually_blocking(lambda: not world.controllers(), "the controller left", within=PATIENCE)
     assert not world.agents()
@@ -186,7 +186,7 @@ def test_a_controller_killed_between_the_end_of_the_hosts_and_that_of_the_job_le
     # What the records are like between those two writes.
     store = Store.open(world.data / "smx.sqlite")
     (record,) = store.live_clusters()
-    store.write(clusters=[transitions.end(record, "The host was lost.", time.time())])
+    store.write(clusters=[transitions.mark_terminated(record, "The host was lost.", time.time())])
     store.close()
     ended = job.wait()
     assert ended.state is SecondaryStatus.FAILED

@@ -35,10 +35,10 @@ def daemon() -> Iterator[Dockerd]:
     """Give a daemon of this module alone, whose disk is small and which may be stopped; its images are in it."""
     from docker import DockerClient  # noqa: PLC0415 - a heavy client, which most tests do not need
 
-    why = dockerd.hindrance()
+    why = dockerd.unavailable_reason()
     if why:
-        fixtures.missing(why)
-    own = Dockerd(fixtures.place() / "third", apart=True)
+        fixtures.skip_or_fail(why)
+    own = Dockerd(fixtures.session_folder() / "third", apart=True)
     images = [docker_images.PYTHON]
     with mounted(own.folder, ROOM + (2 * docker_images.size(images) >> 20), "0711"):
         own.start(tied=True)

@@ -175,7 +175,7 @@ def _entered(world: Containers, command: list[str], word: str) -> None:
     typed = [part for part in command if part != "--tty"]
     line = f"pwd; hostname; id -u; printf '{word}' > model/seen\n"
     done = subprocess.run(typed, input=line, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout == f"/opt/ml\nalgo-1\n{users.nobodys()}\n"
+    assert done.stdout == f"/opt/ml\nalgo-1\n{users.unused_id()}\n"
     [seen] = world.data.glob("clusters/*/algo-1/ml/model/seen")
     assert seen.read_text() == word
     seen.unlink()

@@ -15,7 +15,7 @@ from pytorch import with_pyspark
 from world import KEPT, kill
 
 from jupyter_smx.agent.launchers import spark_settings
-from jupyter_smx.kernel.client.retry import through_outage
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.kernel.request import source_dir
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
@@ -85,9 +85,9 @@ def submitted(world: World, body: str, python: str, **fields: Any) -> Ran:
 
 def ended(ran: Ran) -> Job:
     """Wait for the verdict; no process of Spark's is left on the hosts, and none had to be killed."""
-    job = through_outage(lambda: ran.world.client.wait(ran.id, PATIENCE))
+    job = retry_while_unavailable(lambda: ran.world.client.wait(ran.id, PATIENCE))
     assert is_final(job.state), (job.state, *(host_log(ran, host) for host in BOTH))
-    assert [seen.command for seen in process_scan.of_cluster(job.cluster) if "java" in seen.command] == []
+    assert [seen.command for seen in process_scan.cluster_processes(job.cluster) if "java" in seen.command] == []
     return job
 
 
@@ -220,7 +220,7 @@ def test_a_worker_that_is_lost_fails_the_job_with_a_sentence(shared: World, pyth
 
     def workers() -> list[int]:
         """Find the worker itself, not what starts it."""
-        found = [seen for seen in process_scan.of_cluster(ran.job().cluster) if seen.host().endswith("algo-2")]
+        found = [seen for seen in process_scan.cluster_processes(ran.job().cluster) if seen.host().endswith("algo-2")]
         java = [
             seen for seen in found if seen.command.split()[0].endswith("java") and "launcher.Main" not in seen.command
         ]

@@ -76,7 +76,7 @@ def test_bug_09_a_process_that_a_job_left_in_the_background_keeps_no_pool_alive(
     pid = int(job.log().splitlines()[1])
     record = job.job()
     assert any(f"process {pid} (" in sentence for end in record.hosts for sentence in end.left_behind)
-    eventually_blocking(lambda: process_scan.see(pid) is None, "it is dead", within=PATIENCE)
+    eventually_blocking(lambda: process_scan.read_process(pid) is None, "it is dead", within=PATIENCE)
     eventually_blocking(lambda: not world.pools(), "the pool ended at its deadline", within=PATIENCE)
     ended = job.until(lambda one: one.warm_pool and one.warm_pool.status.value == "Terminated", "the record says it")
     assert ended.warm_pool is not None
@@ -127,7 +127,7 @@ def confine(world: World, group: Path) -> None:
 
     The list of processes is old as soon as it is read: one may be gone, another born outside. So until none is left.
     """
-    while outside := {seen.pid for seen in process_scan.of_cluster(world.cluster())} - processes(group):
+    while outside := {seen.pid for seen in process_scan.cluster_processes(world.cluster())} - processes(group):
         for pid in outside:
             with contextlib.suppress(ProcessLookupError):
                 (group / "cgroup.procs").write_text(str(pid))
@@ -151,7 +151,7 @@ def test_bug_27_each_death_of_code_has_its_own_sentence_and_costs_no_host(shared
     job = shared.submit(source)
     ended = job.wait()
     assert ended.state is FAILED
-    assert ended.failure_words().startswith(f"AlgorithmError: {sentence}"), ended.failure_words()
+    assert ended.failure_text().startswith(f"AlgorithmError: {sentence}"), ended.failure_text()
     assert shared.run().job().cluster == cluster
 
 
@@ -161,7 +161,7 @@ def test_bug_27_an_operator_who_kills_a_process_is_not_taken_for_a_lack_of_memor
     os.kill(job.process(), signal.SIGKILL)
     ended = job.wait()
     assert ended.state is FAILED
-    assert ended.failure_words() == "AlgorithmError: The job was ended by signal 9 (SIGKILL)."
+    assert ended.failure_text() == "AlgorithmError: The job was ended by signal 9 (SIGKILL)."
 
 
 def test_bug_27_a_stop_by_its_user_is_no_failure(shared: World) -> None:
@@ -181,8 +181,8 @@ def test_bug_27_a_job_that_ran_out_of_memory_says_so_with_how_much_and_its_host_
     ended = job.wait()
     assert ended.state is FAILED
     begin = "AlgorithmError: OutOfMemory: The system ended the job for lack of memory: its process had "
-    assert ended.failure_words().startswith(begin), ended.failure_words()
-    assert "and 160.0 MiB is the limit of its control group." in ended.failure_words()
+    assert ended.failure_text().startswith(begin), ended.failure_text()
+    assert "and 160.0 MiB is the limit of its control group." in ended.failure_text()
     assert 'ExtraInfo "OutOfMemory: ' in ended.failure_reason
     assert world.run().why().startswith("Warm: ")
     assert world.clusters_ever() == 1

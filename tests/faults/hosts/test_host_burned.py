@@ -68,6 +68,8 @@ def test_code_that_ends_its_own_host_is_told_that_it_was_lost_and_nothing_stays(
     ended = job.wait()
     assert (ended.state, job.runs()) == (FAILED, 1)
     assert ended.failure_reason.startswith("InternalServerError: "), ended.failure_reason
-    eventually_blocking(lambda: not process_scan.of_cluster(cluster), "nothing of the host is left", within=PATIENCE)
+    eventually_blocking(
+        lambda: not process_scan.cluster_processes(cluster), "nothing of the host is left", within=PATIENCE
+    )
     again = world.run()
     assert (again.runs(), again.job().cluster != cluster) == (1, True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def parked(world: World) -> list[int]:
     """Find the children that wait for a job."""
-    return [seen.pid for seen in process_scan.of_cluster(world.cluster()) if comm(seen.pid) == "smx-job"]
+    return [seen.pid for seen in process_scan.cluster_processes(world.cluster()) if comm(seen.pid) == "smx-job"]
 
 
 def test_what_a_job_writes_at_once_and_only_once_is_always_seen(shared: World) -> None:

@@ -40,7 +40,7 @@ def test_bug_03_a_host_that_stood_still_past_its_lease_writes_nothing_any_more(
         assert verdict.failure_reason.startswith("InternalServerError: ")
         eventually_blocking(lambda: agent not in world.agents(), "it is released while it stands still", within=LONG)
     world.gates[0].touch()
-    assert not process_scan.of_cluster(cluster), "neither the agent nor its job goes on"
+    assert not process_scan.cluster_processes(cluster), "neither the agent nor its job goes on"
     assert not (spool / "end.json").exists()
     again = world.run()
     assert (job.job().state, job.job().transitions, job.runs()) == (FAILED, verdict.transitions, 1)

@@ -64,7 +64,8 @@ def test_a_hundred_megabytes_in_one_line_come_home_whole_through_a_small_control
     assert time.monotonic() - began < 5, "seconds for the end of a log, which is read from its end"
     # Whoever follows gets it in pieces, and in time that grows with the length only.
     length = sum(
-        len(text) for _, text in reader.pieces(world.client, job.job(), [reader.Tail(world.client, job.id, "algo-1")])
+        len(text)
+        for _, text in reader.follow_chunks(world.client, job.job(), [reader.LogCursor(world.client, job.id, "algo-1")])
     )
     assert length == HUGE + len("begun\n\ndone\n")
     assert highest(world.controller()) - before < GROWTH
@@ -111,7 +112,7 @@ def test_a_log_has_every_byte_and_the_end_of_it_is_readable(shared: World, kind:
     card = replace(card_of(job.job(), time.time()), tail=lines)
     assert CONTROL.isdisjoint(card.html())
     assert "<script>" not in card.html()
-    whole = "".join(reader.everything(shared.client, job.job()))
+    whole = "".join(reader.read_all(shared.client, job.job()))
     assert whole == (b"begun\n" + written).decode(errors="replace"), "whoever asks for the log gets it as it is"
 
 
@@ -129,5 +130,5 @@ def test_a_log_that_its_job_destroyed_holds_nobody_up(shared: World, harm: str) 
     job = shared.submit(f"print('x' * 100_000, flush=True)\n{harm}\nprint('after', flush=True)")
     assert job.wait().state is SecondaryStatus.COMPLETED
     assert job.job().ended_at is not None
-    "".join(reader.everything(shared.client, job.job()))
+    "".join(reader.read_all(shared.client, job.job()))
     assert shared.run().why().startswith("Warm: ")

@@ -137,7 +137,7 @@ def test_bug_15_what_a_job_wishes_reaches_it_at_its_start_and_makes_nothing_cold
     assert [json.loads(parameters) for _, _, parameters in told] == [{"lr": 1}, {"lr": 2}, {}]
     assert len({folder for _, folder, _ in told}) == 1
     assert all(job.why().startswith("Warm: ") for job in (first, second, third))
-    for seen in process_scan.of_cluster(shared.cluster()):
+    for seen in process_scan.cluster_processes(shared.cluster()):
         assert not any(line.startswith(b"SECRET=") for line in seen.environment), seen.command
 
 

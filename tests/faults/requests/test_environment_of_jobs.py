@@ -12,7 +12,7 @@ import pytest
 from world import PATIENCE, kill
 
 from jupyter_smx.kernel.request import interpreters
-from jupyter_smx.kernel.request.rerun import spec_again
+from jupyter_smx.kernel.request.rerun import spec_for_rerun
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.wheels import write_wheel
@@ -20,7 +20,9 @@ from jupyter_smx.testing.wheels import write_wheel
 if TYPE_CHECKING:
     from world import Ran, World
 
-OWN = interpreters.Choice(python=sys.executable, python_version=f"{sys.version_info[0]}.{sys.version_info[1]}")
+OWN = interpreters.InterpreterChoice(
+    python=sys.executable, python_version=f"{sys.version_info[0]}.{sys.version_info[1]}"
+)
 BACKEND = """\
 import os, pathlib, shutil, time
 def build_wheel(folder, *args, **kwargs):
@@ -43,7 +45,7 @@ def project(tmp_path: Path) -> Path:
 
 def wish(project: Path, python: str = "", required: str = "requirements.txt") -> dict[str, Any]:
     """Read what a cell with these options would ask for."""
-    chosen = interpreters.choose(python, required, OWN, project)
+    chosen = interpreters.choose_interpreter(python, required, OWN, project)
     return {
         "python": chosen.python,
         "python_version": chosen.python_version,
@@ -96,7 +98,7 @@ def test_a_job_has_its_requirements_on_top_of_the_kernels_packages_and_the_next_
 def test_a_rerun_needs_no_file_any_more(world: World, project: Path) -> None:
     first = world.run("import beta", **wish(project))
     (project / "requirements.txt").unlink()
-    again = world.client.submit("a" * 32, spec_again(first.job(), 0.0))
+    again = world.client.submit("a" * 32, spec_for_rerun(first.job(), 0.0))
     assert world.client.wait(again.id, PATIENCE).state is SecondaryStatus.COMPLETED
 
 
@@ -151,7 +153,7 @@ def test_another_interpreter_runs_the_job_and_its_pool_is_not_taken_by_others(wo
     other = tmp_path / "other"
     (other / "bin").mkdir(parents=True)
     (other / "bin" / "python").symlink_to(Path(sys.executable).resolve())
-    chosen = interpreters.choose(str(other), "", OWN, tmp_path)
+    chosen = interpreters.choose_interpreter(str(other), "", OWN, tmp_path)
     assert chosen.python_version == OWN.python_version
     ran = world.run("import sys\nprint(sys.executable)", python=chosen.python, python_version=chosen.python_version)
     assert str(other / "bin" / "python") in ran.log()

@@ -217,7 +217,7 @@ import json, secrets, sys, time
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.spec.job_spec import JobSpec
 client = autostart.client()
-client.greet()
+client.controller_info()
 spec = JobSpec(kind="train", source="pass", base_name="flood", python=sys.executable, keep_alive=60)
 print("ready", flush=True)
 sys.stdin.readline()

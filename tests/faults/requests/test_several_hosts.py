@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel.logs.reader import everything, follow
+from jupyter_smx.kernel.logs.reader import follow, read_all
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup
 
@@ -143,14 +143,14 @@ def test_what_all_hosts_made_is_merged(shared: World) -> None:
 
 def test_each_host_has_a_log_which_is_shown_with_its_group(shared: World) -> None:
     ran = shared.run("print('I am', os.environ['SM_CURRENT_HOST'])", instance_groups=GROUPS, keep_alive=0)
-    shown = "".join(everything(shared.client, ran.job()))
+    shown = "".join(read_all(shared.client, ran.job()))
     for number, group in ((1, "data"), (2, "data"), (3, "dnn")):
         assert f"==> algo-{number} ({group}) <==\nbegun\nI am algo-{number}\n" in shown
     followed: list[str] = []
     follow(shared.client, ran.job(), followed.append)
     assert "algo-3 (dnn) | I am algo-3\n" in "".join(followed)
     plain = shared.run("pass", instance_groups=TWO, keep_alive=0)
-    assert "==> algo-2 <==\n" in "".join(everything(shared.client, plain.job()))
+    assert "==> algo-2 <==\n" in "".join(read_all(shared.client, plain.job()))
 
 
 def test_a_pool_of_groups_is_taken_again_by_its_key(world: World) -> None:

@@ -102,7 +102,7 @@ def test_code_that_raises_names_the_line_of_the_cell_and_keeps_the_pool(
     assert "line 5" in error.remote_traceback
     assert "line 7" in error.remote_traceback
     assert "jupyter_smx" not in error.remote_traceback
-    assert error.job.failure_words() == "AlgorithmError: KeyError: 'key'"
+    assert error.job.failure_text() == "AlgorithmError: KeyError: 'key'"
     (end,) = error.job.hosts
     assert (end.exit_code, end.exception.line if end.exception else None) == (1, 5)
     assert shared.run().why().startswith("Warm: ")
@@ -125,7 +125,7 @@ def test_code_that_ends_itself_is_told_as_that_and_keeps_the_pool(
     pool = shared.cluster()
     job = shared.submit(body.replace("/opt/ml/output/failure", "' + os.environ['SM_OUTPUT_DIR'] + '/failure"))
     ended = job.wait()
-    assert (ended.state, ended.failure_words()) == (SecondaryStatus.FAILED, words)
+    assert (ended.state, ended.failure_text()) == (SecondaryStatus.FAILED, words)
     told = words if code is None else f'AlgorithmError: ExecuteUserScriptError:\nExitCode {code}\nErrorMessage ""\n'
     assert ended.failure_reason.startswith(told)
     assert job.runs() == 1
@@ -199,7 +199,7 @@ def test_a_daemon_that_code_leaves_behind_is_ended_and_named(shared: World) -> N
     assert ended.state is SecondaryStatus.COMPLETED
     (end,) = ended.hosts
     assert any(str(daemon) in sentence and "was killed" in sentence for sentence in end.left_behind), end.left_behind
-    assert process_scan.see(daemon) is None
+    assert process_scan.read_process(daemon) is None
     assert job.runs() == 1
     assert shared.run().why().startswith("Warm: ")
 

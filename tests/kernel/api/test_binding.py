@@ -50,7 +50,7 @@ def test_who_has_waited_has_the_variables_even_while_the_card_is_being_drawn(
     assert drawing.wait(PATIENCE), "the watcher's thread has the news and is not done with it"
     try:
         job.wait(PATIENCE)
-        session.current().bind_arrived()
+        session.current_session().bind_finished_jobs()
         assert shell.user_ns["model"] == "new"
     finally:
         go_on.set()
@@ -79,17 +79,17 @@ def test_a_cell_that_waits_ends_with_the_card_of_the_end(
     monkeypatch: pytest.MonkeyPatch,
     eventually_blocking: Any,
 ) -> None:
-    screen, go_on = session.current().screen, threading.Event()
+    screen, go_on = session.current_session().screen, threading.Event()
     update = screen.update
 
     def slow(card: Any) -> None:
-        if card.final and threading.current_thread() is not threading.main_thread():
+        if card.is_final and threading.current_thread() is not threading.main_thread():
             assert go_on.wait(PATIENCE)
         update(card)
 
     def follow(job: Job, _stream: object) -> None:
         end(controller, tmp_path, job.id, "new")
-        eventually_blocking(lambda: is_final(job.known.state), "the watcher stands before the card")
+        eventually_blocking(lambda: is_final(job.latest_record.state), "the watcher stands before the card")
 
     monkeypatch.setattr(screen, "update", slow)
     monkeypatch.setattr(Job, "follow", follow)

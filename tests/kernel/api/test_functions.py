@@ -47,7 +47,7 @@ def test_threads_that_begin_side_by_side_share_one_session(monkeypatch: pytest.M
     client = session.autostart.client
     monkeypatch.setattr(session.autostart, "client", slow)
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda _: session.current(), range(4)))
+        found = set(pool.map(lambda _: session.current_session(), range(4)))
     assert (len(found), len(made)) == (1, 1)
 
 

@@ -85,7 +85,9 @@ def test_a_job_that_ends_before_its_handle_is_watched_is_told(
 
     monkeypatch.setattr(session.watcher, "watch", late)
     job = session.submit(SPEC)
-    eventually_blocking(lambda: job.known.state is SecondaryStatus.COMPLETED, "its card is true", within=PATIENCE)
+    eventually_blocking(
+        lambda: job.latest_record.state is SecondaryStatus.COMPLETED, "its card is true", within=PATIENCE
+    )
 
 
 def test_a_job_that_is_deleted_and_one_that_ends_leave_nothing_in_memory(
@@ -96,7 +98,7 @@ def test_a_job_that_is_deleted_and_one_that_ends_leave_nothing_in_memory(
     controller.delete(busy.id)
     controller.end(other.id)
     watching = session.watcher
-    held = lambda: (watching._open, watching._news, watching._drawn, watching._passed)  # noqa: E731
+    held = lambda: (watching._handles_by_job, watching._summaries, watching._draw_times, watching._unwatched_summaries)  # noqa: E731
     eventually_blocking(lambda: held() == ({}, {}, {}, {}), "all is let go")
 
 
@@ -107,17 +109,17 @@ def test_of_a_job_whose_end_its_handle_knows_nothing_is_asked(
     monkeypatch: pytest.MonkeyPatch,
     eventually_blocking: Callable[..., Any],
 ) -> None:
-    hear = session.watcher._hear
+    hear = session.watcher._handle_changes
 
     def after_its_wait(news: dict[str, Any]) -> None:
         busy.wait(PATIENCE)
         hear(news)
 
-    monkeypatch.setattr(session.watcher, "_hear", after_its_wait)
+    monkeypatch.setattr(session.watcher, "_handle_changes", after_its_wait)
     looks = lambda: [target for target in controller.targets if target.endswith(f"/v1/jobs/{busy.id}")]  # noqa: E731
     before = looks()
     controller.end(busy.id)
-    eventually_blocking(lambda: not session.watcher._open, "its news are heard")
+    eventually_blocking(lambda: not session.watcher._handles_by_job, "its news are heard")
     assert looks() == before
 
 
@@ -160,7 +162,7 @@ def test_what_threads_share_is_touched_under_the_lock_alone(
     session: Session, controller: ScriptedController, caplog: pytest.LogCaptureFixture
 ) -> None:
     kinds = {}
-    for name in ("_open", "_arrays", "_news", "_drawn", "_passed"):
+    for name in ("_handles_by_job", "_arrays", "_summaries", "_draw_times", "_unwatched_summaries"):
         kinds[name] = type(name, (Guarded,), {"watcher": session.watcher, "touched": 0})
         setattr(session.watcher, name, kinds[name]())
     jobs = [session.submit(SPEC) for _ in range(3)]
@@ -170,5 +172,5 @@ def test_what_threads_share_is_touched_under_the_lock_alone(
         controller.end(job.id)
     assert all(event.wait(PATIENCE) for event in events), "the thread lives"
     assert not caplog.records
-    assert kinds["_open"].touched
+    assert kinds["_handles_by_job"].touched
     assert kinds["_arrays"].touched

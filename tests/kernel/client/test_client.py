@@ -34,7 +34,7 @@ def client(controller: ScriptedController) -> Iterator[Any]:  # noqa: ARG001 - i
 
 def test_requests_share_one_connection(client: Client, controller: ScriptedController) -> None:
     for _ in range(5):
-        client.greet()
+        client.controller_info()
     client.submit("ab" * 8, SPEC)
     assert controller.connections == 1
 
@@ -64,7 +64,7 @@ def test_waiting_has_a_connection_of_its_own_so_that_a_submit_never_stands_behin
 def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(
     client: Client, controller: ScriptedController
 ) -> None:
-    client.greet()
+    client.controller_info()
     controller.answers_before_hanging_up = 0
     job = client.submit("ab" * 8, SPEC)
     assert job.id == "ab" * 8
@@ -94,7 +94,7 @@ def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None
             controller_launch.socket_path(), lambda: pytest.fail("it is there, so nothing is to be started")
         )
         with pytest.raises(UnavailableError, match="RemoteDisconnected"):
-            client.greet()
+            client.controller_info()
         thread.join(10)
     controller_launch.socket_path().unlink()
     assert len(hung_up) == 2
@@ -103,7 +103,7 @@ def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None
 def test_a_controller_that_died_is_started_again_and_gets_the_request(
     client: Client, controller: ScriptedController
 ) -> None:
-    client.greet()
+    client.controller_info()
     controller.kill()
     assert client.submit("ab" * 8, SPEC).id == "ab" * 8
 
@@ -120,7 +120,7 @@ def test_a_refusal_comes_back_as_the_error_that_the_controller_raised(
 
 
 def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_next_request(client: Client) -> None:
-    client.greet()
+    client.controller_info()
     with pytest.MonkeyPatch.context() as patch:
 
         def interrupted(*_: Any) -> None:
@@ -129,7 +129,7 @@ def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_n
         patch.setattr(http.client.HTTPResponse, "read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             client.submit("ab" * 8, SPEC)
-    assert client.greet().pid == os.getpid()
+    assert client.controller_info().pid == os.getpid()
 
 
 def test_a_client_that_is_closed_starts_no_controller(
@@ -155,21 +155,21 @@ def test_a_client_that_is_closed_starts_no_controller(
     assert len(outcome) == 1
     assert sum("wait=" in target for target in controller.targets) == 1
     with pytest.raises(UnavailableError, match="closed"):
-        client.greet()
+        client.controller_info()
     assert started == []
 
 
 def test_a_forked_child_opens_a_connection_of_its_own(client: Client, controller: ScriptedController) -> None:
-    client.greet()
+    client.controller_info()
     child = os.fork()
     if child == 0:
         try:
-            client.greet()
+            client.controller_info()
             os._exit(0)
         except BaseException:  # noqa: BLE001 - the child must not run the rest of the tests
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    client.greet()
+    client.controller_info()
     assert controller.connections == 2
 
 
@@ -187,7 +187,7 @@ def test_a_controller_that_cannot_be_started_says_its_last_words(monkeypatch: py
 
     monkeypatch.setattr(controller_launch, "start_controller", broken)
     with pytest.raises(UnavailableError, match="OSError: disk full"):
-        autostart.client().greet()
+        autostart.client().controller_info()
 
 
 def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
 
 def test_a_connection_that_is_hung_up_before_it_is_open_sends_nothing(controller: ScriptedController) -> None:
     connection = Connection(controller_launch.socket_path())
-    connection.hang_up()
+    connection.abort()
     with pytest.raises(ConnectionAbortedError):
         connection.exchange("GET", "/v1/", None, 1.0)
     assert controller.requests == []
@@ -206,4 +206,4 @@ def test_a_connection_that_is_hung_up_before_it_is_open_sends_nothing(controller
 def test_a_platform_without_unix_sockets_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     with pytest.raises(UnavailableError, match=r"this Python has none\. On Windows run Jupyter in WSL"):
-        Client(tmp_path / "controller.sock", lambda: None).greet()
+        Client(tmp_path / "controller.sock", lambda: None).controller_info()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.kernel.text.interactivity import Presence, presence_of, should_wait
+from jupyter_smx.kernel.text.interactivity import Interactivity, interactivity_of, should_wait
 from jupyter_smx.model.errors import ValidationError
 
-LAB = Presence(kernel=True, allow_stdin=True)
-NBCLIENT = Presence(kernel=True, allow_stdin=False)
-TERMINAL = Presence(kernel=False, terminal=True)
-SCRIPT = Presence(kernel=False, terminal=False)
+LAB = Interactivity(kernel=True, allow_stdin=True)
+NBCLIENT = Interactivity(kernel=True, allow_stdin=False)
+TERMINAL = Interactivity(kernel=False, terminal=True)
+SCRIPT = Interactivity(kernel=False, terminal=False)
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_a_setting_that_is_neither_is_refused() -> None:
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_kernel_knows_its_user_from_the_request_that_runs(allowed: Any) -> None:
     kernel = SimpleNamespace(get_parent=lambda: {"content": {"allow_stdin": allowed}})
-    assert presence_of(SimpleNamespace(kernel=kernel)) == Presence(kernel=True, allow_stdin=allowed)
-    assert presence_of(None).kernel is False
+    assert interactivity_of(SimpleNamespace(kernel=kernel)) == Interactivity(kernel=True, allow_stdin=allowed)
+    assert interactivity_of(None).kernel is False

@@ -9,9 +9,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.display.card import MIME, card_of, size_words
+from jupyter_smx.kernel.display.card import MIME, card_of, format_size
 from jupyter_smx.kernel.display.screen import Screen
-from jupyter_smx.kernel.text.pages import note, table
+from jupyter_smx.kernel.text.pages import table_page, text_page
 from jupyter_smx.model.records.job import HostEnd, Job, JobSummary, RemoteException
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.start_reason import Why
@@ -113,20 +113,20 @@ def test_a_failure_is_on_the_card_with_its_line() -> None:
 
 @given(st.integers(0, 10**16))
 def test_sizes_have_a_unit_and_four_characters_at_most_before_it(size: Any) -> None:
-    assert re.fullmatch(r"\d{1,3}(\.\d)? (B|kB|MB|GB)|1000\.0 [kMG]B|\d+\.\d TB", size_words(size))
+    assert re.fullmatch(r"\d{1,3}(\.\d)? (B|kB|MB|GB)|1000\.0 [kMG]B|\d+\.\d TB", format_size(size))
 
 
 def test_what_a_job_said_stays_in_its_row_and_steers_no_terminal() -> None:
-    text, html = table(("JOB", ""), [("a  b", "one\n\x1b[31mtwo\x1b[0m\x07")])
+    text, html = table_page(("JOB", ""), [("a  b", "one\n\x1b[31mtwo\x1b[0m\x07")])
     assert text.splitlines()[1:] == ["a  b  one two"]
     assert "<td>one two</td>" in html
 
 
 def test_tables_and_notes_are_escaped() -> None:
-    text, html = table(("A", "B"), [("<b>", "x")])
+    text, html = table_page(("A", "B"), [("<b>", "x")])
     assert text == "A    B\n<b>  x"
     assert "<td>&lt;b&gt;</td>" in html
-    assert note("<i>")[1] == "<pre>&lt;i&gt;</pre>"
+    assert text_page("<i>")[1] == "<pre>&lt;i&gt;</pre>"
 
 
 def test_nothing_overtakes_the_card_of_a_finished_job() -> None:

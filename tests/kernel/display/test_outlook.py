@@ -14,8 +14,8 @@ from jupyter_smx.kernel.api import session, watcher
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.handles.metrics import Metrics, Point
 from jupyter_smx.kernel.text.pages import jobs_page
-from jupyter_smx.kernel.text.progress import progress_words
-from jupyter_smx.model.duration import rough
+from jupyter_smx.kernel.text.progress import format_progress
+from jupyter_smx.model.duration import format_estimate
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.progress import Expectation, JobMetrics, MetricSeries, MetricValue, Progress
@@ -53,7 +53,7 @@ RUNNING = a_row(progress=HALF, expectation=THREE_MINUTES, metrics={"loss": 0.213
 
 @pytest.mark.parametrize("percent", range(101))
 def test_a_whole_percent_is_said_as_it_was_measured(percent: int) -> None:
-    assert progress_words(a_row(progress=Progress(fraction=percent / 100, at=100.0))) == f"{percent} %"
+    assert format_progress(a_row(progress=Progress(fraction=percent / 100, at=100.0))) == f"{percent} %"
 
 
 def test_the_card_of_a_running_job_says_how_far_it_is_and_how_long_it_will_take() -> None:
@@ -102,12 +102,12 @@ def test_a_description_from_the_log_never_becomes_a_tag() -> None:
     ],
 )  # fmt: skip
 def test_an_estimate_has_no_more_digits_than_it_deserves(seconds: float, words: str) -> None:
-    assert rough(seconds) == words
+    assert format_estimate(seconds) == words
 
 
 @given(st.floats(0, 1e7))
 def test_an_estimate_in_words_is_near(seconds: float) -> None:
-    number, unit = rough(seconds).split()
+    number, unit = format_estimate(seconds).split()
     said = float(number) * {"s": 1, "min": 60, "h": 3_600, "d": 86_400}[unit]
     assert abs(said - seconds) <= max(1.0, 0.26 * seconds)
 
@@ -196,10 +196,10 @@ def test_a_card_is_not_drawn_for_every_step_of_a_bar(
     shell.run_cell("%%train --as job\npass").raise_error()
     (job_id,) = controller.jobs
     job = controller.run(job_id)
-    watching = session.current().watcher
+    watching = session.current_session().watcher
 
     def knows(number: int) -> bool:
-        news = watching.news(job_id)
+        news = watching.latest_summary(job_id)
         return news is not None and news.progress is not None and news.progress.at == number
 
     eventually_blocking(lambda: "Training" in front_end.shown[-1]["data"]["text/plain"], "the card of the running job")

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from nbclient import NotebookClient
 
 from jupyter_smx.kernel.display.card import MIME, card_of
-from jupyter_smx.kernel.display.widget_card import VIEW, WidgetCard
-from jupyter_smx.kernel.text.front_end import wants_widgets
+from jupyter_smx.kernel.display.widget_card import WIDGET_VIEW_MIME, WidgetCard
+from jupyter_smx.kernel.text.front_end import uses_widgets
 from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.results.progress import Progress
@@ -44,7 +44,7 @@ TRAINING = Job(
 def test_widgets_are_for_front_ends_without_our_extension(
     style: str, environment: dict[str, str], namespace: dict[str, str], modules: tuple[str, ...], *, expected: bool
 ) -> None:
-    assert wants_widgets(style, namespace, environment, modules) is expected
+    assert uses_widgets(style, namespace, environment, modules) is expected
 
 
 class Desk:
@@ -65,7 +65,7 @@ class Desk:
     def log(self, job_id: str) -> str:
         return self._ask("log", job_id)
 
-    def again(self, job_id: str) -> object:
+    def rerun(self, job_id: str) -> object:
         return self._ask("again", job_id)
 
 
@@ -125,9 +125,9 @@ def test_in_a_kernel_the_widgets_are_alive_and_the_saved_notebook_tells_the_trut
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(nb, timeout=60, kernel_name="python3", store_widget_state=True).execute()
     (card,) = nb.cells[1].outputs
-    assert set(card.data) == {VIEW, MIME, "text/html", "text/plain"}
+    assert set(card.data) == {WIDGET_VIEW_MIME, MIME, "text/html", "text/plain"}
     assert "Completed after" in card.data["text/html"]
     state = nb.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
-    box = state[card.data[VIEW]["model_id"]]
+    box = state[card.data[WIDGET_VIEW_MIME]["model_id"]]
     assert box["model_name"] == "VBoxModel"
     assert any("Completed after" in str(model["state"].get("value", "")) for model in state.values())

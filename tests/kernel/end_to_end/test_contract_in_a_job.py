@@ -39,7 +39,7 @@ def test_a_shell_script_runs_as_a_training_job_and_its_model_comes_home(notebook
     assert (first, code, message) == ("AlgorithmError: ExecuteUserScriptError:", "ExitCode 137", 'ErrorMessage ""')
     assert extra.startswith('ExtraInfo "OutOfMemory: ')
     assert command == 'Command "/bin/sh -c ./train.sh --code 137"'
-    assert (failed.record.hosts[0].exit_code, failed.record.failure_words()) == (137, "AlgorithmError: Exit Code: 137")
+    assert (failed.record.hosts[0].exit_code, failed.record.failure_text()) == (137, "AlgorithmError: Exit Code: 137")
 
 
 def test_what_a_failed_job_is_called_by_sagemaker_and_by_us(notebook: Any) -> None:

@@ -149,7 +149,7 @@ def test_an_image_of_a_registry_is_downloaded_while_the_job_says_so_and_why_says
     monkeypatch.setenv("SMX_WAIT", "0")
     there = registry.publish("team/cell:1", 3_000_000)
     image, space = f"{registry.host}/team/cell:1", notebook.user_ns
-    with registry.gate.still_after(1_500_000):
+    with registry.proxy.stall_after(1_500_000):
         for name in ("one", "two"):
             run(notebook, f"%%train --engine docker --image {image} --as {name}\nprint('ran')")
         eventually_blocking(

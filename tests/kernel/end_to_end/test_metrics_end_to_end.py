@@ -37,7 +37,7 @@ def shows(eventually_blocking: Any) -> Callable[[str], JobSummary]:
 
     def wait(text: str) -> JobSummary:
         def row() -> JobSummary | None:
-            (newest,) = session.current().client.jobs(1)
+            (newest,) = session.current_session().client.jobs(1)
             return newest if newest.progress is not None and newest.progress.text == text else None
 
         found: JobSummary = eventually_blocking(row, text, within=30.0)
@@ -79,13 +79,13 @@ def test_a_controller_that_is_killed_leaves_metrics_that_the_next_one_goes_on_wi
         shows(f"epoch {number}/6")
         (real / f"go-{number}").touch()
     shows("epoch 3/6")
-    pid = session.current().client.greet().pid
+    pid = session.current_session().client.controller_info().pid
     os.kill(pid, signal.SIGKILL)
     eventually_blocking(lambda: not controller_launch.is_listening(), "the death of the controller")
     for number in range(3, 5):
         (real / f"go-{number}").touch()
     shows("epoch 5/6")
-    assert session.current().client.greet().pid != pid
+    assert session.current_session().client.controller_info().pid != pid
     for number in range(5, 7):
         (real / f"go-{number}").touch()
     job.wait(30)
@@ -98,7 +98,7 @@ def test_the_second_run_of_the_same_code_says_how_long_it_will_take(eventually_b
     code = "import time\ntime.sleep(3)"
     smx.train("pass", keep_alive="1m").wait(30)
     first = smx.train(code, keep_alive="1m")
-    client = session.current().client
+    client = session.current_session().client
 
     def expectation(job_id: str) -> Any:
         return next(row.expectation for row in client.jobs(10) if row.id == job_id)

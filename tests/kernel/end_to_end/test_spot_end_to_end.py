@@ -74,7 +74,7 @@ def test_an_interrupted_job_goes_on_from_its_checkpoints_and_from_nothing_else(
     ]  # fmt: skip
     assert (record.name, record.status().value) == (first.name, "Completed")
     assert record.cluster != first.cluster
-    assert not process_scan.of_cluster(first.cluster)
+    assert not process_scan.cluster_processes(first.cluster)
     bill = job.cost.bill
     assert 0 < bill.billable_seconds < bill.training_seconds
     cell(desk, "%%train --as other\npass\n")
@@ -164,4 +164,4 @@ def test_a_job_whose_host_goes_goes_on_from_its_checkpoints_at_a_url(
     assert job.logs() == EXPECTED
     assert record.attempts[0].interrupted == (end == "interrupted")
     assert record.cluster != first.cluster
-    assert not process_scan.of_cluster(first.cluster), "its courier neither"
+    assert not process_scan.cluster_processes(first.cluster), "its courier neither"

@@ -10,7 +10,7 @@ from test_spot_end_to_end import cell
 import jupyter_smx as smx
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import JobFolder
-from jupyter_smx.kernel.options.values import output
+from jupyter_smx.kernel.options.values import parse_output
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.channel import Output
@@ -52,7 +52,7 @@ def test_a_function_has_it_and_a_processing_job_has_no_model(notebook: Any) -> N
 
 @pytest.mark.parametrize("compressed", [True, False])
 def test_a_url_gets_the_archive_or_the_files(tmp_path: Path, *, compressed: bool) -> None:
-    where = output("model=s3://bucket/kept/", "train", tmp_path)
+    where = parse_output("model=s3://bucket/kept/", "train", tmp_path)
     spec = JobSpec(kind="train", source="pass", outputs=(where,), disable_output_compression=not compressed)
     job = Job(id="a" * 12, name="fit", spec=spec)
     folder = JobFolder(tmp_path, job.id)

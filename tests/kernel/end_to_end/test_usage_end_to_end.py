@@ -35,7 +35,7 @@ def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
     real: Path, eventually_blocking: Any
 ) -> None:
     job = smx.train(BURN, send={"folder": str(real)}, instance_type="local")
-    client = session.current().client
+    client = session.current_session().client
 
     def row() -> Any:
         (newest,) = client.jobs(1)
@@ -49,7 +49,7 @@ def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
 
     eventually_blocking(lambda: len(job.usage.history()) > len(first), "the next sample at once", within=10.0)
 
-    os.kill(client.greet().pid, signal.SIGKILL)
+    os.kill(client.controller_info().pid, signal.SIGKILL)
     later = eventually_blocking(lambda: _more_than(job, len(first)), "samples of another controller", within=60.0)
     assert later[: len(first)] == first, "read on from the same byte"
     moments = [sample.at for sample in later]

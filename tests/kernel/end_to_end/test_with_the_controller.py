@@ -82,7 +82,7 @@ def test_a_job_lives_through_the_death_of_its_controller(
         del os.environ["SMX_WAIT"]
     job = notebook.user_ns["job"]
     eventually_blocking((tmp_path / "gate").exists, "the job waits")
-    os.kill(autostart.client().greet().pid, signal.SIGKILL)
+    os.kill(autostart.client().controller_info().pid, signal.SIGKILL)
     threading.Thread(target=(tmp_path / "gate").write_text, args=("42",)).start()
     assert job.result(60).answer == "42"
     assert job.logs() == "here\n"

@@ -19,7 +19,7 @@ from jupyter_smx.kernel.handles.job_array import JobArray
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.job import HostEnd, RemoteException
-from jupyter_smx.model.spec.array import TaskWish, task_id
+from jupyter_smx.model.spec.array import TaskOverrides, task_id
 from jupyter_smx.model.spec.channel import Artifact
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
@@ -124,10 +124,10 @@ def test_a_stop_asks_all_and_is_raised_where_results_are_wanted(controller: Scri
 
 def test_who_waits_closes_no_connection_that_others_share(controller: ScriptedController) -> None:
     client = Client(controller_launch.socket_path(), controller.start)
-    summary = client.submit_array("ab" * 16, JobSpec(kind="train", source="pass", base_name="grid"), [TaskWish()])
+    summary = client.submit_array("ab" * 16, JobSpec(kind="train", source="pass", base_name="grid"), [TaskOverrides()])
     controller.end(task_id(summary.id, 0))
     JobArray(summary, client, lambda record: record, lambda _: None).wait(20)
-    client.greet()
+    client.controller_info()
     assert controller.connections == 1
     client.close()
 

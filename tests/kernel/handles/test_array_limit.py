@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx.cli.exit_codes import WRONG_USE
+from jupyter_smx.cli.exit_codes import USAGE_ERROR
 from jupyter_smx.cli.main import main
 from jupyter_smx.model.errors import ValidationError
 
@@ -53,7 +53,7 @@ def test_a_terminal_refuses_it_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.py").write_text("pass\n")
-    assert main(["run", "grid.py", "--hp", "n=[1]", "--sweep", "--max-concurrent", "0"]) == WRONG_USE
+    assert main(["run", "grid.py", "--hp", "n=[1]", "--sweep", "--max-concurrent", "0"]) == USAGE_ERROR
     assert "'0' is not a number of tasks. It is a whole number from 1." in capsys.readouterr().err
 
 

@@ -52,12 +52,12 @@ def made(ask: Callable[[], ArrayDetail]) -> JobArray:
 
 def test_an_answer_that_is_older_than_a_verdict_does_not_take_it_back() -> None:
     def overtaken() -> ArrayDetail:
-        array.hear([task(0, SecondaryStatus.COMPLETED)])
+        array.update_tasks([task(0, SecondaryStatus.COMPLETED)])
         return detail(SecondaryStatus.TRAINING, SecondaryStatus.TRAINING, SecondaryStatus.PENDING)
 
     array = made(overtaken)
     array.refresh()
-    assert array.known.counts == ArrayCounts(completed=1, running=1, pending=1)
+    assert array.latest_summary.counts == ArrayCounts(completed=1, running=1, pending=1)
     assert array.tasks[0].secondary_status is SecondaryStatus.COMPLETED
 
 
@@ -71,19 +71,19 @@ def test_whoever_looks_while_an_answer_is_taken_in_sees_no_task_vanish() -> None
             return detail(*STEPS).tasks
 
     array = made(Slow)  # type: ignore[arg-type]
-    array.hear(detail(*STEPS).tasks)
+    array.update_tasks(detail(*STEPS).tasks)
     array.refresh()
     assert set(Slow.seen) == {SIZE}
 
 
 def test_a_card_is_final_when_all_tasks_that_are_left_have_their_verdict() -> None:
     array = made(detail)
-    array.take(detail(SecondaryStatus.COMPLETED, None, SecondaryStatus.TRAINING))
-    assert array.known.counts == ArrayCounts(completed=1, running=1)
-    assert not array_card_of(array.known, array.tasks, 0.0).final
-    array.hear([task(2, SecondaryStatus.FAILED)])
+    array.update(detail(SecondaryStatus.COMPLETED, None, SecondaryStatus.TRAINING))
+    assert array.latest_summary.counts == ArrayCounts(completed=1, running=1)
+    assert not array_card_of(array.latest_summary, array.tasks, 0.0).is_final
+    array.update_tasks([task(2, SecondaryStatus.FAILED)])
     assert array.ended()
-    assert array_card_of(array.known, array.tasks, 0.0).final
+    assert array_card_of(array.latest_summary, array.tasks, 0.0).is_final
 
 
 @given(st.lists(st.integers(0, SIZE - 1), max_size=12), st.data())
@@ -100,13 +100,13 @@ def test_answers_in_any_order_never_take_a_verdict_back_nor_bring_a_deleted_task
         states = [*STEPS, None]
         answer = detail(*(states[step] for step in moment))
         if data.draw(st.booleans()):
-            array.take(answer)
+            array.update(answer)
             gone |= {index for index, step in enumerate(moment) if states[step] is None}
         else:
-            array.hear(answer.tasks)
+            array.update_tasks(answer.tasks)
         over |= {index for index, step in enumerate(moment) if states[step] is SecondaryStatus.COMPLETED}
         known = {each.array.index: each.secondary_status for each in array.tasks if each.array}
         assert not gone & known.keys()
         assert all(known[index] is SecondaryStatus.COMPLETED for index in over - gone)
         assert array.ended() == (over | gone == set(range(SIZE)))
-        assert array.known.counts.left() == SIZE - len(over | gone)
+        assert array.latest_summary.counts.remaining_count() == SIZE - len(over | gone)

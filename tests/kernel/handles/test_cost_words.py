@@ -8,9 +8,9 @@ import pickle
 import pytest
 
 from jupyter_smx.kernel.handles.cost import Cost, cost_page
-from jupyter_smx.kernel.text.pages import money
+from jupyter_smx.kernel.text.pages import format_dollars
 from jupyter_smx.model.results.bill import Bill
-from jupyter_smx.model.text import dollars
+from jupyter_smx.model.text import format_usd
 
 BILL = Bill(
     price_per_hour=45.032,
@@ -41,7 +41,7 @@ PLAIN = Bill(price_per_hour=0.23, billable_seconds=36, retained_seconds=0, cost=
     ],
 )
 def test_small_sums_have_digits_and_no_powers_of_ten(amount: float, words: str) -> None:
-    assert dollars(amount) == words
+    assert format_usd(amount) == words
 
 
 def test_a_cost_is_a_number_that_says_what_a_step_costs() -> None:
@@ -77,4 +77,4 @@ def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:
 
 @pytest.mark.parametrize(("amount", "words"), [(None, ""), (0, "$0.00"), (0.001, "< $0.01"), (0.006, "$0.01")])
 def test_a_list_does_not_call_free_what_is_not(amount: float | None, words: str) -> None:
-    assert money(amount) == words
+    assert format_dollars(amount) == words

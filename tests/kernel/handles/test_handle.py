@@ -191,7 +191,7 @@ async def _await(job: Job) -> Any:
 async def test_a_job_that_somebody_deleted_is_not_awaited_for_ever(
     job: Job, session: Session, controller: ScriptedController
 ) -> None:
-    again = session.attach(job.known)
+    again = session.attach(job.latest_record)
     controller.end(job.id)
     job.wait(10)
     controller.delete(job.id)
@@ -235,11 +235,11 @@ def test_a_callback_that_raises_keeps_nothing_from_those_after_it_nor_from_who_w
     job: Job, controller: ScriptedController, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = threading.Event()
-    job.listen(lambda _: 1 / 0)
+    job.add_listener(lambda _: 1 / 0)
     job.add_done_callback(lambda _: int("no number"))
     job.add_done_callback(lambda _: told.set())
     controller.end(job.id)
-    assert job.wait(10).known.state is SecondaryStatus.COMPLETED
+    assert job.wait(10).latest_record.state is SecondaryStatus.COMPLETED
     assert told.wait(10)
     job.add_done_callback(lambda _: {}["at once"])
     assert [kind in caplog.text for kind in ("ZeroDivisionError", "ValueError", "KeyError")] == [True] * 3
@@ -263,7 +263,7 @@ def test_waiting_lives_through_the_death_of_a_controller(job: Job, controller: S
 def test_the_verdict_never_changes(job: Job, controller: ScriptedController) -> None:
     controller.end(job.id, SecondaryStatus.FAILED)
     assert job.status == "Failed"
-    job.take(controller.end(job.id, SecondaryStatus.COMPLETED))
+    job.update(controller.end(job.id, SecondaryStatus.COMPLETED))
     assert job.status == "Failed"
 
 
@@ -313,7 +313,11 @@ def test_a_job_that_somebody_deleted_is_let_go_and_the_others_are_watched(
     assert told.wait(10)
     watching = session.watcher
     eventually_blocking(
-        lambda: not any(deleted.id in held for held in (watching._open, watching._news, watching._drawn)),
+        lambda: (
+            not any(
+                deleted.id in held for held in (watching._handles_by_job, watching._summaries, watching._draw_times)
+            )
+        ),
         "it is let go, with all that was said of it",
     )
 

@@ -24,7 +24,9 @@ from jupyter_smx.model.status import SecondaryStatus
 
 def hint(folder: Path, error: str, message: str, namespace: dict[str, Any] | None = None, **fields: Any) -> str:
     fields = {"kind": "train", "notebook": "n.ipynb", "working_directory": str(folder), "source": "pass"} | fields
-    return hints.of(JobSpec(**fields), RemoteException(type=error, message=message, traceback=""), namespace or {})
+    return hints.failure_hint(
+        JobSpec(**fields), RemoteException(type=error, message=message, traceback=""), namespace or {}
+    )
 
 
 def no_file(path: str) -> str:
@@ -184,5 +186,5 @@ def test_a_handle_knows_the_variables_of_its_notebook(tmp_path: Path) -> None:
     ],
 )
 def test_a_variable_that_is_local_to_a_function_is_said_to_be(source: str, said: str) -> None:
-    found = hints.of_missing("model", JobSpec(kind="train", source=source))
+    found = hints.missing_variable_hint("model", JobSpec(kind="train", source=source))
     assert found.startswith(said) if said else found == ""

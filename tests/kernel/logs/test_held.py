@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.logs.traceback_buffer import HeldBack
+from jupyter_smx.kernel.logs.traceback_buffer import TracebackBuffer
 
 TRACE = 'Traceback (most recent call last):\n  File "<train>", line 2, in <module>\n    f()\nKeyError: 1\n'
 CAUSE = (
@@ -16,11 +16,11 @@ CAUSE = (
 
 def written(pieces: list[str], traceback: str) -> str:
     out: list[str] = []
-    held = HeldBack(out.append)
+    held = TracebackBuffer(out.append)
     for piece in pieces:
         held(piece)
-    held.end(traceback)
-    held.end()
+    held.flush(traceback)
+    held.flush()
     return "".join(out)
 
 
@@ -43,7 +43,7 @@ def test_another_traceback_stays_and_so_does_everything_that_is_none() -> None:
 def test_a_traceback_that_was_logged_is_written_when_more_or_nothing_comes() -> None:
     for after in ("epoch 3\n", ""):
         out: list[str] = []
-        held = HeldBack(out.append)
+        held = TracebackBuffer(out.append)
         held(TRACE)
         assert out == []
         held(after)
@@ -52,7 +52,7 @@ def test_a_traceback_that_was_logged_is_written_when_more_or_nothing_comes() -> 
 
 def test_nothing_is_held_for_ever() -> None:
     out: list[str] = []
-    HeldBack(out.append)(TRACE.partition("\n")[0] + "\n" + "  deep\n" * 20_000)
+    TracebackBuffer(out.append)(TRACE.partition("\n")[0] + "\n" + "  deep\n" * 20_000)
     assert len("".join(out)) > 100_000
 
 

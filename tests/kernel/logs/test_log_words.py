@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.kernel.logs.options import LogWish, read
+from jupyter_smx.kernel.logs.options import LogRequest, read
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -27,12 +27,12 @@ JOB = Job(
     ],
 )
 def test_streams_are_those_of_the_host_that_is_named(host: str, names: list[str]) -> None:
-    assert [stream.name for stream in LogWish(host=host, names=True).streams_of(JOB)] == names
+    assert [stream.name for stream in LogRequest(host=host, names=True).streams_of(JOB)] == names
 
 
 def test_a_host_that_is_none_of_the_job_has_no_streams() -> None:
     with pytest.raises(ValidationError, match="'algo-3' is not one of its values"):
-        LogWish(host="algo-3", names=True).streams_of(JOB)
+        LogRequest(host="algo-3", names=True).streams_of(JOB)
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,6 @@ def test_a_host_that_is_none_of_the_job_has_no_streams() -> None:
 def test_what_shows_lines_is_refused_where_names_are_shown(words: list[str], option: str) -> None:
     with pytest.raises(ValidationError, match=f"{option} is not for --streams"):
         read(["fit-1", "--streams", *words], "%smx")
-    assert read(["fit-1", "--streams", "--host", "algo-1"], "%smx") == LogWish(job="fit-1", host="algo-1", names=True)
+    assert read(["fit-1", "--streams", "--host", "algo-1"], "%smx") == LogRequest(
+        job="fit-1", host="algo-1", names=True
+    )

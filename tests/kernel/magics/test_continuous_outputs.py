@@ -35,13 +35,13 @@ __all__ = ["bucket"]
     ],
 )
 def test_how_an_output_travels_is_a_property_of_it(text: str, destination: str, mode: str) -> None:
-    found = values.output(text, "process", Path("/home/me"))
+    found = values.parse_output(text, "process", Path("/home/me"))
     assert (found.path, found.destination, found.mode) == ("/opt/ml/processing/output/table", destination, mode)
 
 
 def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r"--output table: mode 'often' does not exist.*Continuous, EndOfJob"):
-        values.output("table=:out,mode=often", "process", tmp_path)
+        values.parse_output("table=:out,mode=often", "process", tmp_path)
 
 
 @pytest.mark.parametrize(

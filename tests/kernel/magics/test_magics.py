@@ -190,12 +190,12 @@ def test_with_wait_the_log_is_printed_and_the_variables_are_there_in_the_next_ce
 def test_the_end_of_a_log_is_read_once_for_the_last_card(
     shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController
 ) -> None:
-    session.current().watcher.close()
+    session.current_session().watcher.close()
     assert run(shell, "%%train --as job\npass").success
     job = shell.user_ns["job"]
     controller.write(job.id, "hello\n")
     controller.end(job.id)
-    job.wait(20).told()
+    job.wait(20).notify_listeners()
     assert [card["tail"] for card in front_end.cards() if card["summary"]["ended_at"]] == [["hello"]]
     asked = [target for target in controller.targets if f"{job.id}/logs" in target]
     assert len(asked) == 2, "how long it is, then its end"

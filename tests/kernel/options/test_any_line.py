@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from jupyter_smx.kernel.client.client import _encode
 from jupyter_smx.kernel.options.line_splitter import join_continuations, split
 from jupyter_smx.kernel.options.table import TABLE, parse
-from jupyter_smx.kernel.request.request import Surroundings, from_options
+from jupyter_smx.kernel.request.request import SubmissionContext, request_from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 
 FOLDER = Path("/nowhere/at/all")
-HERE = Surroundings(python="/usr/bin/python3", python_version="3.11", folder=FOLDER)
+HERE = SubmissionContext(python="/usr/bin/python3", python_version="3.11", folder=FOLDER)
 SPELLINGS = [spelling for option in TABLE for spelling in option.spellings]
 
 
@@ -79,7 +79,7 @@ def read(kind: Any, line: str, cell: str = "x = 1\n") -> Any:
     """Do with a line what the magic does before anything is created."""
     line, code, before = join_continuations(line, cell)
     options = parse(kind, line)
-    spec = from_options(kind, options, NAMESPACE, FOLDER).spec(code, before, HERE, 0.0)
+    spec = request_from_options(kind, options, NAMESPACE, FOLDER).build_spec(code, before, HERE, 0.0)
     assert len(_encode(spec))
     return spec
 

@@ -65,11 +65,11 @@ def test_the_page_says_what_is_set_here(shell: InteractiveShell, front_end: Scre
 
 def test_how_cards_are_drawn_is_one_of_three(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     assert shell.run_cell("%smx config card=widget").success
-    assert session.current().screen.style == "widget"
+    assert session.current_session().screen.style == "widget"
     assert not shell.run_cell("%smx config card=widgt").success
     assert "Did you mean widget" in capsys.readouterr().out
     assert shell.run_cell("%smx config card=").success
-    assert session.current().screen.style == "auto"
+    assert session.current_session().screen.style == "auto"
 
 
 @pytest.mark.usefixtures("shell")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.options.expression import hyperparameter, resolve, value_of
+from jupyter_smx.kernel.options.expression import encode_hyperparameter, resolve, value_of
 from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN
 from jupyter_smx.model.errors import ValidationError
 
@@ -98,13 +98,13 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | FINITE | st.text(),
                     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))  # fmt: skip
 def test_a_hyperparameter_is_text_as_it_is_and_json_otherwise(value: Any) -> None:
-    written = hyperparameter("x", value)
+    written = encode_hyperparameter("x", value)
     assert written == value if isinstance(value, str) else json.loads(written) == value
 
 
 def test_scalars_of_numpy_and_paths_are_hyperparameters_and_objects_are_not() -> None:
     numpy = pytest.importorskip("numpy")
-    assert hyperparameter("n", numpy.int64(3)) == "3"
-    assert hyperparameter("p", Path("/data")) == '"/data"'
+    assert encode_hyperparameter("n", numpy.int64(3)) == "3"
+    assert encode_hyperparameter("p", Path("/data")) == '"/data"'
     with pytest.raises(ValidationError, match="--send model"):
-        hyperparameter("model", object())
+        encode_hyperparameter("model", object())

@@ -61,7 +61,7 @@ def test_an_image_is_named_once_and_not_by_a_group() -> None:
     with pytest.raises(ValidationError, match="--image stands twice"):
         parse("train", "--image a --image b")
     with pytest.raises(ValidationError, match=r"names an image of its own.*a job has one image") as refused:
-        values.group("data:local:1,image=train:2")
+        values.parse_group("data:local:1,image=train:2")
     assert refused.value.cure == "Give the job --image train:2."
 
 
@@ -83,7 +83,7 @@ def test_an_export_has_the_image_where_sagemaker_reads_it(tmp_path: Path, name: 
 def test_two_jobs_of_two_images_differ_in_that() -> None:
     before, after = (record(Image(name="train:1", id=f"sha256:{digit * 64}")) for digit in "12")
     (change,) = compare(before, after).changes
-    assert change.words() == "wish image (train:1 (111111111111) → train:1 (222222222222))"
+    assert change.text() == "wish image (train:1 (111111111111) → train:1 (222222222222))"
 
 
 def test_the_page_on_where_a_result_comes_from_names_the_image() -> None:

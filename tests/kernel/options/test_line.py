@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN, join_continuations, plain, split
+from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN, join_continuations, restore_braces, split
 from jupyter_smx.model.errors import ValidationError
 
 WORDS = st.lists(st.text(st.characters(exclude_characters="{}\\", exclude_categories=["Cs", "Cn"]), max_size=12))
@@ -45,7 +45,7 @@ def test_quotes_are_taken_off_and_backslashes_of_windows_stay(line: str, words: 
 def test_only_braces_outside_quotes_are_expressions() -> None:
     word, text = split("""lr={cfg["l r"]['}']} '{"a": 1}'""")
     assert word == f"lr={OPEN}cfg[\"l r\"]['}}']{CLOSE}"
-    assert plain(word) == """lr={cfg["l r"]['}']}"""
+    assert restore_braces(word) == """lr={cfg["l r"]['}']}"""
     assert text == '{"a": 1}'
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from jupyter_smx.kernel.options.expand import looked_up
+from jupyter_smx.kernel.options.expand import expand_expressions
 from jupyter_smx.kernel.options.line_splitter import OPEN
 from jupyter_smx.kernel.options.table import TABLE, parse
-from jupyter_smx.kernel.request.request import from_options
+from jupyter_smx.kernel.request.request import request_from_options
 from jupyter_smx.model.errors import ValidationError
 
 NAMESPACE = {"there": Path("/data/run7"), "cfg": {"role": "Trainer", "minutes": 5}, "n": 3, "key": "lr"}
@@ -19,7 +19,9 @@ ONE_VALUE = [option for option in TABLE if option.metavar and not option.many]
 
 
 def read(line: str) -> Any:
-    return from_options("train", looked_up(parse("train", line), NAMESPACE), NAMESPACE, Path("/home/me"))
+    return request_from_options(
+        "train", expand_expressions(parse("train", line), NAMESPACE), NAMESPACE, Path("/home/me")
+    )
 
 
 def test_a_checkpoint_a_role_and_a_number_come_from_the_notebook() -> None:
@@ -37,7 +39,7 @@ def test_so_does_the_name_of_a_hyperparameter_and_what_is_quoted_is_text() -> No
 
 @pytest.mark.parametrize("option", [each.spellings[-1] for each in ONE_VALUE if each.dest not in ("send", "receive")])
 def test_no_option_keeps_what_only_the_line_knows(option: str) -> None:
-    found = looked_up(parse("train", f"{option} {{n}}"), NAMESPACE)
+    found = expand_expressions(parse("train", f"{option} {{n}}"), NAMESPACE)
     assert not [value for value in asdict(found).values() if isinstance(value, str) and OPEN in value]
 
 

@@ -80,7 +80,7 @@ def test_two_jobs_differ_in_it_and_in_what_their_hosts_gave_up() -> None:
     before, after = (
         smx_job(provenance, isolated=isolated) for provenance, isolated in zip(found, (False, True), strict=True)
     )
-    assert {change.words() for change in compare(before, after).changes} >= {
+    assert {change.text() for change in compare(before, after).changes} >= {
         "wish network isolation (new: on)",
         "host algo-1 given up (new: It is root.)",
     }

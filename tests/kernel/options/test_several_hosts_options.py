@@ -21,8 +21,8 @@ GROUPS = (
 
 
 def test_a_group_is_read_with_and_without_the_one_that_it_helps() -> None:
-    assert values.group("data:ml.c5.xlarge:2,until=dnn") == GROUPS[0]
-    assert values.group("dnn:ml.p3.2xlarge:1") == GROUPS[1]
+    assert values.parse_group("data:ml.c5.xlarge:2,until=dnn") == GROUPS[0]
+    assert values.parse_group("dnn:ml.p3.2xlarge:1") == GROUPS[1]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_group_is_read_with_and_without_the_one_that_it_helps() -> None:
 )
 def test_another_property_of_a_group_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(ValidationError, match=r"There is until=LEADER.*For example data:ml\.c5\.xlarge:2,until=dnn\."):
-        values.group(text)
+        values.parse_group(text)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_another_property_of_a_group_is_refused_with_the_form(text: str) -> None
     ],
 )
 def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
-    assert values.distribution(text) == found
-    assert found is None or found.words() == text
+    assert values.parse_distribution(text) == found
+    assert found is None or found.option_value() == text
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
 )
 def test_what_is_no_distribution_is_refused_with_what_is_near(text: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        values.distribution(text)
+        values.parse_distribution(text)
 
 
 def test_the_hyperparameters_are_those_of_sagemakers_sdk_and_the_users_own_win() -> None:
@@ -91,11 +91,13 @@ def test_the_hyperparameters_are_those_of_sagemakers_sdk_and_the_users_own_win()
 
 @pytest.mark.parametrize("strategy", ["parameter_server", "multi_worker_mirrored_strategy"])
 def test_a_strategy_of_tensorflow_is_asked_for_as_by_sagemakers_sdk_and_in_an_export(strategy: str) -> None:
-    wanted = values.distribution(f"{strategy},groups=dnn")
+    wanted = values.parse_distribution(f"{strategy},groups=dnn")
     spec = JobSpec(kind="train", source="pass", instance_groups=GROUPS, distribution=wanted)
     asked = {f"sagemaker_{strategy}_enabled": "true", "sagemaker_distribution_instance_groups": '["dnn"]'}
     assert spec.all_hyperparameters() == asked
-    assert estimator_call.decoded(spec.of_sdk_2()) == {name: json.loads(text) for name, text in asked.items()}
+    assert estimator_call.decode_hyperparameters(spec.sdk2_hyperparameters()) == {
+        name: json.loads(text) for name, text in asked.items()
+    }
 
 
 def test_a_script_of_spark_gets_no_hyperparameters_that_are_not_its_own() -> None:

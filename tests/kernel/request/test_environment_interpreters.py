@@ -10,15 +10,15 @@ import cloudpickle
 import pytest
 
 from jupyter_smx.kernel.request import interpreters
-from jupyter_smx.kernel.request.interpreters import Choice, choose
-from jupyter_smx.kernel.request.request import Surroundings, Wish
+from jupyter_smx.kernel.request.interpreters import InterpreterChoice, choose_interpreter
+from jupyter_smx.kernel.request.request import JobRequest, SubmissionContext
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OWN = Choice(python="/kernel/python", python_version="3.10")
+OWN = InterpreterChoice(python="/kernel/python", python_version="3.10")
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -37,27 +37,27 @@ def refusal(call: Callable[[], Any], field: str = "python") -> str:
 
 
 def test_without_a_word_a_job_runs_the_kernels_own_python(tmp_path: Path) -> None:
-    assert choose("", "", OWN, tmp_path) == OWN
+    assert choose_interpreter("", "", OWN, tmp_path) == OWN
 
 
 def test_an_interpreter_and_its_folder_are_the_same_and_links_are_kept(tmp_path: Path) -> None:
     link = tmp_path / "venv" / "bin" / "python"
     link.parent.mkdir(parents=True)
     link.symlink_to(sys.executable)
-    wanted = Choice(python=str(link), python_version=HERE)
-    assert choose("venv", "", OWN, tmp_path) == wanted
-    assert choose("./venv/", "", OWN, tmp_path) == wanted
-    assert choose("venv/bin/../bin/python", "", OWN, tmp_path) == wanted
-    assert choose(str(link), "", OWN, Path("/")) == wanted
+    wanted = InterpreterChoice(python=str(link), python_version=HERE)
+    assert choose_interpreter("venv", "", OWN, tmp_path) == wanted
+    assert choose_interpreter("./venv/", "", OWN, tmp_path) == wanted
+    assert choose_interpreter("venv/bin/../bin/python", "", OWN, tmp_path) == wanted
+    assert choose_interpreter(str(link), "", OWN, Path("/")) == wanted
 
 
 def test_a_version_is_learnt_once_until_the_file_changes(tmp_path: Path) -> None:
     python = program(tmp_path / "python", "3 12")
     for _ in range(3):
-        assert choose("python", "", OWN, tmp_path).python_version == "3.12"
+        assert choose_interpreter("python", "", OWN, tmp_path).python_version == "3.12"
     assert (tmp_path / "python.asked").read_text() == "asked\n"
     program(python, "3 13")
-    assert choose("python", "", OWN, tmp_path).python_version == "3.13"
+    assert choose_interpreter("python", "", OWN, tmp_path).python_version == "3.13"
 
 
 def test_what_is_no_interpreter_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_what_is_no_interpreter_is_refused_with_the_reason(tmp_path: Path) -> No
         ("nowhere/python", "--python: 'nowhere/python' does not exist."),
         ("~nobody-here/python", "--python: '~nobody-here/python' does not exist."),
     ):
-        assert refusal(lambda word=word: choose(word, "", OWN, tmp_path)).startswith(said)
-    assert "Did you mean python3.11?" in refusal(lambda: choose("python3.12", "", OWN, tmp_path))
+        assert refusal(lambda word=word: choose_interpreter(word, "", OWN, tmp_path)).startswith(said)
+    assert "Did you mean python3.11?" in refusal(lambda: choose_interpreter("python3.12", "", OWN, tmp_path))
 
 
 def test_an_environment_of_conda_is_its_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,24 +83,24 @@ def test_an_environment_of_conda_is_its_python(tmp_path: Path, monkeypatch: pyte
     (prefix / "conda-meta").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CONDA_EXE", str(tmp_path / "conda" / "bin" / "conda"))
-    assert "has no Python" in refusal(lambda: choose("conda:torch", "", OWN, tmp_path))
+    assert "has no Python" in refusal(lambda: choose_interpreter("conda:torch", "", OWN, tmp_path))
     program(prefix / "bin" / "python", "3 9")
-    assert choose("conda:torch", "", OWN, tmp_path) == Choice(
+    assert choose_interpreter("conda:torch", "", OWN, tmp_path) == InterpreterChoice(
         python=str(prefix / "bin" / "python"), python_version="3.9"
     )
-    assert "Did you mean torch?" in refusal(lambda: choose("conda:toch", "", OWN, tmp_path))
+    assert "Did you mean torch?" in refusal(lambda: choose_interpreter("conda:toch", "", OWN, tmp_path))
 
 
 def test_an_environment_of_requirements_alone(tmp_path: Path) -> None:
     (tmp_path / "numpy").mkdir()  # a folder of that name is no file of requirements
-    alone = choose("uv:numpy,pandas>=2,<3", "", OWN, tmp_path)
+    alone = choose_interpreter("uv:numpy,pandas>=2,<3", "", OWN, tmp_path)
     assert (alone.requirements, alone.requirements_only) == (("numpy", "pandas>=2,<3"), True)
     assert (alone.python, alone.python_version) == (OWN.python, OWN.python_version)
     (tmp_path / "gpu.txt").write_text("torch\n")
-    assert choose("uv:gpu.txt", ["scipy"], OWN, tmp_path).requirements == ("torch", "scipy")
-    assert "nothing is required" in refusal(lambda: choose("uv:", "", OWN, tmp_path))
-    assert "does not exist" in refusal(lambda: choose("uv:cpu.txt", "", OWN, tmp_path), "requirements")
-    assert refusal(lambda: choose("uv:numpy,pandas=1", "", OWN, tmp_path), "requirements").startswith(
+    assert choose_interpreter("uv:gpu.txt", ["scipy"], OWN, tmp_path).requirements == ("torch", "scipy")
+    assert "nothing is required" in refusal(lambda: choose_interpreter("uv:", "", OWN, tmp_path))
+    assert "does not exist" in refusal(lambda: choose_interpreter("uv:cpu.txt", "", OWN, tmp_path), "requirements")
+    assert refusal(lambda: choose_interpreter("uv:numpy,pandas=1", "", OWN, tmp_path), "requirements").startswith(
         "--python uv: 'pandas=1' is not a requirement."
     )
 
@@ -108,27 +108,27 @@ def test_an_environment_of_requirements_alone(tmp_path: Path) -> None:
 def test_requirements_come_from_a_file_or_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("numpy\n")
     for required in ("r.txt", Path("r.txt"), tmp_path / "r.txt", ["numpy"], ("numpy",)):
-        assert choose("", required, OWN, tmp_path).requirements == ("numpy",)
+        assert choose_interpreter("", required, OWN, tmp_path).requirements == ("numpy",)
     (tmp_path / "r.txt").write_text("# nothing\n")
-    assert choose("", "r.txt", OWN, tmp_path) == OWN
+    assert choose_interpreter("", "r.txt", OWN, tmp_path) == OWN
 
 
 def test_a_wish_carries_them(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("numpy\n")
-    here = Surroundings(python=OWN.python, python_version=OWN.python_version, folder=tmp_path)
-    spec = Wish(kind="train", python=sys.executable, requirements="r.txt").spec("pass", 0, here, 0.0)
+    here = SubmissionContext(python=OWN.python, python_version=OWN.python_version, folder=tmp_path)
+    spec = JobRequest(kind="train", python=sys.executable, requirements="r.txt").build_spec("pass", 0, here, 0.0)
     assert (spec.python, spec.python_version) == (sys.executable, HERE)
     assert (spec.requirements, spec.requirements_only) == (("numpy",), False)
 
 
 def test_a_function_takes_what_carries_it_along_to_requirements_alone() -> None:
     alone = JobSpec(kind="train", source="", requirements=("numpy",), requirements_only=True)
-    added = interpreters.with_pickler(alone).requirements
+    added = interpreters.add_cloudpickle(alone).requirements
     assert added == ("numpy", f"cloudpickle=={cloudpickle.__version__}")
     named = JobSpec(kind="train", source="", requirements=("cloudpickle>=3",), requirements_only=True)
-    assert interpreters.with_pickler(named) is named
+    assert interpreters.add_cloudpickle(named) is named
     on_top = JobSpec(kind="train", source="", requirements=("numpy",))
-    assert interpreters.with_pickler(on_top) is on_top
+    assert interpreters.add_cloudpickle(on_top) is on_top
 
 
 def test_variables_are_not_sent_to_another_version_and_both_are_named() -> None:

@@ -80,7 +80,7 @@ def test_a_circle_with_a_culprit_in_it_ends(tmp_path: Path) -> None:
 
 def test_a_variable_that_the_notebook_lacks_gets_the_nearest_name() -> None:
     with pytest.raises(ValidationError, match="Did you mean config"):
-        payload.choose(("confg",), {"config": 1, "_private": 2})
+        payload.select_variables(("confg",), {"config": 1, "_private": 2})
 
 
 def test_one_received_variable_that_cannot_be_loaded_is_named_and_the_others_come(tmp_path: Path) -> None:

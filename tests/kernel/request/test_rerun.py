@@ -37,7 +37,7 @@ def test_a_job_runs_again_with_the_same_wish_under_a_new_id(
     assert replace(second.spec, submitted_at=0) == replace(first.spec, submitted_at=0)
     assert second.spec.submitted_at > first.spec.submitted_at
     assert second.id in [card["id"] for card in front_end.cards()]
-    assert session.current().last.id == second.id
+    assert session.current_session().latest_handle.id == second.id
 
 
 def test_a_rerun_with_nobody_there_waits_and_fails_its_cell(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel.request import script, source_dir
-from jupyter_smx.kernel.request.payload import keep
+from jupyter_smx.kernel.request.payload import store_by_digest
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def test_a_file_that_goes_away_meanwhile_is_named(tmp_path: Path, monkeypatch: p
 
     def keep_late(*arguments: Any) -> Any:
         (src / "shy.py").unlink()
-        return keep(*arguments)
+        return store_by_digest(*arguments)
 
-    monkeypatch.setattr(source_dir, "keep", keep_late)
+    monkeypatch.setattr(source_dir, "store_by_digest", keep_late)
     with pytest.raises(ValidationError, match=r"shy\.py cannot be packed: No such file or directory"):
         pack(src)
     assert not list((tmp_path / "smx" / "payloads").iterdir())
@@ -133,14 +133,14 @@ def test_too_large_a_folder_names_what_is_large(tmp_path: Path, monkeypatch: pyt
     for name, size in {"data/a.bin": 3000, "data/b.bin": 3000, "model.pt": 4000, "pkg/x.py": 5}.items():
         fill(src, name)
         (src / name).write_bytes(b"x" * size)
-    monkeypatch.setattr(source_dir, "CAP", 9_000)
+    monkeypatch.setattr(source_dir, "MAX_BYTES", 9_000)
     with pytest.raises(ValidationError, match=r"5 files, 10\.0 kB") as raised:
         pack(src)
     assert "The largest here: data/ 6.0 kB, model.pt 4.0 kB, train.py 11 B." in str(raised.value)
     assert "pass data with --input" in str(raised.value)
     assert not (tmp_path / "smx").exists()
-    monkeypatch.setattr(source_dir, "CAP", 20_000)
-    monkeypatch.setattr(source_dir, "MOST_FILES", 4)
+    monkeypatch.setattr(source_dir, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(source_dir, "MAX_FILES", 4)
     with pytest.raises(ValidationError, match="more than 4 files"):
         pack(src)
 
@@ -168,14 +168,18 @@ def test_an_unchanged_folder_is_not_packed_again(tmp_path: Path) -> None:
     assert pack(src).sha256 != first.sha256
 
 
-@pytest.mark.parametrize(("seconds", "times"), [(source_dir._SETTLED / 2, 2), (source_dir._SETTLED * 2, 1)])
+@pytest.mark.parametrize(
+    ("seconds", "times"), [(source_dir._MTIME_RESOLUTION / 2, 2), (source_dir._MTIME_RESOLUTION * 2, 1)]
+)
 def test_a_folder_that_has_just_changed_is_packed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
 ) -> None:
     src = fill(tmp_path / "src", "train.py")
     moment = (src / "train.py").stat().st_ctime_ns + int(seconds * 1e9)
     packed = []
-    monkeypatch.setattr(source_dir, "keep", lambda *words: packed.append(keep(*words)) or packed[-1])
+    monkeypatch.setattr(
+        source_dir, "store_by_digest", lambda *words: packed.append(store_by_digest(*words)) or packed[-1]
+    )
     for _ in range(2):
         source_dir.pack(str(src), tmp_path / "smx" / "payloads", clock=lambda: moment)
     assert len(packed) == times
@@ -237,7 +241,7 @@ def test_modules_that_code_may_import_from_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["", "\n \n", "# only this\n  # and this\n"])
 def test_comments_are_no_code(tmp_path: Path, code: str) -> None:
     fill(tmp_path, "train.py")
-    found = script.choose(code, "", "train.py", tmp_path)
+    found = script.choose_script(code, "", "train.py", tmp_path)
     assert (found.text, found.entry_point) == ("# train.py\n", "train.py")
     assert found.filename == str(tmp_path / "train.py")
 
@@ -246,7 +250,7 @@ def test_comments_are_no_code(tmp_path: Path, code: str) -> None:
 def test_one_of_the_two_is_run_and_never_a_guess(tmp_path: Path, code: str) -> None:
     fill(tmp_path, "train.py")
     with pytest.raises(ValidationError, match=r"train\.py stands beside code.*Empty the cell .* or drop --entry-point"):
-        script.choose(code, "", "train.py", tmp_path)
+        script.choose_script(code, "", "train.py", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +285,7 @@ def test_an_entry_point_that_cannot_be_run_is_refused(tmp_path: Path, word: str,
     )
     (src / "nothing.py").touch()
     with pytest.raises(ValidationError) as raised:
-        script.choose("", str(src), word, tmp_path)
+        script.choose_script("", str(src), word, tmp_path)
     assert sentence in str(raised.value)
 
 
@@ -289,17 +293,20 @@ def test_paths_of_a_cure_are_quoted_as_a_shell_wants_them(tmp_path: Path) -> Non
     src = fill(tmp_path / "my src", "run", "my book.ipynb")
     for word, cure in (("run", "chmod +x 'my src/run'"), ("my book.ipynb", "script 'my src/my book.ipynb'")):
         with pytest.raises(ValidationError) as raised:
-            script.choose("", str(src), word, tmp_path)
+            script.choose_script("", str(src), word, tmp_path)
         assert f"{cure}`" in raised.value.cure
-    for read in (lambda: script.choose("", "", "my book.ipynb", src), lambda: script.read("my book.ipynb", "SCRIPT")):
+    for read in (
+        lambda: script.choose_script("", "", "my book.ipynb", src),
+        lambda: script.read_script("my book.ipynb", "SCRIPT"),
+    ):
         with pytest.raises(ValidationError, match=r"is a notebook\..*`jupyter nbconvert --to script 'my book.ipynb'`"):
             read()
 
 
 def test_an_absolute_entry_point_is_found_in_its_folder(tmp_path: Path) -> None:
     src = fill(tmp_path / "src", "sub/train.py")
-    assert script.choose("", str(src), str(src / "sub" / "train.py"), tmp_path).entry_point == "sub/train.py"
-    alone = script.choose("", "", str(src / "sub" / "train.py"), tmp_path)
+    assert script.choose_script("", str(src), str(src / "sub" / "train.py"), tmp_path).entry_point == "sub/train.py"
+    alone = script.choose_script("", "", str(src / "sub" / "train.py"), tmp_path)
     assert (alone.entry_point, alone.filename) == ("train.py", str(src / "sub" / "train.py"))
 
 
@@ -319,16 +326,16 @@ def test_any_program_of_the_folder_may_be_the_entry_point(
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
     path.chmod(0o755 if runs else 0o644)
-    found = script.choose("", str(tmp_path / "src"), name, tmp_path)
+    found = script.choose_script("", str(tmp_path / "src"), name, tmp_path)
     assert (found.text, found.entry_point, found.is_python()) == (text, name, False)
 
 
 def test_alone_travels_a_script_and_no_program(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo 1\n")
     (tmp_path / "tool").write_text("#!/bin/sh\n")
-    assert script.choose("", "", "run.sh", tmp_path).text == "echo 1\n"
+    assert script.choose_script("", "", "run.sh", tmp_path).text == "echo 1\n"
     with pytest.raises(ValidationError, match=r"a program in --source-dir"):
-        script.choose("", "", "tool", tmp_path)
+        script.choose_script("", "", "tool", tmp_path)
 
 
 @settings(deadline=None)

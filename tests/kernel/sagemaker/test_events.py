@@ -12,9 +12,9 @@ from msgspec import json
 from msgspec.structs import replace
 from walked_jobs import DONE, HERE, RUN, rich, walked, wish
 
-from jupyter_smx.kernel.sagemaker.events import events_of, follow
+from jupyter_smx.kernel.sagemaker.events import events_of, follow_events
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy.lifecycle.transitions import begin_again, remark, remark_of
+from jupyter_smx.policy.lifecycle.transitions import remark, remark_of, start_next_attempt
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -108,7 +108,7 @@ def test_what_is_said_of_a_step_later_changes_no_event() -> None:
 
 def test_events_of_other_jobs_and_of_another_attempt_are_others() -> None:
     job = walked(wish(), *RUN)
-    again = begin_again(job, "InternalServerError: x", (), 1e9 + 9)
+    again = start_next_attempt(job, "InternalServerError: x", (), 1e9 + 9)
     found = [event["id"] for event in events_of(again, HERE)]
     assert found[:-1] == [event["id"] for event in events_of(job, HERE)]
     other = [event["id"] for event in events_of(replace(again, id="b" * 12), HERE)]
@@ -129,9 +129,9 @@ def test_a_job_is_followed_to_its_end_and_nothing_is_told_twice() -> None:
     job = walked(wish(), *DONE)
     begun, over = walked(wish(), *DONE[:1]), job
     told: Any = Told(begun, begun, over)
-    assert list(follow(told, wish(), HERE)) == events_of(job, HERE)
+    assert list(follow_events(told, wish(), HERE)) == events_of(job, HERE)
     assert told.records == []
-    assert list(follow(told, over, HERE)) == events_of(job, HERE), "nobody is asked about a job that is over"
+    assert list(follow_events(told, over, HERE)) == events_of(job, HERE), "nobody is asked about a job that is over"
 
 
 @pytest.mark.usefixtures("front_end")

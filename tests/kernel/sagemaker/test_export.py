@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sagemaker_stand_in import install
 
 from jupyter_smx.kernel.request.payload import pack
-from jupyter_smx.kernel.sagemaker.estimator_call import arguments, decoded, program
+from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, hyperparameter_arguments, program
 from jupyter_smx.kernel.sagemaker.export import export, requirements
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
@@ -296,7 +296,7 @@ HYPERPARAMETERS = st.dictionaries(ANY, ANY | st.sampled_from(["1", "true", "null
     ],
 )
 def test_arguments_are_those_that_sagemakers_toolkit_makes(found: dict[str, str], words: list[str]) -> None:
-    assert arguments(found) == words
+    assert hyperparameter_arguments(found) == words
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -332,7 +332,9 @@ def test_any_wish_becomes_a_program_that_the_sdk_takes(
         patch.setattr(Path, "read_text", lambda *_how, **_words: "")
         names["main"]()  # type: ignore[operator]
     made = recorder.of("Estimator" if kind == "train" else "ScriptProcessor" if alone else "FrameworkProcessor")
-    assert made.get("environment" if kind == "train" else "env", {}) == redaction.without(fields["environment"])
+    assert made.get("environment" if kind == "train" else "env", {}) == redaction.redact_variables(
+        fields["environment"]
+    )
     if kind == "train":
         assert {row["Name"]: row["Regex"] for row in made.get("metric_definitions", [])} == fields["metrics"]
 
@@ -341,7 +343,7 @@ class Values:
     """Stands for ``json`` in a program whose files were not written."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
-        self._values = decoded(fields["hyperparameters"])
+        self._values = decode_hyperparameters(fields["hyperparameters"])
 
     def loads(self, _text: str) -> Any:
         return pickle.loads(pickle.dumps(self._values))  # noqa: S301 - a copy

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sagemaker_stand_in import Recorder
 
 from jupyter_smx.kernel.request.call import RECEIVE
-from jupyter_smx.kernel.sagemaker.export_array import Tasks, export_array, tasks_of
+from jupyter_smx.kernel.sagemaker.export_array import Tasks, export_array, load_tasks
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.results.provenance import Provenance, SeedNote
 from jupyter_smx.model.spec.image import Image
@@ -43,18 +43,18 @@ def test_packages_and_image_are_those_of_the_first_task_that_ran(tmp_path: Path)
     # The first never ran; the second ran and left no word, as one whose host was lost.
     rows = [replace(row, started_at=1e9, ended_at=1e9 + 1) if n else row for n, row in enumerate(tasks.array.tasks)]
     records: Any = Records(tasks, 2, 3)
-    found = tasks_of(records, replace(tasks.array, tasks=tuple(rows)))
+    found = load_tasks(records, replace(tasks.array, tasks=tuple(rows)))
     assert (found.first.id, records.asked) == (tasks.first.id, 3)
     export_array(found, tmp_path / "out")
     assert (tmp_path / "out" / "requirements.txt").read_text() == "numpy==2.0\n"
     assert json.loads((tmp_path / "out" / "job.json").read_text())["image"].startswith("train:1")
     nobody: Any = Records(tasks)
-    assert tasks_of(nobody, replace(tasks.array, tasks=tuple(rows))).first == tasks.first
+    assert load_tasks(nobody, replace(tasks.array, tasks=tuple(rows))).first == tasks.first
 
 
 def test_an_array_without_tasks_is_refused_with_a_rule_and_a_cure() -> None:
     with pytest.raises(ResourceNotFoundError) as refused:
-        tasks_of(None, replace(array().array, tasks=()))  # type: ignore[arg-type]  # nobody is asked
+        load_tasks(None, replace(array().array, tasks=()))  # type: ignore[arg-type]  # nobody is asked
     assert refused.value.rule
     assert refused.value.cure
 

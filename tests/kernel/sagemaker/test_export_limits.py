@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel.sagemaker.api_limits import refused_there
+from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes
 from jupyter_smx.kernel.sagemaker.export import export
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.distribution import Distribution
@@ -42,7 +42,7 @@ def many(count: int) -> dict[str, str]:
     ],
 )
 def test_what_is_too_much_there_is_said(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
-    assert said in " ".join(refused_there(spec(**fields)))
+    assert said in " ".join(api_limit_notes(spec(**fields)))
     export(Job(id="a" * 12, name="digits-aaaaaa", spec=spec(**fields), created_at=1e9), tmp_path / "out")
     assert said in (tmp_path / "out" / "README.md").read_text().partition("## On SageMaker")[2]
 
@@ -56,7 +56,7 @@ def test_what_is_too_much_there_is_said(tmp_path: Path, fields: dict[str, Any], 
     ],
 )
 def test_what_is_taken_there_needs_no_word(tmp_path: Path, fields: dict[str, Any]) -> None:
-    assert list(refused_there(spec(**fields))) == []
+    assert list(api_limit_notes(spec(**fields))) == []
     export(Job(id="a" * 12, name="digits-aaaaaa", spec=spec(**fields), created_at=1e9), tmp_path / "out")
     assert "On SageMaker" not in (tmp_path / "out" / "README.md").read_text()
 

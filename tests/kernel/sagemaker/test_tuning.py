@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.sagemaker.tuning import AT_ONCE, LONGEST_NAME, MAX_RANGES, MAX_VALUES, Tuner, tuning
+from jupyter_smx.kernel.sagemaker.tuning import (
+    LONGEST_NAME,
+    MAX_PARALLEL_JOBS,
+    MAX_RANGES,
+    MAX_VALUES,
+    TuningJob,
+    tuning_job,
+)
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -28,7 +35,7 @@ def grid(**values: int) -> list[dict[str, str]]:
 
 
 def test_a_full_grid_is_a_tuning_job_of_as_many_jobs_as_there_are_combinations() -> None:
-    assert tuning(spec(), grid(depth=2, leaves=3)) == Tuner(
+    assert tuning_job(spec(), grid(depth=2, leaves=3)) == TuningJob(
         metric="score",
         objective="Maximize",
         ranges={"depth": ("0", "1"), "leaves": ("0", "1", "2")},
@@ -38,10 +45,10 @@ def test_a_full_grid_is_a_tuning_job_of_as_many_jobs_as_there_are_combinations()
     )
 
 
-@pytest.mark.parametrize(("at_once", "parallel"), [(0, AT_ONCE), (3, 3), (99, AT_ONCE)])
+@pytest.mark.parametrize(("at_once", "parallel"), [(0, MAX_PARALLEL_JOBS), (3, 3), (99, MAX_PARALLEL_JOBS)])
 def test_as_many_run_at_once_as_here_and_as_the_usual_quota_has(at_once: int, parallel: int) -> None:
-    found = tuning(spec(), grid(a=5, b=5), at_once)
-    assert isinstance(found, Tuner)
+    found = tuning_job(spec(), grid(a=5, b=5), at_once)
+    assert isinstance(found, TuningJob)
     assert found.parallel == parallel
 
 
@@ -53,8 +60,8 @@ def test_as_many_run_at_once_as_here_and_as_the_usual_quota_has(at_once: int, pa
     ],
 )
 def test_less_is_better_of_some_metrics(metric: str, objective: str) -> None:
-    found = tuning(spec(metrics={metric: "(.*)"}), grid(a=2))
-    assert isinstance(found, Tuner)
+    found = tuning_job(spec(metrics={metric: "(.*)"}), grid(a=2))
+    assert isinstance(found, TuningJob)
     assert (found.metric, found.objective) == (metric, objective)
 
 
@@ -82,24 +89,24 @@ def test_less_is_better_of_some_metrics(metric: str, objective: str) -> None:
 def test_what_is_no_tuning_job_is_told_by_its_rule(
     fields: dict[str, Any], points: list[dict[str, str]], says: str
 ) -> None:
-    found = tuning(spec(**fields), points)
+    found = tuning_job(spec(**fields), points)
     assert isinstance(found, str)
     assert says in found
 
 
 def test_what_is_just_within_the_limits_is_one() -> None:
-    assert isinstance(tuning(spec(), grid(a=MAX_VALUES)), Tuner)
-    assert isinstance(tuning(spec(), grid(**{f"p{n}": 1 for n in range(MAX_RANGES)})), Tuner)
-    assert isinstance(tuning(spec(), [{"a": "x" * 256}]), Tuner)
-    assert isinstance(tuning(spec(), grid(a=30, b=25)), Tuner)
-    assert isinstance(tuning(spec(metrics={f"m{n}": "" for n in range(20)}), grid(a=2)), Tuner)
-    assert isinstance(tuning(spec(hyperparameters={f"h{n}": "" for n in range(94)}), grid(a=2)), Tuner)
+    assert isinstance(tuning_job(spec(), grid(a=MAX_VALUES)), TuningJob)
+    assert isinstance(tuning_job(spec(), grid(**{f"p{n}": 1 for n in range(MAX_RANGES)})), TuningJob)
+    assert isinstance(tuning_job(spec(), [{"a": "x" * 256}]), TuningJob)
+    assert isinstance(tuning_job(spec(), grid(a=30, b=25)), TuningJob)
+    assert isinstance(tuning_job(spec(metrics={f"m{n}": "" for n in range(20)}), grid(a=2)), TuningJob)
+    assert isinstance(tuning_job(spec(hyperparameters={f"h{n}": "" for n in range(94)}), grid(a=2)), TuningJob)
 
 
 @given(st.from_regex(r"[a-zA-Z0-9](-?[a-zA-Z0-9]){0,27}", fullmatch=True))
 def test_names_leave_room_for_what_the_sdk_puts_behind_them(name: str) -> None:
-    found = tuning(spec(base_name=name), grid(a=2))
-    assert isinstance(found, Tuner)
+    found = tuning_job(spec(base_name=name), grid(a=2))
+    assert isinstance(found, TuningJob)
     assert len(f"{found.base_name}-261122-2249") <= LONGEST_NAME
     assert name.startswith(found.base_name)
     assert not found.base_name.endswith("-")
@@ -109,13 +116,13 @@ def test_names_leave_room_for_what_the_sdk_puts_behind_them(name: str) -> None:
 def test_only_a_whole_grid_without_repetition_is_one(sides: dict[str, int], data: st.DataObject) -> None:
     points = grid(**sides)
     shuffled = data.draw(st.permutations(points))
-    found = tuning(spec(), shuffled)
-    assert isinstance(found, Tuner)
+    found = tuning_job(spec(), shuffled)
+    assert isinstance(found, TuningJob)
     assert {name: len(values) for name, values in found.ranges.items()} == sides
     one = data.draw(st.sampled_from(points))
-    assert isinstance(tuning(spec(), [*shuffled, one]), str)
+    assert isinstance(tuning_job(spec(), [*shuffled, one]), str)
     # What is left may be a smaller grid, as of 1 × 3.
     rest = [point for point in points if point != one]
-    left = tuning(spec(), rest)
-    if isinstance(left, Tuner):
+    left = tuning_job(spec(), rest)
+    if isinstance(left, TuningJob):
         assert left.max_jobs == len(rest) == len(set(itertools.product(*left.ranges.values())))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.results.progress import StepPace
 from jupyter_smx.model.results.usage import GpuUsage, HostUsage
 from jupyter_smx.model.spec.instance import InstanceGroup, catalogue
-from jupyter_smx.policy.accounting.profiler_rules import Setting, advise, data_group, gain
+from jupyter_smx.policy.accounting.profiler_rules import PredictionInput, advise, data_group, gain
 
 KNOWN = catalogue()
 SECONDS = 900
@@ -32,15 +32,15 @@ def host(
     )
 
 
-def setting(*rows: tuple[str, int], step: float | None = None) -> Setting:
+def setting(*rows: tuple[str, int], step: float | None = None) -> PredictionInput:
     groups = tuple(InstanceGroup(name=name, instance_type=name, instance_count=count) for name, count in rows)
-    return Setting(groups, KNOWN, None if step is None else StepPace(steps=100, seconds=step))
+    return PredictionInput(groups, KNOWN, None if step is None else StepPace(steps=100, seconds=step))
 
 
 ALONE = setting(("ml.p3.2xlarge", 1), step=1.193)
 
 
-def rules(found: HostUsage, where: Setting = ALONE) -> list[str]:
+def rules(found: HostUsage, where: PredictionInput = ALONE) -> list[str]:
     return [one.rule for one in advise([found], where)]
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.handles.cost import Cost, cost_page
-from jupyter_smx.kernel.handles.spot_savings import savings_words
+from jupyter_smx.kernel.handles.spot_savings import format_savings
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType, catalogue
-from jupyter_smx.model.status import Goal, SecondaryStatus
-from jupyter_smx.model.text import dollars
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
+from jupyter_smx.model.text import format_usd
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.lifecycle import transitions
 
@@ -61,7 +61,7 @@ def lived(job: Job, before: Sequence[tuple[float, bool]], took: float, last: str
         job = transitions.advance(transitions.advance(job, S.STARTING, now), S.TRAINING, now)
         job = transitions.interrupt(job, now + ran / 2) if interrupted else job
         now += ran
-        job = transitions.begin_again(job, "a reason", (), now, interrupted=interrupted)
+        job = transitions.start_next_attempt(job, "a reason", (), now, interrupted=interrupted)
     now += 7
     job = transitions.advance(transitions.advance(job, S.STARTING, now), S.TRAINING, now)
     if "taken" in last:
@@ -129,7 +129,7 @@ def test_the_lines_at_the_end_of_a_spot_job_agree(
     spec = a_spec(instance_groups=(InstanceGroup(instance_count=hosts),), spot=True)
     job, now = lived(a_job(spec=spec, cluster="c1", lease=1), before, took, last)
     bill = price.bill(job, KNOWN, now)
-    said = dict(line.split(": ") for line in savings_words(bill, spec.instance_count()).splitlines())
+    said = dict(line.split(": ") for line in format_savings(bill, spec.instance_count()).splitlines())
     assert int(said["Billable seconds"]) <= int(said["Training seconds"]) == round(bill.training_seconds * hosts)
 
 
@@ -156,7 +156,7 @@ def test_a_last_run_that_lost_its_hosts_is_not_charged_unless_its_code_ended_by_
 def test_an_interruption_of_a_run_before_says_nothing_of_the_one_at_hand() -> None:
     job, now = lived(a_job(spec=a_spec(spot=True), cluster="c1", lease=1), [(100.0, True)], 50.0, "runs")
     assert price.billable_seconds(job, now) == 50.0
-    stopped = transitions.advance(replace(job, goal=Goal.STOP), S.STOPPED, now)
+    stopped = transitions.advance(replace(job, goal=DesiredState.STOP), S.STOPPED, now)
     assert price.billable_seconds(stopped, now + 9) == 50.0
 
 
@@ -168,7 +168,7 @@ def page(last: str = "completed", before: Sequence[tuple[float, bool]] = (), **f
     text, _html = cost_page("train-1", bill)
     lines = text.splitlines()
     # The handle, the page of the magic and that of the command line have one number.
-    assert lines[0] == f"train-1: {Cost(bill.cost, bill)!r}" == f"train-1: {dollars(bill.cost)}"
+    assert lines[0] == f"train-1: {Cost(bill.cost, bill)!r}" == f"train-1: {format_usd(bill.cost)}"
     return lines
 
 

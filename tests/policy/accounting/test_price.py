@@ -58,7 +58,7 @@ def test_a_training_step_costs_what_the_worked_examples_say(
 def test_a_group_that_feeds_another_saves_what_was_published(
     alone: tuple[list[tuple[str, int]], float], fed: tuple[list[tuple[str, int]], float], saves: int
 ) -> None:
-    before, after = (price.per_step(of(*rows), seconds, KNOWN) for rows, seconds in (alone, fed))
+    before, after = (price.cost_per_step(of(*rows), seconds, KNOWN) for rows, seconds in (alone, fed))
     assert before is not None
     assert after is not None
     assert round(100 * (1 - after / before)) == saves

@@ -183,6 +183,6 @@ def test_a_spelling_error_is_answered_with_the_right_word() -> None:
 
 
 def test_a_full_queue_says_who_sets_its_length() -> None:
-    refusal: SmxError = checks.queue_full(Limits(max_jobs_queued=7))
+    refusal: SmxError = checks.queue_full_error(Limits(max_jobs_queued=7))
     assert refusal.value == "7"
     assert "max_jobs_queued" in refusal.rule

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.contract import configfiles, scriptmode, sdk3_driver
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.policy.admission import checks, sdk3_rules
 from jupyter_smx.policy.limits import Limits
 
-PLACE = Place(
+PLACE = HostInfo(
     host="algo-1",
     hosts=["algo-1"],
     groups=[{"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}],
@@ -53,7 +53,7 @@ def test_what_would_fail_there_is_refused_here(change: dict[str, Any], field: st
 
 
 def test_the_channels_that_are_kept_for_sdk_3_are_those_that_it_adds() -> None:
-    assert set(configfiles.OF_THE_DRIVER) == sdk3_rules.RESERVED
+    assert set(configfiles.DRIVER_CHANNELS) == sdk3_rules.RESERVED
 
 
 NAMES = st.text(string.ascii_letters + string.digits + "-_.é", min_size=1, max_size=5)

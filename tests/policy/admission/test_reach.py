@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.contract import distribution, scriptmode
-from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.paths import HostInfo
 from jupyter_smx.controller.scheduling.run_request import run_spec
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Payload
@@ -20,7 +20,7 @@ from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.source import SourceDir
 from jupyter_smx.policy.admission import host_visibility
-from jupyter_smx.policy.admission.host_visibility import Here
+from jupyter_smx.policy.admission.host_visibility import LocalSource
 from jupyter_smx.policy.hosts.names import named_hosts
 
 OURS = "/ours"
@@ -34,7 +34,7 @@ def payload(path: str) -> Payload:
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> tuple[Any, tuple[Here, ...]]:
+def wishes(draw: st.DrawFn) -> tuple[Any, tuple[LocalSource, ...]]:
     """Draw a wish, and what its local sources are: folders, manifests, and what patterns stand for."""
     channels, here = [], []
     for name in draw(names):
@@ -44,7 +44,7 @@ def wishes(draw: st.DrawFn) -> tuple[Any, tuple[Here, ...]]:
             found = draw(
                 st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("xyz"), paths), max_size=3).map(tuple))
             )
-            here.append(Here(channel=name, source=source, entries=found))
+            here.append(LocalSource(channel=name, source=source, entries=found))
     packed = {name: payload(path) for name in ("send", "shared") if (path := draw(st.one_of(st.none(), paths)))}
     if path := draw(st.one_of(st.none(), paths)):
         packed["source_dir"] = SourceDir(folder="/home/me/src", path=path, sha256="0", files=1, size=1)
@@ -60,14 +60,14 @@ def test_a_host_of_an_image_is_told_of_it_and_installs_what_is_required_itself(i
 
 @given(wishes())
 def test_a_host_is_told_where_it_finds_everything_and_nothing_else_of_its_job_changes(
-    wish: tuple[Any, tuple[Here, ...]],
+    wish: tuple[Any, tuple[LocalSource, ...]],
 ) -> None:
     spec, here = wish
     told = run_spec(a_job(spec=spec), named_hosts(spec.instance_groups)[0], 10.0, 0)
-    needs = host_visibility.needs(spec, here)
+    needs = host_visibility.paths_to_provide(spec, here)
     assert len(needs) == len(set(needs))
     back = {f"/given/{number}/": path for number, path in enumerate(needs)}
-    moved = host_visibility.moved(told, here, {path: place for place, path in back.items()})
+    moved = host_visibility.translate_paths(told, here, {path: place for place, path in back.items()})
     read = [one["path"] for one in (moved["send"], moved["shared"], moved["source_dir"]) if one]
     for channel in moved["channels"]:
         read += [path for _, path in channel["entries"]] if "entries" in channel else [channel["source"]]
@@ -93,9 +93,9 @@ def test_a_host_is_told_where_it_finds_everything_and_nothing_else_of_its_job_ch
 
 def test_a_job_of_urls_and_hyperparameters_needs_nothing_of_this_machine() -> None:
     spec = a_spec(channels=(Channel(name="a", source="s3://b/k"),), hyperparameters={"a": "/ours/x"})
-    assert not host_visibility.is_needed(spec)
-    assert host_visibility.is_needed(a_spec(channels=(Channel(name="a", source=str(Path("/x"))),)))
-    assert host_visibility.is_needed(a_spec(send=payload("/x")))
+    assert not host_visibility.has_local_files(spec)
+    assert host_visibility.has_local_files(a_spec(channels=(Channel(name="a", source=str(Path("/x"))),)))
+    assert host_visibility.has_local_files(a_spec(send=payload("/x")))
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_by_hyperparameters_exactly_that_is_refused_which_hosts_would_start_by_m
     )
     hosts = ["algo-1", "algo-2"]
     group = {"instance_group_name": "all", "instance_type": "local", "hosts": hosts}
-    place = Place("algo-1", hosts, [group], "all", "local", cpus=1, gpus=0)
+    place = HostInfo("algo-1", hosts, [group], "all", "local", cpus=1, gpus=0)
     told = {"kind": kind, "contract": contract, "hyperparameters": flags, "distribution": "", "processes": None}
-    found = distribution.chosen(scriptmode.complete({"source": "pass", **told}), place)
+    found = distribution.read_distribution(scriptmode.complete({"source": "pass", **told}), place)
     try:
         host_visibility.check(two, same_paths=False)
     except ValidationError:

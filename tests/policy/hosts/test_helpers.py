@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.records.job import HostEnd, guilty
+from jupyter_smx.model.records.job import HostEnd, failing_host
 from jupyter_smx.model.spec.instance import InstanceGroup, check_helpers
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks
-from jupyter_smx.policy.hosts.names import excused, leaders_of, named_hosts, to_drain
-from jupyter_smx.policy.lifecycle.next_step import JobStep, Progress, next_job_step
-from jupyter_smx.policy.lifecycle.outcome import verdict
+from jupyter_smx.policy.hosts.names import drainable_hosts, leaders_of, mark_drained_helpers, named_hosts
+from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
+from jupyter_smx.policy.lifecycle.outcome import job_outcome
 from jupyter_smx.policy.scheduling import placement, reuse
 
 DNN = InstanceGroup(name="dnn", instance_count=2)
@@ -48,7 +48,7 @@ def test_those_are_told_whose_leaders_have_all_ended_and_nobody_else(
 ) -> None:
     groups, exited = job
     check_helpers(groups)
-    told = to_drain(groups, exited)
+    told = drainable_hosts(groups, exited)
     until = {group.name: group.until for group in groups}
     for host in named_hosts(groups):
         leaders = {other.name for other in named_hosts(groups) if other.group == until[host.group]}
@@ -63,14 +63,14 @@ def test_when_everybody_else_has_ended_and_the_told_do_the_job_is_over(
     helpers = set(leaders_of(groups))
     rest = {host.name for host in named_hosts(groups)} - helpers
     assert rest, "a job without a leader would never end"
-    told = to_drain(groups, exited | rest)
+    told = drainable_hosts(groups, exited | rest)
     assert exited | rest | set(told) == {host.name for host in named_hosts(groups)}
 
 
 def test_a_helper_waits_for_the_last_host_of_its_leader() -> None:
-    assert to_drain(GROUPS, {"algo-3"}) == ()
-    assert to_drain(GROUPS, {"algo-3", "algo-4"}) == ("algo-1", "algo-2")
-    assert to_drain(GROUPS, {"algo-1", "algo-3", "algo-4"}) == ("algo-2",)
+    assert drainable_hosts(GROUPS, {"algo-3"}) == ()
+    assert drainable_hosts(GROUPS, {"algo-3", "algo-4"}) == ("algo-1", "algo-2")
+    assert drainable_hosts(GROUPS, {"algo-1", "algo-3", "algo-4"}) == ("algo-2",)
 
 
 def ended(host: str, at: float | None, **fields: object) -> HostEnd:
@@ -95,14 +95,14 @@ LEADERS = (ended("algo-3", 10.0), ended("algo-4", 12.0))
 )
 def test_how_a_helper_may_end(helper: HostEnd, state: SecondaryStatus) -> None:
     other = ended("algo-2", 20.0, cause="drained", exit_code=0)
-    assert verdict(Goal.RUN, excused(GROUPS, (helper, other, *LEADERS))).state is state
+    assert job_outcome(DesiredState.RUN, mark_drained_helpers(GROUPS, (helper, other, *LEADERS))).state is state
 
 
 def test_helpers_that_were_drained_take_no_blame_from_a_leader_that_failed() -> None:
     failed = ended("algo-3", 10.0, exit_code=3)
     found = (ended("algo-1", 13.0, cause="drained", exit_code=1), failed, LEADERS[1])
-    assert guilty(excused(GROUPS, found)) is failed
-    assert verdict(Goal.RUN, excused(GROUPS, found)).reason == "AlgorithmError: Exit Code: 3"
+    assert failing_host(mark_drained_helpers(GROUPS, found)) is failed
+    assert job_outcome(DesiredState.RUN, mark_drained_helpers(GROUPS, found)).reason == "AlgorithmError: Exit Code: 3"
 
 
 @given(st.lists(ends, max_size=4), st.lists(st.floats(min_value=0, max_value=9), min_size=4, max_size=4))
@@ -112,13 +112,13 @@ def test_nobody_is_excused_who_helps_nobody(found: list[HostEnd], moments: list[
         for number, (end, moment) in enumerate(zip(found, moments, strict=False), 1)
     ]
     plain = tuple(replace(group, until="") for group in GROUPS)
-    assert excused(plain, told) == tuple(told)
-    assert excused(GROUPS, told)[2:] == tuple(told[2:])
+    assert mark_drained_helpers(plain, told) == tuple(told)
+    assert mark_drained_helpers(GROUPS, told)[2:] == tuple(told[2:])
 
 
 def test_of_equal_ends_the_first_one_is_to_blame() -> None:
     late, early = ended("algo-1", 12.0, exit_code=1), ended("algo-2", 11.0, exit_code=1)
-    assert guilty((late, early)) is early
+    assert failing_host((late, early)) is early
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_helpers_that_cannot_be_are_refused_with_the_rule(until: dict[str, str],
     assert "A helper names the group that it helps" in str(refusal.value)
 
 
-RUNNING = Progress(hosts=4, connected=True, dispatched=True, drains=True)
+RUNNING = JobObservation(hosts=4, connected=True, dispatched=True, drains=True)
 
 
 def test_helpers_are_told_once_and_not_where_all_are_told_to_stop() -> None:
     job, cluster = a_job(cluster="c1"), a_cluster(state=ClusterState.IN_USE)
     assert next_job_step(job, cluster, RUNNING) is JobStep.DRAIN
     assert next_job_step(job, cluster, replace(RUNNING, drains=False)) is JobStep.NOTHING
-    assert next_job_step(replace(job, goal=Goal.STOP), cluster, RUNNING) is JobStep.SEND_STOP
+    assert next_job_step(replace(job, goal=DesiredState.STOP), cluster, RUNNING) is JobStep.SEND_STOP
     assert next_job_step(job, cluster, replace(RUNNING, failed=True)) is JobStep.SEND_STOP
     assert next_job_step(job, cluster, replace(RUNNING, failed=True, stop_sent=True)) is JobStep.NOTHING
 
@@ -154,5 +154,5 @@ def test_a_pool_does_not_care_who_helps_whom_and_the_user_is_told() -> None:
     plain = a_spec(instance_groups=tuple(replace(group, until="") for group in GROUPS))
     key = reuse.reuse_key(spec, "me")
     assert key == reuse.reuse_key(plain, "me")
-    decision = placement.place(spec, key, placement.World(), LIMITS, 0.0)
+    decision = placement.place(spec, key, placement.PlacementSnapshot(), LIMITS, 0.0)
     assert "Group data helps dnn: it is told to end when the hosts of dnn have ended." in decision.why.notes

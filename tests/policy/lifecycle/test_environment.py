@@ -26,7 +26,7 @@ def made(*lines: str, only: bool = False, version: str = "3.11") -> PythonEnviro
 def name(*lines: str, **fields: bool) -> str:
     found = made(*lines, **fields)
     assert found is not None
-    return environment.identity(PYTHON, found)
+    return environment.environment_id(PYTHON, found)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_content_and_hashes_behind_a_line_count() -> None:
 def test_base_version_and_isolation_are_part_of_the_name() -> None:
     plain = PythonEnvironment(requirements=("a",), python_version="3.11")
     names = {
-        environment.identity(PYTHON, plain),
-        environment.identity("/other", plain),
-        environment.identity(PYTHON, replace(plain, only=True)),
-        environment.identity(PYTHON, replace(plain, python_version="3.12")),
+        environment.environment_id(PYTHON, plain),
+        environment.environment_id("/other", plain),
+        environment.environment_id(PYTHON, replace(plain, only=True)),
+        environment.environment_id(PYTHON, replace(plain, python_version="3.12")),
     }
     assert len(names) == 4
     assert all(len(each) == 20 and set(each) <= set("0123456789abcdef") for each in names)
@@ -83,18 +83,18 @@ lines = st.lists(
 
 @given(lines)
 def test_the_normal_form_is_its_own_and_loses_no_requirement(found: tuple[str, ...]) -> None:
-    normal = environment.normalised(found)
-    assert environment.normalised(normal) == normal
+    normal = environment.normalise_requirements(found)
+    assert environment.normalise_requirements(normal) == normal
     assert len(set(normal)) == len(normal)
     assert bool(normal) == bool(found)
-    assert environment.normalised((*found, *found)) == normal
+    assert environment.normalise_requirements((*found, *found)) == normal
 
 
 @given(st.one_of(st.none(), environments), st.one_of(st.none(), environments))
 def test_two_environments_are_equal_or_their_words_differ(
     one: PythonEnvironment | None, other: PythonEnvironment | None
 ) -> None:
-    wanted, found = environment.apart(one, other)
+    wanted, found = environment.environment_diff(one, other)
     assert (wanted == found) == (one == other)
 
 
@@ -114,12 +114,12 @@ def test_two_environments_are_equal_or_their_words_differ(
 def test_an_environment_is_named_by_its_requirements_without_paths_and_addresses(
     lines: tuple[str, ...], only: bool, said: str
 ) -> None:
-    assert environment.words(made(*lines, only=only)) == said
+    assert environment.format_environment(made(*lines, only=only)) == said
 
 
 def test_a_cold_start_says_which_environment_was_there_and_which_is_wanted() -> None:
     pool = a_cluster(key=a_key(environment=made("scikit-learn==1.5")))
-    world = placement.World(clusters=(pool,), reachable=frozenset({pool.id}))
+    world = placement.PlacementSnapshot(clusters=(pool,), reachable=frozenset({pool.id}))
     for wanted, words in (("pandas",), "pandas"), ((), "without requirements"):
         spec = a_spec(requirements=wanted, python_version="3.11")
         decision = placement.place(spec, reuse.reuse_key(spec, "me"), world, Limits(), NOW)
@@ -131,7 +131,7 @@ def test_a_cold_start_says_which_environment_was_there_and_which_is_wanted() -> 
 def test_a_pool_with_the_same_environment_is_warm() -> None:
     spec = a_spec(requirements=("Pandas",), python_version="3.11")
     pool = a_cluster(key=a_key(environment=made("pandas")))
-    world = placement.World(clusters=(pool,), reachable=frozenset({pool.id}))
+    world = placement.PlacementSnapshot(clusters=(pool,), reachable=frozenset({pool.id}))
     assert isinstance(placement.place(spec, reuse.reuse_key(spec, "me"), world, Limits(), NOW), placement.Reuse)
 
 
@@ -175,7 +175,7 @@ def test_options_that_uv_would_leave_out_or_not_read_are_left_to_pip(line: str, 
 def test_folders_are_quoted_for_pip_and_nothing_else_is() -> None:
     lines = ["-e /my/own project # content 01", "--find-links /my wheels", "-e /p", "numpy # content 2", "--no-index"]
     quoted = ["-e '/my/own project' # content 01", "--find-links '/my wheels'", *lines[2:]]
-    assert environment.for_pip(lines) == quoted
+    assert environment.format_for_pip(lines) == quoted
     assert run_request._of_image(a_spec(image="x", requirements=tuple(lines)))["requirements"] == quoted
 
 

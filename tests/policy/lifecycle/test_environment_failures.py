@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.policy.lifecycle.pip_output import MAX_REASON, Narrator, failure
+from jupyter_smx.policy.lifecycle.pip_output import MAX_REASON, InstallProgress, failure_reason
 
 PIP_NONE = """\
 Looking in links: /w
@@ -79,7 +79,7 @@ package using the following command.
     ],
 )
 def test_a_failure_names_package_exit_code_reason_and_cure(output: str, package: str, said: str, cure: str) -> None:
-    reason, found = failure(output.splitlines(), "pip ended with exit code 1")
+    reason, found = failure_reason(output.splitlines(), "pip ended with exit code 1")
     begin = f"{package} cannot be installed: " if package else ""
     assert reason.startswith(f"{begin}pip ended with exit code 1.")
     assert said in reason
@@ -89,17 +89,17 @@ def test_a_failure_names_package_exit_code_reason_and_cure(output: str, package:
 
 
 def test_a_silent_failure_still_says_how_it_ended() -> None:
-    assert failure([], "pip ended with exit code 137")[0] == "pip ended with exit code 137."
+    assert failure_reason([], "pip ended with exit code 137")[0] == "pip ended with exit code 137."
 
 
 def test_a_flood_of_words_leaves_room_for_the_cure() -> None:
-    assert len(failure(["ERROR: " + "x" * 5_000] * 3, "uv ended with exit code 2")[0]) <= MAX_REASON
+    assert len(failure_reason(["ERROR: " + "x" * 5_000] * 3, "uv ended with exit code 2")[0]) <= MAX_REASON
 
 
 def test_the_steps_of_pip() -> None:
-    narrator = Narrator()
+    narrator = InstallProgress()
     heard = [
-        narrator.hear(line)
+        narrator.read_line(line)
         for line in (
             "Looking in indexes: https://pypi.example/simple",
             "Collecting requests==2.34 (from -r requirements.txt (line 1))",
@@ -122,9 +122,9 @@ def test_the_steps_of_pip() -> None:
 
 
 def test_the_steps_of_uv() -> None:
-    narrator = Narrator()
+    narrator = InstallProgress()
     heard = [
-        narrator.hear(line)
+        narrator.read_line(line)
         for line in (
             "Using Python 3.11.7 environment at: venv",
             "Resolved 3 packages in 1.26s",
@@ -147,5 +147,5 @@ def test_the_steps_of_uv() -> None:
 
 
 def test_one_package_is_no_plural() -> None:
-    assert Narrator().hear("Resolved 1 package in 3ms") == "Resolved 1 package"
-    assert Narrator().hear("Installing collected packages: a") == "Installing 1 package"
+    assert InstallProgress().read_line("Resolved 1 package in 3ms") == "Resolved 1 package"
+    assert InstallProgress().read_line("Installing collected packages: a") == "Installing 1 package"

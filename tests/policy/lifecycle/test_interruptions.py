@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.job import Attempt
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.admission import checkpoint_rules
 from jupyter_smx.policy.lifecycle import retries, spot, transitions
-from jupyter_smx.policy.lifecycle.outcome import INTERRUPTION, Verdict, verdict
+from jupyter_smx.policy.lifecycle.outcome import INTERRUPTION, Outcome, job_outcome
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster
@@ -75,11 +75,11 @@ WORKING = a_cluster(state=ClusterState.IN_USE, available_since=None, expires_at=
 
 
 @pytest.mark.parametrize("state", S)
-@pytest.mark.parametrize("goal", Goal)
-def test_a_spot_job_can_be_interrupted_while_its_hosts_work_for_it(state: S, goal: Goal) -> None:
+@pytest.mark.parametrize("goal", DesiredState)
+def test_a_spot_job_can_be_interrupted_while_its_hosts_work_for_it(state: S, goal: DesiredState) -> None:
     job = a_job(spec=a_spec(spot=True), state=state, goal=goal)
-    allowed = goal is Goal.RUN and state in (S.DOWNLOADING, S.TRAINING)
-    assert spot.may_be_interrupted(job, WORKING) == allowed
+    allowed = goal is DesiredState.RUN and state in (S.DOWNLOADING, S.TRAINING)
+    assert spot.can_be_interrupted(job, WORKING) == allowed
     if not allowed:
         with pytest.raises(ResourceInUseError, match=state.value):
             spot.check_interruption(job, WORKING)
@@ -93,7 +93,7 @@ def test_a_spot_job_can_be_interrupted_while_its_hosts_work_for_it(state: S, goa
 def test_where_no_hosts_are_there_is_nothing_to_take_away(cluster: Cluster | None) -> None:
     job = a_job(spec=a_spec(spot=True), state=S.TRAINING)
     allowed = cluster is not None and cluster.state is ClusterState.IN_USE
-    assert spot.may_be_interrupted(job, cluster) == allowed
+    assert spot.can_be_interrupted(job, cluster) == allowed
     if not allowed:
         with pytest.raises(ResourceInUseError, match="is waiting for other hosts"):
             spot.check_interruption(job, cluster)
@@ -121,15 +121,15 @@ def _spared(rate: float, seconds: float) -> float:
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if spot.strikes(rate, seconds, middle) else (low, middle)
+        low, high = (middle, high) if spot.is_interruption_due(rate, seconds, middle) else (low, middle)
     return 1 - low
 
 
 def test_a_rate_of_zero_and_a_look_at_once_strike_nobody() -> None:
-    assert not spot.strikes(0.0, 3_600.0, 0.0)
-    assert not spot.strikes(60.0, 0.0, 0.0)
-    assert spot.strikes(60.0, 60.0, 0.5)
-    assert not spot.strikes(60.0, 60.0, 0.7)
+    assert not spot.is_interruption_due(0.0, 3_600.0, 0.0)
+    assert not spot.is_interruption_due(60.0, 0.0, 0.0)
+    assert spot.is_interruption_due(60.0, 60.0, 0.5)
+    assert not spot.is_interruption_due(60.0, 60.0, 0.7)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_rate_of_zero_and_a_look_at_once_strike_nobody() -> None:
     ],
 )
 def test_an_interruption_ends_the_run_unless_the_run_had_ended_before(ends: list[HostEnd], state: S) -> None:
-    judged = verdict(Goal.INTERRUPT, ends)
+    judged = job_outcome(DesiredState.INTERRUPT, ends)
     assert judged.state is state
     assert (judged.reason == INTERRUPTION) == (state is S.INTERRUPTED)
     again = retries.next_attempt(on_hosts(max_run=100, retries=0), judged, tuple(ends), NOW + 10)
@@ -156,24 +156,24 @@ def test_an_interruption_ends_the_run_unless_the_run_had_ended_before(ends: list
 
 @pytest.mark.parametrize("ends", [[EXPIRED], [EXPIRED, GOOD], [BAD, EXPIRED], [TAKEN], [LOST]])
 def test_who_waited_too_long_is_stopped_whatever_its_hosts_say(ends: list[HostEnd]) -> None:
-    assert verdict(Goal.EXPIRE, ends).state is S.MAX_WAIT_TIME_EXCEEDED
-    assert verdict(Goal.STOP, ends).state is S.STOPPED
+    assert job_outcome(DesiredState.EXPIRE, ends).state is S.MAX_WAIT_TIME_EXCEEDED
+    assert job_outcome(DesiredState.STOP, ends).state is S.STOPPED
 
 
 def test_an_interruption_is_another_attempt_and_no_retry() -> None:
     job = on_hosts(max_run=1_000, retries=1)
     for number in range(1, 4):
         job = transitions.interrupt(job, NOW + number)
-        assert (job.state, job.goal, job.status().value) == (S.INTERRUPTED, Goal.INTERRUPT, "InProgress")
-        judged = verdict(job.goal, [TAKEN])
+        assert (job.state, job.goal, job.status().value) == (S.INTERRUPTED, DesiredState.INTERRUPT, "InProgress")
+        judged = job_outcome(job.goal, [TAKEN])
         again = retries.next_attempt(job, judged, (TAKEN,), NOW + number)
         assert again is not None
-        assert (again.state, again.goal, again.cluster, again.attempt) == (S.STARTING, Goal.RUN, "", number + 1)
+        assert (again.state, again.goal, again.cluster, again.attempt) == (S.STARTING, DesiredState.RUN, "", number + 1)
         assert again.attempts[-1].interrupted
         assert again.interruptions() == number
-        assert again.most_attempts() == 2 + number
+        assert again.max_attempts() == 2 + number
         job = transitions.advance(again, S.TRAINING, NOW + number)
-    ours = Verdict(state=S.FAILED, reason="InternalServerError: lost")
+    ours = Outcome(state=S.FAILED, reason="InternalServerError: lost")
     retried = retries.next_attempt(job, ours, (LOST,), NOW + 10)
     assert retried is not None
     assert not retried.attempts[-1].interrupted
@@ -182,26 +182,26 @@ def test_an_interruption_is_another_attempt_and_no_retry() -> None:
 
 def test_after_an_interruption_without_time_left_the_maximum_run_time_is_the_reason() -> None:
     job = transitions.interrupt(on_hosts(max_run=10), NOW + 9.5)
-    judged = verdict(job.goal, [TAKEN])
+    judged = job_outcome(job.goal, [TAKEN])
     assert retries.next_attempt(job, judged, (TAKEN,), NOW + 9.5) is None
-    assert retries.final(judged) == Verdict(state=S.MAX_RUNTIME_EXCEEDED, healthy=False)
-    failed = verdict(Goal.RUN, [BAD])
-    assert retries.final(failed) is failed
+    assert retries.final_outcome(judged) == Outcome(state=S.MAX_RUNTIME_EXCEEDED, healthy=False)
+    failed = job_outcome(DesiredState.RUN, [BAD])
+    assert retries.final_outcome(failed) is failed
 
 
 @pytest.mark.parametrize(
     ("goal", "until", "over"),
     [
-        (Goal.RUN, NOW, True),
-        (Goal.INTERRUPT, NOW - 1, True),
-        (Goal.RUN, NOW + 0.1, False),
-        (Goal.RUN, None, False),
-        (Goal.STOP, NOW - 1, False),
-        (Goal.EXPIRE, NOW - 1, False),
+        (DesiredState.RUN, NOW, True),
+        (DesiredState.INTERRUPT, NOW - 1, True),
+        (DesiredState.RUN, NOW + 0.1, False),
+        (DesiredState.RUN, None, False),
+        (DesiredState.STOP, NOW - 1, False),
+        (DesiredState.EXPIRE, NOW - 1, False),
     ],
 )
-def test_the_wait_is_over_once(goal: Goal, until: float | None, over: bool) -> None:
-    assert spot.wait_is_over(a_job(goal=goal, wait_until=until), NOW) == over
+def test_the_wait_is_over_once(goal: DesiredState, until: float | None, over: bool) -> None:
+    assert spot.is_wait_over(a_job(goal=goal, wait_until=until), NOW) == over
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_a_folder_of_the_job_that_cannot_have_checkpoints_is_refused(wish: dict[
 
 
 def test_when_the_clock_is_set_the_wait_is_as_long_as_before() -> None:
-    assert transitions.clock_was_set(a_job(wait_until=NOW), -3_600).wait_until == NOW - 3_600
-    assert transitions.clock_was_set(a_job(), -3_600).wait_until is None
+    assert transitions.shift_job_times(a_job(wait_until=NOW), -3_600).wait_until == NOW - 3_600
+    assert transitions.shift_job_times(a_job(), -3_600).wait_until is None
 
 
 def an_attempt(seconds: float, *, interrupted: bool) -> Attempt:

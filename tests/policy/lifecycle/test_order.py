@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.status import Goal, SecondaryStatus, Status
-from jupyter_smx.policy.lifecycle.dependencies import FREE, PREFIX, Order, Predecessor, order_of
-from jupyter_smx.policy.lifecycle.next_step import JobStep, Progress, next_job_step
+from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status
+from jupyter_smx.policy.lifecycle.dependencies import (
+    NO_DEPENDENCIES,
+    PREFIX,
+    DependencyState,
+    Predecessor,
+    resolve_dependencies,
+)
+from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
 
 GOING = (Status.IN_PROGRESS, Status.STOPPING)
 
@@ -27,20 +33,20 @@ predecessors = st.lists(
 
 @given(predecessors)
 def test_it_begins_when_all_have_completed_and_never_before(rows: list[Predecessor]) -> None:
-    order = order_of(rows)
-    assert order.lets_begin() == all(each.status is Status.COMPLETED for each in rows)
-    assert bool(order.waits_for) + (order.verdict is not None) + order.lets_begin() == 1
+    order = resolve_dependencies(rows)
+    assert order.is_satisfied() == all(each.status is Status.COMPLETED for each in rows)
+    assert bool(order.waits_for) + (order.verdict is not None) + order.is_satisfied() == 1
 
 
 def test_an_order_says_whom_it_waits_for_also_when_that_is_nobody() -> None:
-    assert FREE.sentence() == "Queued."
-    assert Order(waits_for=("prep", "clean")).sentence() == "Queued. It waits for prep and clean."
-    assert Order(waits_for=tuple("abcde")).sentence() == "Queued. It waits for a, b, c and 2 more."
+    assert NO_DEPENDENCIES.sentence() == "Queued."
+    assert DependencyState(waits_for=("prep", "clean")).sentence() == "Queued. It waits for prep and clean."
+    assert DependencyState(waits_for=tuple("abcde")).sentence() == "Queued. It waits for a, b, c and 2 more."
 
 
 @given(predecessors)
 def test_the_first_that_did_not_complete_decides_how_it_ends(rows: list[Predecessor]) -> None:
-    order = order_of(rows)
+    order = resolve_dependencies(rows)
     bad = [each for each in rows if each.status in {None, Status.FAILED, Status.STOPPED}]
     if not bad:
         assert order.verdict is None
@@ -55,7 +61,7 @@ def test_the_first_that_did_not_complete_decides_how_it_ends(rows: list[Predeces
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=9))
 def test_a_sentence_names_three_and_counts_the_others(names: list[str]) -> None:
-    sentence = Order(waits_for=tuple(names)).sentence()
+    sentence = DependencyState(waits_for=tuple(names)).sentence()
     assert sentence.startswith(f"Queued. It waits for {names[0]}")
     assert ("more" in sentence) == (len(names) > 3)
 
@@ -63,21 +69,23 @@ def test_a_sentence_names_three_and_counts_the_others(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("goal", "order", "step"),
     [
-        (Goal.RUN, FREE, JobStep.PLACE),
-        (Goal.RUN, Order(waits_for=("prep",)), JobStep.HOLD),
-        (Goal.RUN, Order(verdict=SecondaryStatus.FAILED), JobStep.END_UNRUN),
-        (Goal.RUN, Order(verdict=SecondaryStatus.STOPPED), JobStep.END_UNRUN),
-        (Goal.STOP, Order(waits_for=("prep",)), JobStep.STOP_UNSTARTED),
-        (Goal.STOP, Order(verdict=SecondaryStatus.FAILED), JobStep.STOP_UNSTARTED),
+        (DesiredState.RUN, NO_DEPENDENCIES, JobStep.PLACE),
+        (DesiredState.RUN, DependencyState(waits_for=("prep",)), JobStep.WAIT_FOR_DEPENDENCIES),
+        (DesiredState.RUN, DependencyState(verdict=SecondaryStatus.FAILED), JobStep.END_BLOCKED),
+        (DesiredState.RUN, DependencyState(verdict=SecondaryStatus.STOPPED), JobStep.END_BLOCKED),
+        (DesiredState.STOP, DependencyState(waits_for=("prep",)), JobStep.STOP_BEFORE_START),
+        (DesiredState.STOP, DependencyState(verdict=SecondaryStatus.FAILED), JobStep.STOP_BEFORE_START),
     ],
 )
-def test_the_step_of_a_job_without_hosts(goal: Goal, order: Order, step: JobStep) -> None:
-    assert next_job_step(a_job(goal=goal), None, Progress(), order) is step
+def test_the_step_of_a_job_without_hosts(goal: DesiredState, order: DependencyState, step: JobStep) -> None:
+    assert next_job_step(a_job(goal=goal), None, JobObservation(), order) is step
 
 
-@given(st.sampled_from(Goal), predecessors, st.sampled_from(ClusterState))
+@given(st.sampled_from(DesiredState), predecessors, st.sampled_from(ClusterState))
 def test_whoever_has_hosts_has_begun_whatever_the_order_says(
-    goal: Goal, rows: list[Predecessor], state: ClusterState
+    goal: DesiredState, rows: list[Predecessor], state: ClusterState
 ) -> None:
     job, cluster = a_job(goal=goal, cluster="c1"), a_cluster(state=state)
-    assert next_job_step(job, cluster, Progress(), order_of(rows)) is next_job_step(job, cluster, Progress())
+    assert next_job_step(job, cluster, JobObservation(), resolve_dependencies(rows)) is next_job_step(
+        job, cluster, JobObservation()
+    )

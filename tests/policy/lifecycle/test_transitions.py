@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, WarmPoolStatus
-from jupyter_smx.model.status import SecondaryStatus, is_final, may_become, message_of
+from jupyter_smx.model.status import SecondaryStatus, can_transition, is_final, message_of
 from jupyter_smx.policy.lifecycle import transitions
-from jupyter_smx.policy.lifecycle.keep_alive import Keep
+from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 
 steps = st.sampled_from(list(SecondaryStatus))
 
@@ -24,12 +24,12 @@ def test_whatever_news_comes_a_job_moves_on_and_its_table_has_no_gap(news: list[
         now += seconds
         before = job
         job = transitions.advance(before, state, now)
-        assert (job is not before) == may_become(before.state, state)
+        assert (job is not before) == can_transition(before.state, state)
         assert job.state is (state if job is not before else before.state)
     rows = job.transitions
     assert [row.status for row in rows] == sorted({row.status for row in rows}, key=[r.status for r in rows].index)
     for row, following in itertools.pairwise(rows):
-        assert may_become(row.status, following.status)
+        assert can_transition(row.status, following.status)
         assert row.end_time == following.start_time
     if rows:
         assert (rows[-1].end_time is not None) == is_final(job.state) == (job.ended_at is not None)
@@ -53,9 +53,9 @@ def test_a_step_without_a_message_of_its_own_says_the_usual_one() -> None:
 def test_each_lease_is_higher_than_the_one_before() -> None:
     pool, leases = a_cluster(lease=0), []
     for number in range(5):
-        pool = transitions.take(pool, f"job{number}", NOW)
+        pool = transitions.lease_pool(pool, f"job{number}", NOW)
         leases.append(pool.lease)
-        pool = transitions.give_back(pool, f"name{number}", Keep(600), NOW)
+        pool = transitions.detach_job(pool, f"name{number}", KeepDecision(600), NOW)
     assert leases == [1, 2, 3, 4, 5]
     assert pool.jobs_served == 5
     assert pool.last_job == "name4"
@@ -65,52 +65,52 @@ def test_each_lease_is_higher_than_the_one_before() -> None:
 def test_idle_seconds_are_counted_once_whatever_happens_to_the_pool(story: list[tuple[float, float]]) -> None:
     pool, now, idle = a_cluster(state=ClusterState.IN_USE, available_since=None), NOW, 0.0
     for waits, works in story:
-        pool = transitions.give_back(pool, "job", Keep(100_000), now)
+        pool = transitions.detach_job(pool, "job", KeepDecision(100_000), now)
         now += waits
         idle += waits
         assert transitions.idle_seconds(pool, now) == pytest.approx(waits, abs=1e-3)
-        pool = transitions.take(pool, "next", now)
+        pool = transitions.lease_pool(pool, "next", now)
         assert transitions.idle_seconds(pool, now + works) == 0
         now += works
-    pool = transitions.give_back(pool, "job", Keep(100_000), now)
-    ended = transitions.end(transitions.release(pool, "", now + 7), "", now + 50)
+    pool = transitions.detach_job(pool, "job", KeepDecision(100_000), now)
+    ended = transitions.mark_terminated(transitions.release(pool, "", now + 7), "", now + 50)
     assert ended.retained_seconds == pytest.approx(idle + 7, abs=1e-2)
 
 
 def test_the_keep_alive_of_a_pool_is_the_last_jobs() -> None:
-    pool = transitions.give_back(a_cluster(), "first", Keep(600), NOW)
-    pool = transitions.take(pool, "id2", NOW + 100)
+    pool = transitions.detach_job(a_cluster(), "first", KeepDecision(600), NOW)
+    pool = transitions.lease_pool(pool, "id2", NOW + 100)
     assert (pool.expires_at, pool.available_since) == (None, None)
-    pool = transitions.give_back(pool, "second", Keep(60), NOW + 200)
+    pool = transitions.detach_job(pool, "second", KeepDecision(60), NOW + 200)
     assert pool.expires_at == NOW + 260
 
 
 def test_a_pool_that_is_not_kept_leaves_and_says_why() -> None:
-    pool = transitions.give_back(a_cluster(), "job", Keep(0, "Quota."), NOW)
+    pool = transitions.detach_job(a_cluster(), "job", KeepDecision(0, "Quota."), NOW)
     assert pool.state is ClusterState.RELEASING
-    assert transitions.end(pool, "", NOW).reason == "Quota."
-    assert transitions.end(pool, "Lost.", NOW).reason == "Lost."
+    assert transitions.mark_terminated(pool, "", NOW).reason == "Quota."
+    assert transitions.mark_terminated(pool, "Lost.", NOW).reason == "Lost."
 
 
 @pytest.mark.parametrize("state", ClusterState)
 def test_an_ended_cluster_holds_nothing(state: ClusterState) -> None:
-    ended: Cluster = transitions.end(a_cluster(state=state, job="j"), "", NOW)
+    ended: Cluster = transitions.mark_terminated(a_cluster(state=state, job="j"), "", NOW)
     assert not ended.is_live()
     assert (ended.job, ended.expires_at, ended.available_since, ended.ended_at) == ("", None, None, NOW)
 
 
 def test_the_warm_pool_status_of_a_job_goes_through_the_table_of_the_contract() -> None:
-    first = a_job(warm_pool=transitions.pool_of_job(Keep(600)))
+    first = a_job(warm_pool=transitions.pool_of_job(KeepDecision(600)))
     assert first.warm_pool is not None
     assert first.warm_pool.status is WarmPoolStatus.AVAILABLE
-    reused = transitions.pool_reused(first, "train-2", 12.4).warm_pool
+    reused = transitions.set_pool_reused(first, "train-2", 12.4).warm_pool
     assert reused is not None
     assert (reused.status, reused.reused_by_job, reused.resource_retained_billable_seconds) == (
         WarmPoolStatus.REUSED,
         "train-2",
         12,
     )
-    ended = transitions.pool_ended(first, "Released by the user.", 600.0).warm_pool
+    ended = transitions.set_pool_terminated(first, "Released by the user.", 600.0).warm_pool
     assert ended is not None
     assert (ended.status, ended.reused_by_job, ended.resource_retained_billable_seconds, ended.reason) == (
         WarmPoolStatus.TERMINATED,
@@ -118,5 +118,5 @@ def test_the_warm_pool_status_of_a_job_goes_through_the_table_of_the_contract() 
         600,
         "Released by the user.",
     )
-    not_kept = transitions.pool_of_job(Keep(0, "Quota."))
+    not_kept = transitions.pool_of_job(KeepDecision(0, "Quota."))
     assert (not_kept.status, not_kept.reason) == (WarmPoolStatus.TERMINATED, "Quota.")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.records.job import RemoteException, Transition
-from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
+from jupyter_smx.model.status import DesiredState, SecondaryStatus, is_final
 from jupyter_smx.policy.lifecycle import retries
-from jupyter_smx.policy.lifecycle.outcome import MAX_REASON, exit_message, goal_at_end, verdict
+from jupyter_smx.policy.lifecycle.outcome import MAX_REASON, effective_goal, exit_message, job_outcome
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import HostEnd
@@ -34,31 +34,37 @@ LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while 
 @pytest.mark.parametrize(
     ("goal", "records", "state", "reason", "healthy"),
     [
-        (Goal.RUN, [GOOD], S.COMPLETED, "", True),
-        (Goal.RUN, [GOOD, GOOD], S.COMPLETED, "", True),
-        (Goal.STOP, [GOOD, GOOD], S.COMPLETED, "", True),
-        (Goal.RUN, [GOOD, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
-        (Goal.RUN, [BAD, TOLD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
-        (Goal.RUN, [TOLD, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
-        (Goal.RUN, [LATE], S.MAX_RUNTIME_EXCEEDED, "", True),
-        (Goal.RUN, [LATE, TOLD], S.MAX_RUNTIME_EXCEEDED, "", True),
-        (Goal.RUN, [LATE, GOOD], S.MAX_RUNTIME_EXCEEDED, "", True),
-        (Goal.RUN, [LATE, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
-        (Goal.STOP, [TOLD], S.STOPPED, "", True),
-        (Goal.STOP, [TOLD, GOOD], S.STOPPED, "", True),
-        (Goal.STOP, [BAD], S.STOPPED, "", True),
-        (Goal.STOP, [LOST], S.STOPPED, "", False),
-        (Goal.RUN, [LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
-        (Goal.RUN, [OURS], S.FAILED, "InternalServerError: host: no process could be parked.", False),
-        (Goal.STOP, [OURS], S.STOPPED, "", False),
-        (Goal.RUN, [ODD, OUT_OF_MEMORY], S.FAILED, "AlgorithmError: Exit Code: 137", True),
-        (Goal.RUN, [BAD, RAISED], S.FAILED, f"AlgorithmError: {TOOLKIT}", True),
-        (Goal.RUN, [RAISED, BAD], S.FAILED, f"AlgorithmError: {TOOLKIT}", True),
-        (Goal.RUN, [BAD, LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
+        (DesiredState.RUN, [GOOD], S.COMPLETED, "", True),
+        (DesiredState.RUN, [GOOD, GOOD], S.COMPLETED, "", True),
+        (DesiredState.STOP, [GOOD, GOOD], S.COMPLETED, "", True),
+        (DesiredState.RUN, [GOOD, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (DesiredState.RUN, [BAD, TOLD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (DesiredState.RUN, [TOLD, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (DesiredState.RUN, [LATE], S.MAX_RUNTIME_EXCEEDED, "", True),
+        (DesiredState.RUN, [LATE, TOLD], S.MAX_RUNTIME_EXCEEDED, "", True),
+        (DesiredState.RUN, [LATE, GOOD], S.MAX_RUNTIME_EXCEEDED, "", True),
+        (DesiredState.RUN, [LATE, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (DesiredState.STOP, [TOLD], S.STOPPED, "", True),
+        (DesiredState.STOP, [TOLD, GOOD], S.STOPPED, "", True),
+        (DesiredState.STOP, [BAD], S.STOPPED, "", True),
+        (DesiredState.STOP, [LOST], S.STOPPED, "", False),
+        (DesiredState.RUN, [LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
+        (DesiredState.RUN, [OURS], S.FAILED, "InternalServerError: host: no process could be parked.", False),
+        (DesiredState.STOP, [OURS], S.STOPPED, "", False),
+        (DesiredState.RUN, [ODD, OUT_OF_MEMORY], S.FAILED, "AlgorithmError: Exit Code: 137", True),
+        (DesiredState.RUN, [BAD, RAISED], S.FAILED, f"AlgorithmError: {TOOLKIT}", True),
+        (DesiredState.RUN, [RAISED, BAD], S.FAILED, f"AlgorithmError: {TOOLKIT}", True),
+        (
+            DesiredState.RUN,
+            [BAD, LOST],
+            S.FAILED,
+            "InternalServerError: Host algo-1 was lost while the job ran.",
+            False,
+        ),
     ],
 )
-def test_the_verdict(goal: Goal, records: list[HostEnd], state: S, reason: str, healthy: bool) -> None:
-    found = verdict(goal, records)
+def test_the_verdict(goal: DesiredState, records: list[HostEnd], state: S, reason: str, healthy: bool) -> None:
+    found = job_outcome(goal, records)
     assert (found.state, found.reason, found.healthy) == (state, reason, healthy)
 
 
@@ -108,12 +114,12 @@ def test_the_verdict(goal: Goal, records: list[HostEnd], state: S, reason: str, 
 def test_the_reason_says_whose_error_it_was_in_sagemakers_words_and_the_message_in_ours(
     end: HostEnd, reason: str, message: str
 ) -> None:
-    found = verdict(Goal.RUN, [end])
+    found = job_outcome(DesiredState.RUN, [end])
     assert (found.state, found.reason, found.message) == (S.FAILED, reason, message)
 
 
 def test_a_reason_has_1024_characters_with_its_prefix() -> None:
-    found = verdict(Goal.RUN, [an_end(exit_code=1, reason="y" * 1024, failure="y" * 1024)])
+    found = job_outcome(DesiredState.RUN, [an_end(exit_code=1, reason="y" * 1024, failure="y" * 1024)])
     assert found.reason == "AlgorithmError: " + "y" * 1008
 
 
@@ -132,43 +138,45 @@ def test_exit_messages_of_the_hosts_are_joined_and_then_cut(messages: tuple[str 
     assert exit_message([an_end(message=message) for message in messages]) == whole
 
 
-@given(st.sampled_from(list(Goal)), st.lists(ends, min_size=1, max_size=4))
-def test_every_combination_of_ends_gives_a_lawful_verdict(goal: Goal, records: list[HostEnd]) -> None:
-    judged = verdict(goal, records)
+@given(st.sampled_from(list(DesiredState)), st.lists(ends, min_size=1, max_size=4))
+def test_every_combination_of_ends_gives_a_lawful_verdict(goal: DesiredState, records: list[HostEnd]) -> None:
+    judged = job_outcome(goal, records)
     assert is_final(judged.state) != (judged.state is S.INTERRUPTED)
     if judged.state is S.INTERRUPTED:
-        assert goal is Goal.INTERRUPT
+        assert goal is DesiredState.INTERRUPT
         assert judged.reason
-    found = retries.final(judged)
+    found = retries.final_outcome(judged)
     assert is_final(found.state)
     assert len(found.reason) <= MAX_REASON
     assert bool(found.reason) == (found.state is S.FAILED)
-    completed = all(end.ended_well() and end.message is not None for end in records)
+    completed = all(end.is_successful() and end.message is not None for end in records)
     assert (found.state is S.COMPLETED) == completed
     assert len(found.message) <= MAX_REASON
     if found.state is S.STOPPED:
-        assert goal is Goal.STOP
+        assert goal is DesiredState.STOP
     if found.state is S.MAX_WAIT_TIME_EXCEEDED:
-        assert goal is Goal.EXPIRE
+        assert goal is DesiredState.EXPIRE
     if found.reason:
         assert found.reason.startswith(("AlgorithmError: ", "ClientError: ", "InternalServerError: "))
     if any(end.cause == "host" for end in records):
         assert not found.healthy
 
 
-@given(st.sampled_from(list(Goal)), st.lists(ends, min_size=1, max_size=4), st.randoms())
-def test_the_order_of_the_hosts_does_not_change_the_state(goal: Goal, records: list[HostEnd], chance: object) -> None:
+@given(st.sampled_from(list(DesiredState)), st.lists(ends, min_size=1, max_size=4), st.randoms())
+def test_the_order_of_the_hosts_does_not_change_the_state(
+    goal: DesiredState, records: list[HostEnd], chance: object
+) -> None:
     mixed = [*records]
     chance.shuffle(mixed)  # type: ignore[attr-defined]
-    assert verdict(goal, mixed).state is verdict(goal, records).state
+    assert job_outcome(goal, mixed).state is job_outcome(goal, records).state
 
 
 def test_no_record_at_all_is_no_success() -> None:
-    assert verdict(Goal.RUN, []).state is S.FAILED
+    assert job_outcome(DesiredState.RUN, []).state is S.FAILED
 
 
 def test_hosts_that_stop_a_job_unasked_fail_it() -> None:
-    found = verdict(Goal.RUN, [TOLD])
+    found = job_outcome(DesiredState.RUN, [TOLD])
     assert found.state is S.FAILED
     assert found.reason.startswith("InternalServerError: ")
     assert not found.healthy
@@ -187,32 +195,37 @@ UPLOADING = (Transition(status=S.TRAINING, start_time=1), Transition(status=S.UP
 @pytest.mark.parametrize(
     ("goal", "rows", "records", "then"),
     [
-        (Goal.RUN, (), [failed_at(9)], Goal.RUN),
-        (Goal.STOP, STOPPING, [failed_at(9)], Goal.RUN),
-        (Goal.STOP, STOPPING, [failed_at(WISHED)], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(9), failed_at(21)], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(21), failed_at(9)], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(9), failed_at(None)], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(9, cause="stopped")], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(9, cause="max_runtime")], Goal.RUN),
-        (Goal.STOP, STOPPING, [failed_at(9), failed_at(10, cause="stopped")], Goal.RUN),
-        (Goal.STOP, STOPPING, [failed_at(10, cause="stopped"), failed_at(9)], Goal.RUN),
-        (Goal.STOP, STOPPING, [failed_at(9), failed_at(21, cause="stopped")], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(9, exit_code=0), failed_at(10, cause="stopped")], Goal.STOP),
-        (Goal.STOP, STOPPING, [failed_at(9, cause="drained"), failed_at(10, cause="stopped")], Goal.STOP),
-        (Goal.STOP, STOPPING, [], Goal.STOP),
-        (Goal.STOP, UPLOADING, [failed_at(9)], Goal.RUN),
-        (Goal.INTERRUPT, TAKEN, [failed_at(9)], Goal.RUN),
-        (Goal.INTERRUPT, TAKEN, [failed_at(21)], Goal.INTERRUPT),
-        (Goal.INTERRUPT, TAKEN, [failed_at(9, cause="interrupted")], Goal.INTERRUPT),
-        (Goal.INTERRUPT, TAKEN, [failed_at(9), failed_at(10, cause="interrupted")], Goal.INTERRUPT),
-        (Goal.INTERRUPT, TAKEN, [failed_at(9), failed_at(10, cause="stopped")], Goal.RUN),
-        (Goal.EXPIRE, STOPPING, [failed_at(9)], Goal.RUN),
-        (Goal.EXPIRE, STOPPING, [failed_at(16)], Goal.EXPIRE),
-        (Goal.EXPIRE, STOPPING, [failed_at(9, cause="max_wait")], Goal.EXPIRE),
+        (DesiredState.RUN, (), [failed_at(9)], DesiredState.RUN),
+        (DesiredState.STOP, STOPPING, [failed_at(9)], DesiredState.RUN),
+        (DesiredState.STOP, STOPPING, [failed_at(WISHED)], DesiredState.STOP),
+        (DesiredState.STOP, STOPPING, [failed_at(9), failed_at(21)], DesiredState.STOP),
+        (DesiredState.STOP, STOPPING, [failed_at(21), failed_at(9)], DesiredState.STOP),
+        (DesiredState.STOP, STOPPING, [failed_at(9), failed_at(None)], DesiredState.STOP),
+        (DesiredState.STOP, STOPPING, [failed_at(9, cause="stopped")], DesiredState.STOP),
+        (DesiredState.STOP, STOPPING, [failed_at(9, cause="max_runtime")], DesiredState.RUN),
+        (DesiredState.STOP, STOPPING, [failed_at(9), failed_at(10, cause="stopped")], DesiredState.RUN),
+        (DesiredState.STOP, STOPPING, [failed_at(10, cause="stopped"), failed_at(9)], DesiredState.RUN),
+        (DesiredState.STOP, STOPPING, [failed_at(9), failed_at(21, cause="stopped")], DesiredState.STOP),
+        (DesiredState.STOP, STOPPING, [failed_at(9, exit_code=0), failed_at(10, cause="stopped")], DesiredState.STOP),
+        (
+            DesiredState.STOP,
+            STOPPING,
+            [failed_at(9, cause="drained"), failed_at(10, cause="stopped")],
+            DesiredState.STOP,
+        ),
+        (DesiredState.STOP, STOPPING, [], DesiredState.STOP),
+        (DesiredState.STOP, UPLOADING, [failed_at(9)], DesiredState.RUN),
+        (DesiredState.INTERRUPT, TAKEN, [failed_at(9)], DesiredState.RUN),
+        (DesiredState.INTERRUPT, TAKEN, [failed_at(21)], DesiredState.INTERRUPT),
+        (DesiredState.INTERRUPT, TAKEN, [failed_at(9, cause="interrupted")], DesiredState.INTERRUPT),
+        (DesiredState.INTERRUPT, TAKEN, [failed_at(9), failed_at(10, cause="interrupted")], DesiredState.INTERRUPT),
+        (DesiredState.INTERRUPT, TAKEN, [failed_at(9), failed_at(10, cause="stopped")], DesiredState.RUN),
+        (DesiredState.EXPIRE, STOPPING, [failed_at(9)], DesiredState.RUN),
+        (DesiredState.EXPIRE, STOPPING, [failed_at(16)], DesiredState.EXPIRE),
+        (DesiredState.EXPIRE, STOPPING, [failed_at(9, cause="max_wait")], DesiredState.EXPIRE),
     ],
 )
 def test_what_was_wished_when_the_code_ended(
-    goal: Goal, rows: tuple[Transition, ...], records: list[HostEnd], then: Goal
+    goal: DesiredState, rows: tuple[Transition, ...], records: list[HostEnd], then: DesiredState
 ) -> None:
-    assert goal_at_end(a_job(goal=goal, transitions=rows, wait_until=15.0), records) is then
+    assert effective_goal(a_job(goal=goal, transitions=rows, wait_until=15.0), records) is then

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.model.results.progress import MAX_METRICS
-from jupyter_smx.policy.log_parsers.line_splitter import LONGEST
-from jupyter_smx.policy.log_parsers.observations import Announced
-from jupyter_smx.policy.log_parsers.reader import Reader, State, announced
-from jupyter_smx.policy.log_parsers.series import MOST, Series
+from jupyter_smx.policy.log_parsers.line_splitter import MAX_LINE
+from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals
+from jupyter_smx.policy.log_parsers.reader import Reader, ReaderState, announced_totals
+from jupyter_smx.policy.log_parsers.series import MAX_POINTS, Series
 
 RECORDINGS = [path.read_bytes() for path in sorted((Path(__file__).parent / "recordings").glob("*.log"))]
 OWN = {"note": r"note (\d+)", "loss": r"'loss': '([^']+)'"}
@@ -33,7 +33,7 @@ logs = st.one_of(st.sampled_from(RECORDINGS), st.binary(max_size=300), st.lists(
 
 
 def whole(data: bytes, metrics: dict[str, str] | None = None) -> Reader:
-    reader = Reader(metrics or {}, Announced(), time.thread_time)
+    reader = Reader(metrics or {}, AnnouncedTotals(), time.thread_time)
     reader.feed(data, 7.0)
     return reader
 
@@ -46,7 +46,7 @@ def cut(data: bytes, cuts: list[int]) -> list[bytes]:
 @given(data=logs, cuts=st.lists(st.integers(0, 20_000), max_size=40), metrics=st.sampled_from([{}, OWN]))
 def test_it_does_not_matter_where_the_log_is_cut(data: bytes, cuts: list[int], metrics: dict[str, str]) -> None:
     at_once = whole(data, metrics)
-    in_pieces = Reader(metrics, Announced(), time.thread_time)
+    in_pieces = Reader(metrics, AnnouncedTotals(), time.thread_time)
     for piece in cut(data, cuts):
         in_pieces.feed(piece, 7.0)
     assert in_pieces.state == at_once.state
@@ -57,10 +57,13 @@ def test_it_does_not_matter_where_the_log_is_cut(data: bytes, cuts: list[int], m
 @settings(max_examples=50)
 def test_another_process_reads_on_from_the_saved_state(data: bytes, cuts: list[int]) -> None:
     at_once = whole(data, OWN)
-    state = State()
+    state = ReaderState()
     for piece in cut(data, cuts):
         reader = Reader(
-            OWN, Announced(), time.thread_time, msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=State)
+            OWN,
+            AnnouncedTotals(),
+            time.thread_time,
+            msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ReaderState),
         )
         reader.feed(piece, 7.0)
         state = reader.state
@@ -69,7 +72,7 @@ def test_another_process_reads_on_from_the_saved_state(data: bytes, cuts: list[i
 
 def test_a_recording_fed_byte_by_byte_is_the_same() -> None:
     for data in RECORDINGS:
-        reader = Reader({}, Announced(), time.thread_time)
+        reader = Reader({}, AnnouncedTotals(), time.thread_time)
         for number in range(len(data)):
             reader.feed(data[number : number + 1], 7.0)
         assert reader.state == whole(data).state
@@ -187,7 +190,7 @@ def test_a_number_that_may_have_more_digits_is_not_believed_before_its_line_ends
 def test_a_line_without_an_end_costs_no_memory() -> None:
     reader = whole(b"x" * 1_000_000)
     reader.feed(b"epoch " * 100_000, 7.0)
-    assert len(reader.state.start) == LONGEST
+    assert len(reader.state.start) == MAX_LINE
     reader.feed(b"\nepoch 1/2\n", 7.0)
     assert reader.progress(7.0) is not None
 
@@ -197,7 +200,7 @@ def test_a_flood_of_values_and_names_stays_small() -> None:
     reader.feed(b"".join(b"step 1/2 metric%d=1\n" % number for number in range(500)), 7.0)
     assert len(reader.state.series) == MAX_METRICS
     loss = reader.state.series["loss"]
-    assert MOST / 2 <= len(loss.values) <= MOST
+    assert MAX_POINTS / 2 <= len(loss.values) <= MAX_POINTS
     record = loss.record("loss", "algo-1")
     assert (record.count, record.steps[0], record.values[-1]) == (20_000, 0.0, 19_999.0)
     assert len(msgspec.msgpack.encode(reader.state)) < 1_000_000
@@ -211,14 +214,14 @@ def test_carriage_returns_in_a_flood_cost_no_memory() -> None:
     assert len(msgspec.msgpack.encode(reader.state)) < 1_000
 
 
-@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=3 * MOST))
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=3 * MAX_POINTS))
 @settings(max_examples=20)
 def test_thinning_keeps_the_first_and_the_newest_in_order(points: list[tuple[float, float]]) -> None:
     series = Series()
     for number, (_, value) in enumerate(points):
         series.add(float(number), float(number), value)
     record = series.record("loss", "algo-1")
-    assert len(record.values) <= MOST
+    assert len(record.values) <= MAX_POINTS
     assert record.count == len(points)
     assert record.at[0] == 0.0
     assert (record.at[-1], record.values[-1]) == (len(points) - 1, points[-1][1])
@@ -227,7 +230,7 @@ def test_thinning_keeps_the_first_and_the_newest_in_order(points: list[tuple[flo
 
 
 def test_the_wish_announces_epochs_and_rounds() -> None:
-    assert announced({"num-train-epochs": "3", "lr": "0.1"}) == Announced(epochs=3)
-    assert announced({"num_round": "200"}) == Announced(rounds=200)
-    assert announced({"epochs": "{expr}", "n_estimators": "-1"}) == Announced()
-    assert announced({"epochs": "9" * 5_000, "num_round": "9" * 16}) == Announced()
+    assert announced_totals({"num-train-epochs": "3", "lr": "0.1"}) == AnnouncedTotals(epochs=3)
+    assert announced_totals({"num_round": "200"}) == AnnouncedTotals(rounds=200)
+    assert announced_totals({"epochs": "{expr}", "n_estimators": "-1"}) == AnnouncedTotals()
+    assert announced_totals({"epochs": "9" * 5_000, "num_round": "9" * 16}) == AnnouncedTotals()

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_smx.policy.log_parsers.observations import Announced
+from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals
 from jupyter_smx.policy.log_parsers.reader import Reader
 
 RECORDINGS = Path(__file__).parent / "recordings"
-NOTHING = Announced()
+NOTHING = AnnouncedTotals()
 
 
-def read(name: str, announced: Announced = NOTHING, piece: int = 61) -> tuple[Reader, list[tuple[float | None, str]]]:
+def read(
+    name: str, announced: AnnouncedTotals = NOTHING, piece: int = 61
+) -> tuple[Reader, list[tuple[float | None, str]]]:
     """Feed a recording piece by piece; gives the reader and every progress that it said, once."""
     data = (RECORDINGS / f"{name}.log").read_bytes()
     reader = Reader({}, announced, time.thread_time)
@@ -72,7 +74,9 @@ def test_the_bar_is_followed_from_its_beginning_to_its_end(
     ],
 )
 def test_progress_never_walks_back(name: str) -> None:
-    fractions = [fraction for fraction, _ in read(name, Announced(epochs=3, rounds=15))[1] if fraction is not None]
+    fractions = [
+        fraction for fraction, _ in read(name, AnnouncedTotals(epochs=3, rounds=15))[1] if fraction is not None
+    ]
     # What runs before the epochs begin (a sanity check) is another count.
     main = fractions[fractions.index(0.0, 1) :] if name == "lightning-2.6.6-tqdm" else fractions
     assert main == sorted(main)
@@ -95,7 +99,7 @@ def test_one_bar_after_the_other_begins_anew_and_loading_and_evaluating_stand_as
 
 def test_the_bar_says_how_long_it_will_take() -> None:
     data = (RECORDINGS / "tqdm-4.70.1-slow.log").read_bytes()
-    reader = Reader({}, Announced(), time.thread_time)
+    reader = Reader({}, AnnouncedTotals(), time.thread_time)
     reader.feed(data[: data.index(b"2/4") - 20], 5.0)
     progress = reader.progress(5.0)
     assert progress is not None
@@ -103,13 +107,13 @@ def test_the_bar_says_how_long_it_will_take() -> None:
 
 
 def test_lightning_does_not_say_how_many_epochs_but_the_hyperparameters_do() -> None:
-    said = read("lightning-2.6.6-tqdm", Announced(epochs=3))[1]
+    said = read("lightning-2.6.6-tqdm", AnnouncedTotals(epochs=3))[1]
     assert (0.0278, "epoch 1/3 · 1/12") in said
     assert said[-1] == (1.0, "epoch 3/3 · 12/12")
 
 
 def test_rounds_of_boosting_have_an_end_when_the_hyperparameters_say_it() -> None:
-    assert read("lightgbm-4.7.0-l2", Announced(rounds=15))[1][-1] == (1.0, "round 15/15")
+    assert read("lightgbm-4.7.0-l2", AnnouncedTotals(rounds=15))[1][-1] == (1.0, "round 15/15")
 
 
 def test_the_metrics_of_keras_are_those_of_its_epochs() -> None:

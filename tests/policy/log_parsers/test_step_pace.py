@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.results.progress import StepPace
-from jupyter_smx.policy.log_parsers.observations import Announced
+from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals
 from jupyter_smx.policy.log_parsers.reader import Reader
-from jupyter_smx.policy.log_parsers.step_rate import Pace, follow_pace, is_step, pace_of
+from jupyter_smx.policy.log_parsers.step_rate import Pace, is_step, pace_of, update_pace
 
 
 def followed(counts: list[tuple[float, float]]) -> StepPace | None:
     pace = Pace()
     for count, at in counts:
-        pace = follow_pace(pace, count, at)
+        pace = update_pace(pace, count, at)
     return pace_of(pace)
 
 
@@ -77,7 +77,7 @@ def test_a_metric_of_another_name_does_not(name: str) -> None:
     ],
 )
 def test_a_log_tells_its_steps(first: bytes, second: bytes, metrics: dict[str, str]) -> None:
-    reader = Reader(metrics, Announced(), lambda: 0.0)
+    reader = Reader(metrics, AnnouncedTotals(), lambda: 0.0)
     reader.feed(first, 100.0)
     assert pace_of(reader.state.pace) is None
     reader.feed(second, 105.0)
@@ -85,7 +85,7 @@ def test_a_log_tells_its_steps(first: bytes, second: bytes, metrics: dict[str, s
 
 
 def test_epochs_and_batches_are_no_steps() -> None:
-    reader = Reader({}, Announced(), lambda: 0.0)
+    reader = Reader({}, AnnouncedTotals(), lambda: 0.0)
     reader.feed(b"epoch 1/3 loss=0.5\n", 100.0)
     reader.feed(b"epoch 2/3 loss=0.4\nbatch 3/9\n", 105.0)
     assert reader.state.pace == Pace()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.policy.scheduling.fair_queue import Queue, Waiter
+from jupyter_smx.policy.scheduling.fair_queue import FairQueue, QueueEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 ARRAYS = ("", "a", "b", "c")
 
 lines = st.lists(st.sampled_from(ARRAYS), max_size=40).map(
-    lambda arrays: [Waiter(number, str(number), array) for number, array in enumerate(arrays)]
+    lambda arrays: [QueueEntry(number, str(number), array) for number, array in enumerate(arrays)]
 )
 running = st.dictionaries(st.sampled_from(ARRAYS[1:]), st.integers(min_value=0, max_value=5)).map(Counter)
 
 
-def queue_of(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> Queue:
-    queue = Queue()
+def queue_of(waiters: Iterable[QueueEntry], busy: Mapping[str, int]) -> FairQueue:
+    queue = FairQueue()
     for waiter in waiters:
         queue.add(waiter)
     for array, count in busy.items():
-        queue.run(array, count)
+        queue.add_running(array, count)
     return queue
 
 
-def turns(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> list[str]:
-    return queue_of(waiters, busy).order()
+def turns(waiters: Iterable[QueueEntry], busy: Mapping[str, int]) -> list[str]:
+    return queue_of(waiters, busy).ordered_ids()
 
 
-def counted_anew(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> list[str]:
+def counted_anew(waiters: Iterable[QueueEntry], busy: Mapping[str, int]) -> list[str]:
     """Say in the plainest way whose turn it is: a task stands behind as many turns as tasks run or wait before it."""
     taken, rows = Counter(busy), []
     for waiter in sorted(waiters):
@@ -46,12 +46,12 @@ def counted_anew(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> list[str
 
 
 @given(lines, running)
-def test_everybody_has_one_turn(waiters: list[Waiter], busy: Counter[str]) -> None:
+def test_everybody_has_one_turn(waiters: list[QueueEntry], busy: Counter[str]) -> None:
     assert Counter(turns(waiters, busy)) == Counter(waiter.id for waiter in waiters)
 
 
 @given(lines, running)
-def test_single_jobs_and_the_tasks_of_one_array_keep_their_order(waiters: list[Waiter], busy: Counter[str]) -> None:
+def test_single_jobs_and_the_tasks_of_one_array_keep_their_order(waiters: list[QueueEntry], busy: Counter[str]) -> None:
     order = turns(waiters, busy)
     for array in ARRAYS:
         mine = [waiter.id for waiter in waiters if waiter.array == array]
@@ -60,9 +60,9 @@ def test_single_jobs_and_the_tasks_of_one_array_keep_their_order(waiters: list[W
 
 @given(lines, running)
 def test_a_job_that_came_after_an_array_waits_for_one_of_its_tasks_at_most(
-    waiters: list[Waiter], busy: Counter[str]
+    waiters: list[QueueEntry], busy: Counter[str]
 ) -> None:
-    order = turns([*waiters, Waiter(len(waiters), "last")], busy)
+    order = turns([*waiters, QueueEntry(len(waiters), "last")], busy)
     before = [next(w.array for w in waiters if w.id == each) for each in order[: order.index("last")]]
     counts = Counter(array for array in before if array)
     assert all(count == 1 and not busy[array] for array, count in counts.items())
@@ -70,7 +70,7 @@ def test_a_job_that_came_after_an_array_waits_for_one_of_its_tasks_at_most(
 
 @given(lines, running, st.integers(min_value=1, max_value=6))
 def test_an_array_never_has_more_turns_than_its_limit_leaves(
-    waiters: list[Waiter], busy: Counter[str], limit: int
+    waiters: list[QueueEntry], busy: Counter[str], limit: int
 ) -> None:
     bounded = [w._replace(max_concurrent=limit if w.array else 0) for w in waiters]
     order = turns(bounded, busy)
@@ -80,7 +80,7 @@ def test_an_array_never_has_more_turns_than_its_limit_leaves(
 
 
 @given(lines, st.integers(min_value=1, max_value=4), st.data())
-def test_nobody_starves_however_long_tasks_take(waiters: list[Waiter], slots: int, data: st.DataObject) -> None:
+def test_nobody_starves_however_long_tasks_take(waiters: list[QueueEntry], slots: int, data: st.DataObject) -> None:
     """Serve the line with a few slots, ends in any order: each array always has a task running while one waits."""
     left, busy, served = [*waiters], [], []
     while left or busy:
@@ -98,13 +98,13 @@ def test_nobody_starves_however_long_tasks_take(waiters: list[Waiter], slots: in
 
 
 def test_two_arrays_share_the_slots() -> None:
-    waiters = [Waiter(age, f"{array}{age % 3}", array) for age, array in enumerate("aaabbb")]
+    waiters = [QueueEntry(age, f"{array}{age % 3}", array) for age, array in enumerate("aaabbb")]
     assert turns(waiters, Counter(a=2)) == ["b0", "b1", "a0", "b2", "a1", "a2"]
 
 
 @given(lines, running, st.integers(min_value=0, max_value=6), st.data())
 def test_who_comes_and_goes_leaves_the_turns_of_the_others_as_if_counted_anew(
-    waiters: list[Waiter], busy: Counter[str], limit: int, data: st.DataObject
+    waiters: list[QueueEntry], busy: Counter[str], limit: int, data: st.DataObject
 ) -> None:
     waiters = [w._replace(max_concurrent=limit if w.array else 0) for w in waiters]
     queue, present = queue_of(waiters, busy), [*waiters]
@@ -112,30 +112,30 @@ def test_who_comes_and_goes_leaves_the_turns_of_the_others_as_if_counted_anew(
         queue.remove(waiter)
         present.remove(waiter)
         if waiter.array:
-            queue.run(waiter.array, 1)
+            queue.add_running(waiter.array, 1)
             busy[waiter.array] += 1
         if data.draw(st.booleans()):
             returned = data.draw(st.sampled_from([w for w in waiters if w not in present]))
             queue.add(returned)
             present.append(returned)
     expected = counted_anew(present, busy)
-    assert queue.order() == expected
+    assert queue.ordered_ids() == expected
     assert len(queue) == len(expected)
-    first = queue.first()
+    first = queue.peek()
     assert ("" if first is None else first[1].id) == next(iter(expected), "")
-    places = {waiter.id: queue.ahead_of(waiter) for waiter in present}
+    places = {waiter.id: queue.count_ahead(waiter) for waiter in present}
     assert places == {w.id: expected.index(w.id) if w.id in expected else None for w in present}
     for array in ARRAYS:
-        new = Waiter(len(waiters), "new", array, limit if array else 0)
+        new = QueueEntry(len(waiters), "new", array, limit if array else 0)
         line = counted_anew([*present, new], busy)
-        assert queue.ahead_of(new) == (line.index("new") if "new" in line else None)
+        assert queue.count_ahead(new) == (line.index("new") if "new" in line else None)
 
 
 def test_a_queue_forgets_arrays_of_which_nobody_waits_or_runs() -> None:
-    queue, waiter = Queue(), Waiter(0, "x", "a")
+    queue, waiter = FairQueue(), QueueEntry(0, "x", "a")
     queue.add(waiter)
     queue.remove(waiter)
-    queue.run("a", 1)
-    queue.run("a", -1)
-    queue.ahead_of(waiter)
-    assert vars(queue) == vars(Queue())
+    queue.add_running("a", 1)
+    queue.add_running("a", -1)
+    queue.count_ahead(waiter)
+    assert vars(queue) == vars(FairQueue())

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.policy.lifecycle import transitions
-from jupyter_smx.policy.lifecycle.keep_alive import Keep
+from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling import capacity, placement, reuse
 
@@ -30,12 +30,12 @@ specs = st.builds(
 )
 
 
-def place(spec: JobSpec, world: placement.World, limits: Limits = LIMITS) -> placement.Placement:
+def place(spec: JobSpec, world: placement.PlacementSnapshot, limits: Limits = LIMITS) -> placement.Placement:
     return placement.place(spec, reuse.reuse_key(spec, "me"), world, limits, NOW)
 
 
-def world_of(*found: Cluster, **fields: int | bool) -> placement.World:
-    return placement.World(clusters=found, reachable=frozenset(c.id for c in found), **fields)  # type: ignore[arg-type]
+def world_of(*found: Cluster, **fields: int | bool) -> placement.PlacementSnapshot:
+    return placement.PlacementSnapshot(clusters=found, reachable=frozenset(c.id for c in found), **fields)  # type: ignore[arg-type]
 
 
 def hosts(found: list[Cluster]) -> int:
@@ -43,7 +43,7 @@ def hosts(found: list[Cluster]) -> int:
 
 
 def assert_within(found: list[Cluster], limits: Limits) -> None:
-    used = capacity.taken(found, limits)
+    used = capacity.used_share(found, limits)
     assert hosts(found) == used.hosts <= limits.max_hosts
     assert used.cpus <= limits.cpus
     assert used.memory_gib <= limits.memory_gib + 1e-6
@@ -57,18 +57,18 @@ def test_no_sequence_of_jobs_exceeds_the_capacity(story: list[tuple[JobSpec, str
         decision = place(spec, world_of(*found))
         if isinstance(decision, placement.Launch):
             fresh = Cluster(id=f"n{number}", key=reuse.reuse_key(spec, "me"), created_at=NOW)
-            found.append(transitions.take(fresh, "job", NOW))
+            found.append(transitions.lease_pool(fresh, "job", NOW))
         elif isinstance(decision, placement.Reuse):
-            found = [transitions.take(c, "job", NOW) if c == decision.cluster else c for c in found]
+            found = [transitions.lease_pool(c, "job", NOW) if c == decision.cluster else c for c in found]
         else:
-            found = [transitions.end(c, "evicted", NOW) if c.id in decision.evict else c for c in found]
+            found = [transitions.mark_terminated(c, "evicted", NOW) if c.id in decision.evict else c for c in found]
         assert_within(found, LIMITS)
         busy = [c for c in found if c.state is ClusterState.IN_USE]
         if busy and what != "go on":
             ending = busy[which % len(busy)]
-            keep = Keep(600 if what == "keep" else 0, "")
-            found = [transitions.give_back(c, "job", keep, NOW) if c == ending else c for c in found]
-            found = [transitions.end(c, "", NOW) if c.state is ClusterState.RELEASING else c for c in found]
+            keep = KeepDecision(600 if what == "keep" else 0, "")
+            found = [transitions.detach_job(c, "job", keep, NOW) if c == ending else c for c in found]
+            found = [transitions.mark_terminated(c, "", NOW) if c.state is ClusterState.RELEASING else c for c in found]
 
 
 @given(specs, clusters(), st.integers(0, 2), st.booleans())
@@ -122,7 +122,7 @@ def test_evicting_leads_to_a_launch_and_looking_twice_ends_no_second_pool(
     again = place(spec, world_of(*leaving))
     assert isinstance(again, placement.Wait)
     assert not again.evict
-    gone = [transitions.end(c, "", NOW) if c.state is ClusterState.RELEASING else c for c in leaving]
+    gone = [transitions.mark_terminated(c, "", NOW) if c.state is ClusterState.RELEASING else c for c in leaving]
     assert isinstance(place(spec, world_of(*gone)), placement.Launch)
 
 
@@ -174,8 +174,8 @@ def test_a_busy_machine_of_ours_does_not_hold_back_hosts_that_are_elsewhere() ->
 
 def test_no_more_jobs_run_than_the_administrator_allows() -> None:
     limits = replace(LIMITS, max_jobs_running=2)
-    assert isinstance(place(a_spec(), placement.World(running=1), limits), placement.Launch)
-    decision = place(a_spec(), placement.World(running=2), limits)
+    assert isinstance(place(a_spec(), placement.PlacementSnapshot(running=1), limits), placement.Launch)
+    decision = place(a_spec(), placement.PlacementSnapshot(running=2), limits)
     assert isinstance(decision, placement.Wait)
     assert "max_jobs_running" in decision.why.sentence
 
@@ -199,12 +199,12 @@ def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None
 def test_a_job_that_will_end_the_pool_is_told_so_before() -> None:
     ends = place(a_spec(keep_alive=0), world_of(a_cluster()))
     assert ends.why.notes == ("This job asks for no keep-alive, so the pool ends with it.",)
-    assert place(a_spec(keep_alive=0), placement.World()).why.notes == ()
+    assert place(a_spec(keep_alive=0), placement.PlacementSnapshot()).why.notes == ()
     assert place(a_spec(keep_alive=60), world_of(a_cluster())).why.notes == ()
 
 
 def test_a_job_whose_hosts_will_not_be_kept_for_want_of_quota_is_told_so_before() -> None:
-    full = place(a_spec(keep_alive=60), placement.World(), replace(LIMITS, warm_pool_quota={"local": 0}))
+    full = place(a_spec(keep_alive=60), placement.PlacementSnapshot(), replace(LIMITS, warm_pool_quota={"local": 0}))
     assert "quota" in full.why.notes[0]
     own = place(a_spec(keep_alive=60), world_of(a_cluster()), replace(LIMITS, warm_pool_quota={"local": 1}))
     assert own.why.notes == (), "the pool that it takes counts as its own"
@@ -212,7 +212,7 @@ def test_a_job_whose_hosts_will_not_be_kept_for_want_of_quota_is_told_so_before(
 
 def test_a_smaller_machine_says_so() -> None:
     spec = a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.8xlarge"),))
-    notes = place(spec, placement.World()).why.notes
+    notes = place(spec, placement.PlacementSnapshot()).why.notes
     assert notes == (
         "ml.p3.8xlarge has 32 vCPUs, this machine gives 4.",
         "ml.p3.8xlarge has 4 GPUs, this machine has 1.",
@@ -221,7 +221,9 @@ def test_a_smaller_machine_says_so() -> None:
 
 def test_one_is_not_several() -> None:
     limits = replace(LIMITS, gpus=0)
-    notes = place(a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.2xlarge"),)), placement.World(), limits)
+    notes = place(
+        a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.2xlarge"),)), placement.PlacementSnapshot(), limits
+    )
     assert "ml.p3.2xlarge has 1 GPU, this machine has 0." in notes.why.notes
 
 
@@ -229,13 +231,13 @@ def test_one_is_not_several() -> None:
 def test_one_job_of_any_type_fits_on_an_empty_machine(kind: str) -> None:
     for limits in (LIMITS, Limits(cpus=1, memory_gib=0.5, max_hosts=1, gpus=0)):
         spec = a_spec(instance_groups=(InstanceGroup(instance_type=kind, instance_count=1),))
-        assert isinstance(place(spec, placement.World(), limits), placement.Launch)
+        assert isinstance(place(spec, placement.PlacementSnapshot(), limits), placement.Launch)
 
 
 @given(clusters())
 def test_an_idle_pool_takes_no_cpu_from_others(found: tuple[Cluster, ...]) -> None:
     idle = [c for c in found if c.state in {ClusterState.AVAILABLE, ClusterState.RELEASING}]
-    used = capacity.taken(idle, LIMITS)
+    used = capacity.used_share(idle, LIMITS)
     assert (used.cpus, used.memory_gib, used.gpus) == (0, 0, 0)
     assert used.hosts == hosts(idle)
 
@@ -243,13 +245,13 @@ def test_an_idle_pool_takes_no_cpu_from_others(found: tuple[Cluster, ...]) -> No
 def test_a_full_quota_is_said_before_the_job_and_not_after_it() -> None:
     limits = replace(LIMITS, warm_pool_quota={"local": 0})
     spec = a_spec(keep_alive=60)
-    why = placement.place(spec, a_key(), placement.World(), limits, NOW).why
+    why = placement.place(spec, a_key(), placement.PlacementSnapshot(), limits, NOW).why
     assert any("will not be kept" in note and "quota for warm local instances is 0" in note for note in why.notes)
 
 
 def test_a_job_without_keep_alive_says_that_it_ends_the_pool_it_takes() -> None:
     pool = a_cluster()
-    world = placement.World(clusters=(pool,), reachable=frozenset({pool.id}))
+    world = placement.PlacementSnapshot(clusters=(pool,), reachable=frozenset({pool.id}))
     why = placement.place(a_spec(keep_alive=0), pool.key, world, LIMITS, NOW).why
     assert why.start == "warm"
     assert "This job asks for no keep-alive, so the pool ends with it." in why.notes
@@ -261,31 +263,31 @@ def test_hosts_of_another_engine_on_this_machine_take_their_share_of_it() -> Non
     other = a_cluster("d1", key=a_key(engine="ships", instance_groups=kind), state=ClusterState.IN_USE, job="j")
     other = replace(other, gpus={"algo-1": (0,)})
     wish = a_spec(instance_groups=kind)
-    decision = place(wish, placement.World(others=(other,)))
+    decision = place(wish, placement.PlacementSnapshot(others=(other,)))
     assert isinstance(decision, placement.Wait)
     assert "are busy" in decision.why.sentence
     two = replace(LIMITS, gpus=2, cpus=64, memory_gib=256.0)
-    decision = place(wish, placement.World(others=(other,)), two)
+    decision = place(wish, placement.PlacementSnapshot(others=(other,)), two)
     assert isinstance(decision, placement.Launch)
     assert decision.gpus == {"algo-1": (1,)}
-    elsewhere = placement.World(others=(other,), bounded=False)
+    elsewhere = placement.PlacementSnapshot(others=(other,), bounded=False)
     assert isinstance(place(wish, elsewhere), placement.Launch)
 
 
 def test_an_idle_pool_of_another_engine_makes_room_and_is_no_pool_that_was_passed_over() -> None:
     idle = a_cluster("d1", key=a_key(engine="ships"))
     full = replace(LIMITS, max_hosts=1)
-    decision = place(a_spec(), placement.World(others=(idle,)), full)
+    decision = place(a_spec(), placement.PlacementSnapshot(others=(idle,)), full)
     assert isinstance(decision, placement.Wait)
     assert decision.evict == ("d1",)
-    assert place(a_spec(), placement.World(others=(idle,))).why.differences == ()
+    assert place(a_spec(), placement.PlacementSnapshot(others=(idle,))).why.differences == ()
 
 
 @pytest.mark.parametrize("state", [ClusterState.RELEASING, ClusterState.AVAILABLE])
 def test_a_pool_of_its_own_engine_makes_room_before_one_of_another_that_may_be_away(state: ClusterState) -> None:
     elsewhere = replace(a_cluster("d1", key=a_key(engine="ships"), state=state), expires_at=NOW + 1)
     own = a_cluster("c1", key=a_key(role="other"))
-    world = placement.World(clusters=(own,), others=(elsewhere,))
+    world = placement.PlacementSnapshot(clusters=(own,), others=(elsewhere,))
     decision = place(a_spec(), world, replace(LIMITS, max_hosts=2))
     assert isinstance(decision, placement.Wait)
     assert decision.evict == ("c1",)

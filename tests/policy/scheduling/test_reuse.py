@@ -49,7 +49,7 @@ def test_the_mutations_below_touch_every_field_there_is() -> None:
 def test_a_pool_that_differs_in_any_one_field_is_not_taken_and_the_field_is_named(named: str, other: ReuseKey) -> None:
     pool = a_cluster(key=other)
     assert reuse.best_pool(a_key(), [pool], {pool.id}, (), NOW) is None
-    said = reuse.passed_over(a_key(), [pool], {pool.id})
+    said = reuse.rejection_reasons(a_key(), [pool], {pool.id})
     assert named in [difference.field for difference in said]
     assert all(difference.wanted != difference.found for difference in said)
     assert {difference.pool for difference in said} == {pool.name()}
@@ -156,7 +156,7 @@ def test_a_cold_start_says_something_of_every_pool_that_was_there_and_not_ending
     found: tuple[Cluster, ...], reachable: set[str]
 ) -> None:
     assume(reuse.best_pool(a_key(), found, reachable, (), NOW) is None)
-    said = {difference.pool for difference in reuse.passed_over(a_key(), found, reachable)}
+    said = {difference.pool for difference in reuse.rejection_reasons(a_key(), found, reachable)}
     ending = (ClusterState.RELEASING, ClusterState.TERMINATED)
     assert said == {cluster.name() for cluster in found if cluster.state not in ending}
 
@@ -165,7 +165,7 @@ def test_a_cold_start_says_something_of_every_pool_that_was_there_and_not_ending
 def test_a_pool_whose_time_is_over_is_not_taken_and_says_so(left: float) -> None:
     late = a_cluster(expires_at=NOW + left)
     assert reuse.best_pool(a_key(), [late], {late.id}, (), NOW) is None
-    assert [each.found for each in reuse.passed_over(a_key(), [late], {late.id})] == ["out of time"]
+    assert [each.found for each in reuse.rejection_reasons(a_key(), [late], {late.id})] == ["out of time"]
 
 
 def test_among_equal_pools_the_one_with_the_imports_ready_is_taken() -> None:

@@ -20,7 +20,7 @@ SKELETON = (
     "sagemaker/warmpoolcache",
 )
 # What a job may leave in and the next job must not see; the cache of the warm pool is not in it.
-RENEWED = (
+JOB_FOLDERS = (
     "code",
     "input/data",
     "model",
@@ -64,10 +64,10 @@ class HostFolder:
         self.trees = self.path("code")
         self.queues = self.path("queues")
         self.inputs = self.path("inputs")
-        self.given = self.path("given")
-        self.apart: Tuple[str, ...] = ()
+        self.provided = self.path("given")
+        self.unmovable: Tuple[str, ...] = ()
         """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
-        self.fixed: Tuple[str, ...] = ()
+        self.mounted_names: Tuple[str, ...] = ()
         """Names in the folder for temporary files where somebody else has mounted something, so that they stay."""
 
     def path(self, *names: str) -> str:
@@ -78,9 +78,9 @@ class HostFolder:
         """Make what is missing; existing folders are kept, so this can be called between jobs."""
         for path in (self.slots, self.spool, self.trash, self.inputs):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        self.make_what_jobs_use()
+        self.make_job_folders()
 
-    def make_what_jobs_use(self) -> None:
+    def make_job_folders(self) -> None:
         """Make the folder for temporary files and those of ``/opt/ml`` where they are missing."""
         os.makedirs(self.tmp, mode=0o700, exist_ok=True)
         os.chmod(self.tmp, TMP_MODE)
@@ -93,7 +93,7 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def keeps(name: str) -> List[str]:
+def skeleton_entries(name: str) -> List[str]:
     """Say which entries of a renewed folder belong to the skeleton and stay."""
     prefix = name + "/" if name else ""
     inside = [entry[len(prefix) :] for entry in SKELETON if entry.startswith(prefix)]

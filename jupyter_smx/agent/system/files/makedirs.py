@@ -6,7 +6,7 @@ import os
 from typing import List
 
 
-def make(path: str) -> None:
+def make_folders(path: str) -> None:
     """Make a folder, and those above it that are missing; one that is there is let be.
 
     :raises OSError: something else has its name, or it cannot be made.

@@ -23,18 +23,18 @@ def remove(path: str) -> None:
         shutil.rmtree(path)
     except (OSError, RecursionError) as first:  # closed to us, or deeper than Python goes
         try:
-            _raze(path)
+            _remove_folder(path)
         except OSError as error:
             raise OSError(error.errno, error.strerror, getattr(first, "filename", None) or path) from first
 
 
-def clear_away(path: str) -> None:
+def remove_if_possible(path: str) -> None:
     """Delete a file or a folder as far as that is possible."""
     with contextlib.suppress(OSError):
         remove(path)
 
 
-def _raze(path: str) -> None:
+def _remove_folder(path: str) -> None:
     """Delete a folder without a call, a descriptor or a longer path for each folder below another one.
 
     Whatever lies in one of its folders is deleted, or moved up beside that where it is a folder itself.
@@ -49,7 +49,7 @@ def _raze(path: str) -> None:
                 break
             for name in names:
                 if _is_folder(name, top):
-                    count = _lift(name, top, mark, count)
+                    count = _flatten(name, top, mark, count)
                 else:
                     os.unlink(name, dir_fd=top)
     finally:
@@ -57,7 +57,7 @@ def _raze(path: str) -> None:
     os.rmdir(path)
 
 
-def _lift(name: str, top: int, mark: str, count: int) -> int:
+def _flatten(name: str, top: int, mark: str, count: int) -> int:
     """Delete a folder in ``top`` when its own folders have come to lie beside it, by names with a mark and a number."""
     os.chmod(name, _OPEN, dir_fd=top)
     folder = os.open(name, _FOLDER, dir_fd=top)

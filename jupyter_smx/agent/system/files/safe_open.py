@@ -13,22 +13,22 @@ _OURS = 0o600
 _PIECE = 1 << 20
 
 
-def _at_once(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """Open what a job may have put a pipe in the place of, to which nobody writes; the agent's loop would hang."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def opened(path: str) -> BinaryIO:
+def open_to_read(path: str) -> BinaryIO:
     """Open a file to read it.
 
     :raises OSError: it is not there, or it is a pipe, a socket, a device or a folder.
     """
-    file = open(path, "rb", opener=_at_once)  # noqa: SIM115 - whoever asked closes it
+    file = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - whoever asked closes it
     _check(file, path)
     return file
 
 
-def anew(path: str) -> BinaryIO:
+def open_to_write(path: str) -> BinaryIO:
     """Open a new file to write it, in the place of what is there: a job's link would lead to another file.
 
     :raises OSError: what is there is a folder, or nothing can be made there.
@@ -45,7 +45,7 @@ def copy(source: str, target: str) -> None:
 
     :raises OSError: the source is no file or cannot be read, or there is no room.
     """
-    with opened(source) as file, anew(target) as made:
+    with open_to_read(source) as file, open_to_write(target) as made:
         shutil.copyfileobj(file, made, _PIECE)
     shutil.copystat(source, target)
 
@@ -55,7 +55,7 @@ def _to_append(path: str, _flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK, _OURS)
 
 
-def grown(path: str) -> BinaryIO:
+def open_to_append(path: str) -> BinaryIO:
     """Open a file, unbuffered, to write to its end.
 
     :raises OSError: it is a link, a pipe, a socket, a device or a folder.

@@ -13,23 +13,23 @@ from jupyter_smx.agent.system.files import rmtree
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.files.host_folder import HostFolder
 
-ENOUGH = 60
+MAX_LENGTH = 60
 """Bytes of a folder for temporary files: a socket has 103 on macOS, and multiprocessing adds 32 to the folder."""
-PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - a link under a name of chance, in a folder that protects what one made
+PARENT_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a link under a name of chance, in a folder that protects what one made
 RECORD = "shortcut"
 """File in the host's folder: where the link is, for whoever ends a host that was killed."""
 _LONGEST = 256
 _NAME = re.compile(r"smx-[0-9a-f]{8}")
 
 
-def make(folder: HostFolder) -> str:
+def make_short_path(folder: HostFolder) -> str:
     """Give the host's folder by a name that leaves room for sockets in it: its own, or that of a link to it.
 
     The link leads to the folder above the one for temporary files, which stays a folder whatever looks at it, on the
     disk where the host is. Where no link can be made the folder's own name has to do.
     """
-    if len(os.fsencode(folder.tmp)) > ENOUGH:
-        for place in filter(_protects, PLACES):
+    if len(os.fsencode(folder.tmp)) > MAX_LENGTH:
+        for place in filter(_protects, PARENT_FOLDERS):
             with contextlib.suppress(OSError):
                 return _link(folder, place)
     return folder.root
@@ -55,7 +55,7 @@ def _link(folder: HostFolder, place: str) -> str:
             return name
 
 
-def renew(folder: HostFolder, name: str) -> None:
+def restore_link(folder: HostFolder, name: str) -> None:
     """Put the link back where a job took it away, or put something in its place.
 
     :raises OSError: that cannot be done, so jobs have no folder for temporary files.
@@ -67,7 +67,7 @@ def renew(folder: HostFolder, name: str) -> None:
     os.symlink(folder.root, name)
 
 
-def remove(root: str, name: str = "") -> None:
+def remove_link(root: str, name: str = "") -> None:
     """Take away the link to a host's folder, by its name or by what is written; what else has that name is not ours.
 
     :raises OSError: it is there and cannot be removed.
@@ -75,14 +75,14 @@ def remove(root: str, name: str = "") -> None:
     record = os.path.join(root, RECORD)
     with contextlib.suppress(FileNotFoundError):
         if not name:
-            name = _written(record)
+            name = _read_text(record)
         place, _, last = name.rpartition(os.sep)
-        if place in PLACES and _NAME.fullmatch(last) and _leads_here(name, root):
+        if place in PARENT_FOLDERS and _NAME.fullmatch(last) and _is_own_link(name, root):
             os.unlink(name)
         os.unlink(record)
 
 
-def _written(record: str) -> str:
+def _read_text(record: str) -> str:
     """Read a file that a job may have put something else in the place of: a link, or a pipe that nobody writes to."""
     if os.path.islink(record):
         return ""
@@ -94,5 +94,5 @@ def _written(record: str) -> str:
         os.close(descriptor)
 
 
-def _leads_here(name: str, root: str) -> bool:
+def _is_own_link(name: str, root: str) -> bool:
     return os.path.islink(name) and (not os.path.exists(name) or os.path.samefile(name, root))

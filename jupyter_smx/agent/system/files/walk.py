@@ -30,18 +30,18 @@ class LoopError(OSError):
         super().__init__(errno.ELOOP, "it leads back to a folder that it lies in", path)
 
 
-def refuse(error: OSError) -> None:
+def raise_error(error: OSError) -> None:
     """Raise what keeps from the way down."""
     raise error
 
 
-def unless_loop(error: OSError) -> None:
+def raise_unless_loop(error: OSError) -> None:
     """Raise it, but go no further where a link leads back: what it leads to is found already."""
     if not isinstance(error, LoopError):
         raise error
 
 
-def descend(top: str, *, follow: bool = False, on_error: Callable[[OSError], None] = refuse) -> Iterator[Level]:
+def descend(top: str, *, follow: bool = False, on_error: Callable[[OSError], None] = raise_error) -> Iterator[Level]:
     """Give a folder, then each one in it with those below, in the order of names; links only where they are followed.
 
     ``on_error`` hears of each folder that cannot be looked into, and is passed over if that is no reason to raise.

@@ -8,8 +8,16 @@ import os
 import stat
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent.system.files.host_folder import QUEUES, RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
-from jupyter_smx.agent.system.files.rmtree import clear_away, remove
+from jupyter_smx.agent.system.files.host_folder import (
+    JOB_FOLDERS,
+    QUEUES,
+    SKELETON,
+    TMP_MODE,
+    HostFolder,
+    is_folder,
+    skeleton_entries,
+)
+from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
 from jupyter_smx.agent.system.processes import process
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
@@ -18,13 +26,13 @@ _SYSV = (("shm", "shmctl", 2), ("msg", "msgctl", 2), ("sem", "semctl", 3))
 _SYSV_NUMBER = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
 _NAMED = 5
 _NAMED_PROCESSES = 10
-_OWN = sorted({*RENEWED, *SKELETON})
+_PERMANENT_FOLDERS = sorted({*JOB_FOLDERS, *SKELETON})
 """Folders of ``/opt/ml`` that stay from job to job, outer ones first."""
-_PLACES = [(name, keeps(name)) for name in RENEWED]
+_RESET_FOLDERS = [(name, skeleton_entries(name)) for name in JOB_FOLDERS]
 _OPEN = 0o755
 
 
-class Certificate(NamedTuple):
+class HostBaseline(NamedTuple):
     """What was there before the job: shared memory files, POSIX message queues, System V objects as ``kind/id``."""
 
     shm: Set[str]
@@ -43,7 +51,7 @@ def _own_files(folder: str) -> Set[str]:
 
 
 def _sysv_rows(kind: str) -> List[Dict[str, str]]:
-    lines = process.read(f"/proc/sysvipc/{kind}").splitlines()
+    lines = process.read_file(f"/proc/sysvipc/{kind}").splitlines()
     names = lines[0].split() if lines else []
     return [
         dict(zip(names, line.split()))  # noqa: B905 - strict is of Python 3.10
@@ -67,13 +75,13 @@ def _queue_files(folder: HostFolder, *, private: bool) -> str:
     return folder.queues if private else QUEUES
 
 
-def certify(folder: HostFolder, *, private: bool) -> Certificate:
+def take_baseline(folder: HostFolder, *, private: bool) -> HostBaseline:
     """Write down the state of the host; ``private`` says that it shares memory tables with nobody."""
     queues = _own_files(_queue_files(folder, private=private))
-    return Certificate(_own_files(SHM), queues, _sysv_objects(private=private))
+    return HostBaseline(_own_files(SHM), queues, _sysv_objects(private=private))
 
 
-def _as_maps_have_it(path: str) -> Tuple[str, str]:
+def _maps_key(path: str) -> Tuple[str, str]:
     """Give the device and the number of a file as ``/proc/PID/maps`` writes them.
 
     :raises OSError: it is not there any more.
@@ -90,12 +98,12 @@ def _in_use(place: str, names: Set[str]) -> Set[str]:
     files = {}
     for name in names:
         with contextlib.suppress(OSError):
-            files[_as_maps_have_it(os.path.join(place, name))] = name
+            files[_maps_key(os.path.join(place, name))] = name
     used = set()
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
-        for line in process.read(f"/proc/{entry}/maps").splitlines():
+        for line in process.read_file(f"/proc/{entry}/maps").splitlines():
             if f" {place}/" in line:
                 device, number = line.split(None, 5)[3:5]
                 used.add(files.get((device, number), ""))
@@ -106,14 +114,14 @@ def _in_use(place: str, names: Set[str]) -> Set[str]:
     return used & names
 
 
-def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
+def _remove_shm(before: HostBaseline, *, private: bool) -> List[str]:
     new = _own_files(SHM) - before.shm
     if new and not private:
         # Others share this place: what is a folder is no shared memory, and nothing says that it was the job's.
         new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
         new -= _in_use(SHM, new)
     for name in new:
-        clear_away(os.path.join(SHM, name))
+        remove_if_possible(os.path.join(SHM, name))
     return [f"{_kind_of(name)} {SHM}/{name} was removed." for name in sorted(new)]
 
 
@@ -121,7 +129,7 @@ def _kind_of(name: str) -> str:
     return "semaphore" if name.startswith("sem.") else "shared memory"
 
 
-def _remove_queues(folder: HostFolder, before: Certificate, *, private: bool) -> List[str]:
+def _remove_queues(folder: HostFolder, before: HostBaseline, *, private: bool) -> List[str]:
     place = _queue_files(folder, private=private)
     new = _own_files(place) - before.queues
     if new and not private:
@@ -132,7 +140,7 @@ def _remove_queues(folder: HostFolder, before: Certificate, *, private: bool) ->
     return [f"message queue /{name} was removed." for name in sorted(new)]
 
 
-def _remove_sysv(before: Certificate, *, private: bool) -> List[str]:
+def _remove_sysv(before: HostBaseline, *, private: bool) -> List[str]:
     sentences = []
     for item in sorted(_sysv_objects(private=private) - before.sysv):
         kind, _, number = item.partition("/")
@@ -144,9 +152,9 @@ def _remove_sysv(before: Certificate, *, private: bool) -> List[str]:
     return sentences
 
 
-def _temporary(folder: HostFolder) -> List[str]:
+def _describe_temporary_files(folder: HostFolder) -> List[str]:
     try:
-        names = sorted({*os.listdir(folder.tmp)}.difference(folder.fixed)) if is_folder(folder.tmp) else []
+        names = sorted({*os.listdir(folder.tmp)}.difference(folder.mounted_names)) if is_folder(folder.tmp) else []
     except OSError:
         return []
     if not names:
@@ -155,13 +163,13 @@ def _temporary(folder: HostFolder) -> List[str]:
     return [f"{len(names)} temporary file(s) or folder(s) were removed: {shown}"]
 
 
-def sweep(folder: HostFolder, before: Certificate, *, private: bool) -> List[str]:
+def remove_leftovers(folder: HostFolder, before: HostBaseline, *, private: bool) -> List[str]:
     """Remove what a job left in memory, and say it; its processes have to be gone."""
     posix = _remove_shm(before, private=private) + _remove_queues(folder, before, private=private)
-    return posix + _remove_sysv(before, private=private) + _temporary(folder)
+    return posix + _remove_sysv(before, private=private) + _describe_temporary_files(folder)
 
 
-def name_processes(pids: List[int]) -> List[str]:
+def describe_processes(pids: List[int]) -> List[str]:
     """Say which processes were still running, and on which ports they listened; to be asked before they are killed.
 
     Of many the first are named and the others counted: meanwhile they run on, and nobody else is answered.
@@ -171,11 +179,11 @@ def name_processes(pids: List[int]) -> List[str]:
     sentences = []
     for pid in named:
         where = f", which listened on port {ports[pid]}," if pid in ports else ""
-        sentences.append(f"process {pid} ({process.name(pid)}){where} was still running and was killed.")
+        sentences.append(f"process {pid} ({process.command_line(pid)}){where} was still running and was killed.")
     return sentences + ([f"{more} more process(es) were still running and were killed."] if more else [])
 
 
-def move(source: str, target: str) -> None:
+def move_to_trash(source: str, target: str) -> None:
     """Move what a job wrote out of the way; where that cannot be, delete it at once.
 
     :raises OSError: that cannot be either, or it is not there.
@@ -193,14 +201,14 @@ def move(source: str, target: str) -> None:
     remove(source)
 
 
-def _reclaim(folder: HostFolder, trash: str) -> bool:
+def _restore_permissions(folder: HostFolder, trash: str) -> bool:
     """Give the folders of the host their permissions back, and move away what stands in the place of one.
 
     Outer ones come first: through a link in the place of one everything inside it would be somebody else's. True
     where nothing is missing.
     """
     is_whole = True
-    own = [os.path.normpath(os.path.join(folder.ml, name)) for name in _OWN]
+    own = [os.path.normpath(os.path.join(folder.ml, name)) for name in _PERMANENT_FOLDERS]
     for path in [*own, folder.tmp]:
         try:
             found = os.lstat(path).st_mode
@@ -209,13 +217,15 @@ def _reclaim(folder: HostFolder, trash: str) -> bool:
             continue
         if not stat.S_ISDIR(found):
             is_whole = False
-            move(path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-")))
+            move_to_trash(
+                path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-"))
+            )
         elif stat.S_IMODE(found) != (mode := TMP_MODE if path == folder.tmp else _OPEN):
             os.chmod(path, mode)
     return is_whole
 
 
-def renew(folder: HostFolder, batch: str) -> None:
+def reset_folders(folder: HostFolder, batch: str) -> None:
     """Move everything that a job wrote out of the way, by renames; the folders themselves stay.
 
     :raises OSError: something cannot be moved, so this host is not clean.
@@ -223,29 +233,32 @@ def renew(folder: HostFolder, batch: str) -> None:
     trash = os.path.join(folder.trash, batch)
     with contextlib.suppress(OSError):  # without room for a name everything is deleted at once
         os.mkdir(trash)
-    is_whole = _reclaim(folder, trash)
+    is_whole = _restore_permissions(folder, trash)
     count = 0
-    for place, kept in [*((os.path.join(folder.ml, name), kept) for name, kept in _PLACES), (folder.tmp, folder.fixed)]:
+    for place, kept in [
+        *((os.path.join(folder.ml, name), kept) for name, kept in _RESET_FOLDERS),
+        (folder.tmp, folder.mounted_names),
+    ]:
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(place):
                 if name not in kept:
                     count += 1
-                    move(os.path.join(place, name), os.path.join(trash, str(count)))
-    for place in filter(is_folder, folder.apart):  # a job may have moved away what one lies in
+                    move_to_trash(os.path.join(place, name), os.path.join(trash, str(count)))
+    for place in filter(is_folder, folder.unmovable):  # a job may have moved away what one lies in
         for name in os.listdir(place):
             remove(os.path.join(place, name))
     if not is_whole:
-        folder.make_what_jobs_use()
+        folder.make_job_folders()
 
 
 def empty_trash(folder: HostFolder) -> Dict[str, Any]:
     """Delete what earlier jobs wrote."""
-    clear(folder.trash)
+    clear_folder(folder.trash)
     return {}
 
 
-def clear(folder: str) -> None:
+def clear_folder(folder: str) -> None:
     """Delete what a folder holds, as far as that is possible; others may be at it as well."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            clear_away(os.path.join(folder, name))
+            remove_if_possible(os.path.join(folder, name))

@@ -26,7 +26,7 @@ _TMP = "/tmp"  # noqa: S108 - the folder that is replaced, not one that is used
 _NSCD = "/run/nscd"
 
 
-class Plan(NamedTuple):
+class NamespacePlan(NamedTuple):
     """What the host shall look like from inside: names with their addresses; ``own_tmp`` replaces ``/tmp``."""
 
     folder: HostFolder
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     own_tmp: bool
 
 
-class Outside(NamedTuple):
+class OutsideFolders(NamedTuple):
     """Open folders that have other names inside: where the host keeps inputs, and the machine's ``/tmp`` if hidden."""
 
     inputs: int
@@ -57,7 +57,7 @@ def needed_paths(root: str, entry: str, environment: Dict[str, str], search: Ite
 
 def make_plan(
     folder: HostFolder, host: str, addresses: Dict[str, str], needed: List[str]
-) -> Tuple[Optional[Plan], str]:
+) -> Tuple[Optional[NamespacePlan], str]:
     """Decide what can be replaced; None and a reason when even ``/opt/ml`` cannot."""
     if not process.LINUX:
         return None, "only Linux has mount namespaces"
@@ -67,10 +67,10 @@ def make_plan(
     if lost:
         return None, f"{lost[0]} lies in {ML}, which would be hidden"
     own_tmp = not any(_under(path, _TMP) for path in needed)
-    return Plan(folder, host, addresses, own_tmp), ""
+    return NamespacePlan(folder, host, addresses, own_tmp), ""
 
 
-def write_files(plan: Plan) -> None:
+def write_files(plan: NamespacePlan) -> None:
     """Write what will be bound over files of the machine: here the names of all hosts are found."""
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
@@ -94,7 +94,7 @@ def _write(path: str, text: str) -> None:
 def _unshare() -> None:
     uid, gid = os.getuid(), os.getgid()
     flags = _NEWNS | _NEWUTS | _NEWIPC
-    mounts.check(process.libc().unshare(flags if uid == 0 else flags | _NEWUSER), "unshare")
+    mounts.check_call(process.libc().unshare(flags if uid == 0 else flags | _NEWUSER), "unshare")
     if uid != 0:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -130,13 +130,13 @@ def _show_queues(folder: HostFolder) -> None:
             mounts.bind(folder.queues, QUEUES)
 
 
-def _look_back(plan: Plan) -> Outside:
+def _open_outside_folders(plan: NamespacePlan) -> OutsideFolders:
     """Open what has other names from now on; a folder that is open stays in reach, as the mount that it is now."""
     inputs = os.open(plan.folder.inputs, os.O_RDONLY | os.O_DIRECTORY)
-    return Outside(inputs, os.open(_TMP, os.O_RDONLY | os.O_DIRECTORY) if plan.own_tmp else None)
+    return OutsideFolders(inputs, os.open(_TMP, os.O_RDONLY | os.O_DIRECTORY) if plan.own_tmp else None)
 
 
-def enter(plan: Plan) -> Outside:
+def enter(plan: NamespacePlan) -> OutsideFolders:
     """Go there; there is no way back. The process must have one thread only, and keeps the right to mount.
 
     :raises OSError: the machine does not allow a step; its ``filename`` says which.
@@ -144,7 +144,7 @@ def enter(plan: Plan) -> Outside:
     folder = plan.folder
     _unshare()
     mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
-    outside = _look_back(plan)
+    outside = _open_outside_folders(plan)
     for name in CONFIGS:
         mounts.mount("tmpfs", os.path.join(folder.ml, name), "tmpfs", 0, "size=16m,mode=755")
     if os.path.isdir(ML):
@@ -159,16 +159,16 @@ def enter(plan: Plan) -> Outside:
         # The daemon would answer from the machine's own hosts file.
         mounts.bind(folder.path("empty"), _NSCD)
     own_name = plan.host.encode()
-    mounts.check(process.libc().sethostname(own_name, len(own_name)), "sethostname")
+    mounts.check_call(process.libc().sethostname(own_name, len(own_name)), "sethostname")
     # What later jobs get is in there, and a job may write wherever its user may.
-    mounts.show(folder.inputs, folder.inputs)
+    mounts.bind_read_only(folder.inputs, folder.inputs)
     if plan.own_tmp:
         mounts.bind(folder.tmp, _TMP)
-    mounts.keep_the_right()
+    mounts.keep_mount_capability()
     return outside
 
 
-def _look_around(plan: Plan, needed: List[str]) -> str:
+def _check_namespace(plan: NamespacePlan, needed: List[str]) -> str:
     """Use the host as a job would; gives what is wrong with it."""
     for name, wanted in plan.addresses.items():
         try:
@@ -187,12 +187,12 @@ def _look_around(plan: Plan, needed: List[str]) -> str:
     return f"{lost[0]} cannot be seen" if lost else ""
 
 
-def _trial(plan: Plan, needed: List[str], pipe: int) -> None:
+def _trial(plan: NamespacePlan, needed: List[str], pipe: int) -> None:
     answer = "it died"
     try:
         existing = [path for path in needed if os.path.exists(path)]
         enter(plan)
-        answer = _look_around(plan, existing)
+        answer = _check_namespace(plan, existing)
     except OSError as error:
         answer = f"{error.filename or 'a step'}: {error.strerror}"
     finally:
@@ -200,7 +200,7 @@ def _trial(plan: Plan, needed: List[str], pipe: int) -> None:
         os._exit(0)
 
 
-def probe(plan: Plan, needed: List[str]) -> str:
+def probe(plan: NamespacePlan, needed: List[str]) -> str:
     """Do all of it in a forked child that is thrown away; gives why it cannot be done, '' when it can."""
     ours, theirs = os.pipe()
     pid = os.fork()

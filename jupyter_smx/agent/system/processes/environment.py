@@ -15,7 +15,13 @@ _SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
 # The kernel sets them for output that goes to a notebook; a job writes to a log.
 _NOTEBOOK_ONLY = ("PYDEVD_USE_FRAME_EVAL", "PYTHONSTARTUP", "PYTHONINSPECT")
 _MARKS = (MARKER, "JUPYTER_SMX_TEST_RUN")
-_ACTIVE = ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PROMPT_MODIFIER")
+_ACTIVATION_VARIABLES = (
+    "VIRTUAL_ENV",
+    "VIRTUAL_ENV_PROMPT",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PROMPT_MODIFIER",
+)
 SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 SPIN = "18"
 """Cycles, as a power of 2, that OpenBLAS's threads wait busily; its own 26 burn 30 ms of CPU in each parked child."""
@@ -31,13 +37,13 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
     for name, value in inherited.items():
         if name in _NOTEBOOK_ONLY or name in _SECRETS or (name.startswith(_SECRET_PREFIXES) and name not in _MARKS):
             continue
-        if name in _ACTIVE:
+        if name in _ACTIVATION_VARIABLES:
             continue
         if name == "MPLBACKEND" and "inline" in value:
             continue
         clean[name] = value
     clean[MARKER] = marker
-    clean.update(_active(os.path.dirname(os.path.dirname(python))))
+    clean.update(_activation(os.path.dirname(os.path.dirname(python))))
     clean["PATH"] = _path(clean.get("PATH", os.defpath), python)
     return clean
 
@@ -58,7 +64,7 @@ def _is_program(path: str) -> bool:
     return os.access(path, os.X_OK)
 
 
-def _active(prefix: str) -> Dict[str, str]:
+def _activation(prefix: str) -> Dict[str, str]:
     if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
         return {"VIRTUAL_ENV": prefix}
     if os.path.isdir(os.path.join(prefix, "conda-meta")):
@@ -66,7 +72,7 @@ def _active(prefix: str) -> Dict[str, str]:
     return {}
 
 
-def for_zygote(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
+def zygote_environment(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
     """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job.
 
     ``tmp`` is where it and its jobs have their temporary files.

@@ -17,7 +17,7 @@ READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 # The monotonic clock stops while a laptop sleeps; waking this often lets the deadline's own clock be looked at.
 _LONGEST_WAIT = 10.0
-_CROWD = 64
+_PURGE_THRESHOLD = 64
 """Timers among which it is worth looking for those that were cancelled: a job's longest limit is a day away."""
 
 Callback = Callable[[], None]
@@ -42,11 +42,11 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._timers: List[Tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        self._crowded = _CROWD
+        self._purge_threshold = _PURGE_THRESHOLD
         self._on_exit: Dict[int, OnExit] = {}
         self._on_signal: Dict[int, Callback] = {}
         # Told of each stranger that ended, and of the seconds of CPU that it and those it waited for had.
-        self.on_stranger: Optional[Callable[[int, float], None]] = None
+        self.on_orphan_exit: Optional[Callable[[int, float], None]] = None
         self._running = False
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
@@ -88,7 +88,7 @@ class Loop:
         try:
             callback(*arguments)
         except Exception as error:  # noqa: BLE001 - the border of the loop: one job's trouble must not end the host
-            process.show(error)
+            process.print_error(error)
 
     def watch(self, fd: int, events: int, callback: Callback, on_write: Optional[Callback] = None) -> None:
         """Call back when ``fd`` is readable, and ``on_write`` when it is writable; replaces what was asked before."""
@@ -111,17 +111,17 @@ class Loop:
 
     def later(self, seconds: float, call: Callback) -> Timer:
         """Call once after ``seconds``."""
-        if len(self._timers) >= self._crowded:
-            self.sweep()
+        if len(self._timers) >= self._purge_threshold:
+            self.purge_timers()
         timer = Timer(call)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer
 
-    def sweep(self) -> None:
+    def purge_timers(self) -> None:
         """Let go of the timers that were cancelled; done by itself when there are many."""
         self._timers = [row for row in self._timers if row[2].call is not None]
         heapq.heapify(self._timers)
-        self._crowded = max(_CROWD, 2 * len(self._timers))
+        self._purge_threshold = max(_PURGE_THRESHOLD, 2 * len(self._timers))
 
     def on_signal(self, number: int, callback: Callback) -> None:
         """Call back, outside the signal handler, when the signal came."""
@@ -142,11 +142,11 @@ class Loop:
         """Call back with the wait status of a child of this process when it ended."""
         self._on_exit[pid] = callback
 
-    def known(self) -> List[int]:
+    def watched_pids(self) -> List[int]:
         """Give the processes whose end somebody waits for."""
         return list(self._on_exit)
 
-    def forget_exit(self, pid: int) -> None:
+    def unwatch_exit(self, pid: int) -> None:
         """Let a process end without a call; its status is still collected."""
         self._on_exit.pop(pid, None)
 
@@ -162,5 +162,5 @@ class Loop:
             callback = self._on_exit.pop(pid, None)
             if callback is not None:
                 self._call(callback, status)
-            elif self.on_stranger is not None:
-                self.on_stranger(pid, spent.ru_utime + spent.ru_stime)
+            elif self.on_orphan_exit is not None:
+                self.on_orphan_exit(pid, spent.ru_utime + spent.ru_stime)

@@ -16,10 +16,10 @@ from jupyter_smx.agent.system.processes.event_loop import READ, Loop
 _NICE = 10
 _PATIENCE = 10.0
 """Seconds in which a killed one has to be gone: one that waits for a disk may never be."""
-KEPT: Set[int] = set()
+PRESERVED_FDS: Set[int] = set()
 """Descriptors that errands need open."""
 
-Done = Callable[[Optional[Dict[str, Any]], str], None]
+OnDone = Callable[[Optional[Dict[str, Any]], str], None]
 """Called with the result, or with None and a sentence that says what went wrong."""
 
 
@@ -30,7 +30,7 @@ def _close_all_but(fd: int) -> None:
     except OSError:
         numbers = list(range(4096))
     for number in numbers:
-        if number > 2 and number != fd and number not in KEPT:  # noqa: PLR2004 - 0, 1 and 2 are the standard streams
+        if number > 2 and number != fd and number not in PRESERVED_FDS:  # noqa: PLR2004 - 0, 1 and 2 are the standard streams
             with contextlib.suppress(OSError):
                 os.close(number)
 
@@ -53,19 +53,19 @@ def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
                 json.dump({"error": f"{type(error).__name__}: {error}"}, pipe)
         code = 0
     except BaseException as error:  # noqa: BLE001 - border: this process must not go on as a second agent
-        process.show(error)
+        process.print_error(error)
     finally:
         os._exit(code)
 
 
-class Errand:
-    """One piece of work under way; :meth:`cancel` kills it, and then nobody is called; :meth:`cut` calls who waits."""
+class ForkedTask:
+    """Run one piece of work; :meth:`cancel` kills it without a callback, :meth:`abort` kills it and calls back."""
 
-    def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
+    def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: OnDone) -> None:
         self._loop = loop
-        self._done: Optional[Done] = done
-        self.was_cut = False
-        """Whether it was ended by :meth:`cut`, so that there is no use in doing the same at once again."""
+        self._done: Optional[OnDone] = done
+        self.was_aborted = False
+        """Whether it was ended by :meth:`abort`, so that there is no use in doing the same at once again."""
         self._answer: List[bytes] = []
         self._pid = 0
         self._gone: Optional[Callable[[], None]] = None
@@ -94,9 +94,9 @@ class Errand:
 
     def _exited(self) -> None:
         self._pid = 0  # the system gives it to another process
-        self._say_gone()
+        self._notify_gone()
 
-    def _say_gone(self) -> None:
+    def _notify_gone(self) -> None:
         gone, self._gone = self._gone, None
         if gone is not None:
             gone()
@@ -120,15 +120,15 @@ class Errand:
         if done is not None:
             done(result, error)
 
-    def signs(self) -> List[str]:
+    def activity(self) -> List[str]:
         """Give what changes whenever it or what it started does anything; nothing where nobody can know."""
-        return process.signs(process.tree([self._pid])) if self._pid else []
+        return process.activity(process.tree([self._pid])) if self._pid else []
 
-    def cut(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         """End it now, as one that failed; who waits for it hears ``why``, also where its process cannot be killed."""
         done = self._done
         self.cancel()
-        self.was_cut = True
+        self.was_aborted = True
         if done is not None:
             done(None, why)
 
@@ -138,11 +138,11 @@ class Errand:
         if self._pid:
             process.kill([self._pid])
 
-    def end(self, gone: Callable[[], None]) -> None:
+    def cancel_and_wait(self, gone: Callable[[], None]) -> None:
         """Cancel it; ``gone`` is called when its process is gone, or could not be for long."""
         self.cancel()
         if self._pid:
             self._gone = gone
-            self._loop.later(_PATIENCE, self._say_gone)
+            self._loop.later(_PATIENCE, self._notify_gone)
         else:
             gone()

@@ -57,7 +57,7 @@ def die_with_parent() -> None:
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def is_numbered_as_the_machine_is() -> bool:
+def has_machine_pids() -> bool:
     """Say whether processes have the numbers here that the machine's drivers know them by; in a container, no."""
     try:
         return os.readlink("/proc/self/ns/pid") == _FIRST_NAMESPACE
@@ -68,10 +68,10 @@ def is_numbered_as_the_machine_is() -> bool:
 def set_oom_score(score: int) -> None:
     """Say how gladly the kernel may kill this process when memory runs out (-1000 to 1000), if it lets us."""
     with contextlib.suppress(OSError):
-        say("/proc/self/oom_score_adj", str(score))
+        write_file("/proc/self/oom_score_adj", str(score))
 
 
-def say(path: str, words: str) -> None:
+def write_file(path: str, words: str) -> None:
     """Write into a file that the kernel makes; a text file of Python's would copy 200 more pages of a fork.
 
     :raises OSError: it is not there, or the kernel refuses it.
@@ -83,7 +83,7 @@ def say(path: str, words: str) -> None:
         os.close(fd)
 
 
-def show(error: BaseException) -> None:
+def print_error(error: BaseException) -> None:
     """Write an error and where it came from to what this process says.
 
     As the interpreter does by itself: the module for tracebacks takes 4 ms of each start, and half a megabyte.
@@ -93,7 +93,7 @@ def show(error: BaseException) -> None:
         sys.stderr.flush()
 
 
-def note(line: str) -> None:
+def print_line(line: str) -> None:
     """Write a line to what this process says; on a full disk it is lost, and nothing that waits for it."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{line}\n")
@@ -102,10 +102,10 @@ def note(line: str) -> None:
 
 def log(text: str) -> None:
     """Write a line to the agent's log."""
-    note(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}")
+    print_line(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}")
 
 
-def _whole(path: str) -> str:
+def _read_bytes(path: str) -> str:
     """Read a file that the kernel makes, in less than half of the calls that a text file of Python's needs."""
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -117,46 +117,46 @@ def _whole(path: str) -> str:
     return b"".join(parts).decode("utf-8", "replace")
 
 
-def read(path: str) -> str:
+def read_file(path: str) -> str:
     """Read a file that the kernel makes, '' where it is not there or may not be read."""
     try:
-        return _whole(path)
+        return _read_bytes(path)
     except OSError:
         return ""
 
 
-def stat(pid: int) -> List[str]:
+def read_stat(pid: int) -> List[str]:
     """Give what stands in ``/proc/PID/stat`` after the name, from the state on; nothing of a process that is gone."""
-    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
-def computed(fields: Sequence[str]) -> float:
-    """Give the seconds of CPU in what :func:`stat` gave, of the process and of the children that it waited for."""
+def parse_cpu_seconds(fields: Sequence[str]) -> float:
+    """Give the seconds of CPU in what :func:`read_stat` gave, of the process and of the children that it waited for."""
     return sum(int(ticks) for ticks in fields[11:15]) / _TICKS  # utime, stime, cutime, cstime
 
 
 def start_time(pid: int) -> int:
     """Give what tells two users of one pid apart: clock ticks since boot, or 0 where it cannot be known."""
-    fields = stat(pid)
+    fields = read_stat(pid)
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
 
-def signs(pids: Iterable[int]) -> List[str]:
+def activity(pids: Iterable[int]) -> List[str]:
     """Give what changes whenever one of these processes does anything; nothing where nobody can know.
 
     Bytes alone do not: they count when a call returns, of a copy by ``sendfile`` after all of it, and what goes over a
     socket never. Who waits for a slow line or a slow disk is woken each time that it gets on, which is counted of each
     thread. So is who looks at a clock now and then: of that one it cannot be known that it stands still.
     """
-    return [sign for pid in pids for sign in _signs(pid) if sign]
+    return [sign for pid in pids for sign in _process_activity(pid) if sign]
 
 
-def _signs(pid: int) -> List[str]:
-    fields = stat(pid)
+def _process_activity(pid: int) -> List[str]:
+    fields = read_stat(pid)
     # Faults of pages and CPU of its own and of the children that it waited for.
-    found = [" ".join([str(pid), *fields[7:15]]) if fields else "", read(f"/proc/{pid}/io")]
+    found = [" ".join([str(pid), *fields[7:15]]) if fields else "", read_file(f"/proc/{pid}/io")]
     with contextlib.suppress(OSError):
-        tasks = [read(f"/proc/{pid}/task/{task}/status") for task in os.listdir(f"/proc/{pid}/task")]
+        tasks = [read_file(f"/proc/{pid}/task/{task}/status") for task in os.listdir(f"/proc/{pid}/task")]
         found += [line for text in tasks for line in text.splitlines() if "ctxt_switches" in line]
     return found
 
@@ -166,13 +166,13 @@ def cpu_seconds(pid: int) -> float:
 
     One that ended can be asked, too, until somebody collects it.
     """
-    return computed(stat(pid))
+    return parse_cpu_seconds(read_stat(pid))
 
 
 def is_alive(pid: int) -> bool:
     """Say whether a process runs; one that ended and waits to be collected does not."""
     if LINUX:
-        return stat(pid)[:1] not in ([], ["Z"], ["X"])
+        return read_stat(pid)[:1] not in ([], ["Z"], ["X"])
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -182,38 +182,38 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def most_memory(used: resource.struct_rusage) -> int:
+def peak_memory(used: resource.struct_rusage) -> int:
     """Give the bytes of memory that a process had at most; Linux counts them in KiB, macOS one by one."""
     return int(used.ru_maxrss) * (1024 if LINUX else 1)
 
 
 def boot_id() -> str:
     """Give what changes with each boot, or '' where it cannot be known."""
-    return read("/proc/sys/kernel/random/boot_id").strip()
+    return read_file("/proc/sys/kernel/random/boot_id").strip()
 
 
-def name(pid: int) -> str:
+def command_line(pid: int) -> str:
     """Give the command line of a process in at most 80 characters."""
-    words = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or nickname(pid)
+    words = read_file(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or comm(pid)
     return words[:80] or "?"
 
 
-def call_me(own_name: str) -> None:
-    """Set what ``ps`` and :func:`nickname` show of this process, 15 characters at most."""
+def set_name(own_name: str) -> None:
+    """Set what ``ps`` and :func:`comm` show of this process, 15 characters at most."""
     if LINUX:
         libc().prctl(_PR_SET_NAME, own_name.encode(), 0, 0, 0)
 
 
-def nickname(pid: int) -> str:
+def comm(pid: int) -> str:
     """Give the name that a process has given to itself."""
-    return read(f"/proc/{pid}/comm").strip()
+    return read_file(f"/proc/{pid}/comm").strip()
 
 
 def _children_by_scan() -> Dict[int, List[int]]:
     found: Dict[int, List[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            fields = stat(int(entry))
+            fields = read_stat(int(entry))
             if len(fields) > 1:
                 found.setdefault(int(fields[1]), []).append(int(entry))
     return found
@@ -226,7 +226,7 @@ def children(pid: int) -> List[int]:
     found: List[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
-            found += [int(word) for word in _whole(f"/proc/{pid}/task/{task}/children").split()]
+            found += [int(word) for word in _read_bytes(f"/proc/{pid}/task/{task}/children").split()]
     except FileNotFoundError:
         # No such process, or a kernel without that file.
         return _children_by_scan().get(pid, []) if os.path.isdir(f"/proc/{pid}") else []
@@ -284,7 +284,7 @@ def _is_in_group(pid: int, group: int) -> bool:
         return False
 
 
-def marked(marker: str) -> List[int]:
+def find_marked(marker: str) -> List[int]:
     """Find the processes, other than this one, that carry this host's mark in their environment (Linux)."""
     if not LINUX:
         return []
@@ -300,7 +300,7 @@ def marked(marker: str) -> List[int]:
 
 def listening_ports(pids: Iterable[int]) -> Dict[int, int]:
     """Give the lowest TCP port on which each of these processes listens, of those that do (Linux)."""
-    ports = _listening()
+    ports = _listening_sockets()
     found: Dict[int, int] = {}
     for pid in pids:
         own = [ports[name] for name in _open_files(pid) if name in ports]
@@ -309,11 +309,11 @@ def listening_ports(pids: Iterable[int]) -> Dict[int, int]:
     return found
 
 
-def _listening() -> Dict[str, int]:
+def _listening_sockets() -> Dict[str, int]:
     """Give the port of each socket that listens, by what a descriptor of it is a link to."""
     found = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in read(path).splitlines()[1:]:
+        for line in read_file(path).splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == "0A":  # noqa: PLR2004 - 0A is LISTEN
                 found[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
@@ -329,7 +329,7 @@ def _open_files(pid: int) -> List[str]:
     return found
 
 
-def end_all(pids: Iterable[int], seconds: float) -> None:
+def kill_all(pids: Iterable[int], seconds: float) -> None:
     """Kill processes, and what they leave to this one meanwhile, until nothing of them is there or time is over.
 
     Only for who leaves: what its children left with, who waits for it never learns.

@@ -27,37 +27,37 @@ _SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("libomp", ("omp_set_num_threads",)),
     ("libiomp", ("omp_set_num_threads",)),
 )
-_EARLY = ("openblas", "libgomp")
+_PRESET_LIBRARIES = ("openblas", "libgomp")
 """Parts of the names of those that start nothing in a zygote which is told how many threads its children have."""
 
 
-class _Ahead(NamedTuple):
+class _ThreadedLibraries(NamedTuple):
     """What a zygote has loaded, once it has looked: the list of what is mapped fills a megabyte of each child's own."""
 
     libraries: List[str]
     threads: int
 
-    def early(self) -> List[str]:
+    def preset(self) -> List[str]:
         """Name those that were told their threads before the fork."""
-        return [path for path in self.libraries if any(part in os.path.basename(path) for part in _EARLY)]
+        return [path for path in self.libraries if any(part in os.path.basename(path) for part in _PRESET_LIBRARIES)]
 
-    def to_be_told(self, count: int) -> List[str]:
+    def unset(self, count: int) -> List[str]:
         """Name those that do not know this number of threads yet."""
-        known = self.early() if count == self.threads else []
+        known = self.preset() if count == self.threads else []
         return [path for path in self.libraries if path not in known]
 
 
-_ahead: List[_Ahead] = []
+_ahead: List[_ThreadedLibraries] = []
 
 
-def look_ahead(count: int) -> None:
+def prepare_libraries(count: int) -> None:
     """Find the numeric libraries of this process for its children to come; it loads no others from here on.
 
     Some learn already how many threads a child has. OpenBLAS, told in a forked process, starts them there and then, and
     told before the fork with the first computation, which most jobs never come to; GNU's OpenMP only notes the number.
     """
-    _ahead[:] = [_Ahead(_numeric_libraries(), count)]
-    _set_in(_ahead[0].early(), count)
+    _ahead[:] = [_ThreadedLibraries(_numeric_libraries(), count)]
+    _set_in(_ahead[0].preset(), count)
 
 
 def _numeric_libraries() -> List[str]:
@@ -96,7 +96,7 @@ def limit(count: int) -> None:
     """Let every numeric library use ``count`` threads: loaded ones by their API, later ones by the environment."""
     for name in THREAD_VARIABLES:
         os.environ[name] = str(count)
-    _set_in(_ahead[0].to_be_told(count) if _ahead else _numeric_libraries(), count)
+    _set_in(_ahead[0].unset(count) if _ahead else _numeric_libraries(), count)
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(count)

@@ -44,17 +44,17 @@ class Limits(NamedTuple):
         return f"{' and '.join(free)} of jobs have no limit here: {self.reason}." if free and self.reason else ""
 
 
-_here: List[Limits] = []
+_current_limits: List[Limits] = []
 
 
 def current() -> Limits:
     """Give the limits of this process's host."""
-    return _here[0] if _here else Limits()
+    return _current_limits[0] if _current_limits else Limits()
 
 
-def take(raw: Mapping[str, Any], of: str) -> Limits:
+def load_limits(raw: Mapping[str, Any], of: str) -> Limits:
     """Learn the limits of this host from ``host.json``; ``of`` is its instance type."""
-    _here[:] = [
+    _current_limits[:] = [
         Limits(
             cpus=int(raw.get("cpus") or 0),
             memory=int(raw.get("memory") or 0),
@@ -64,10 +64,10 @@ def take(raw: Mapping[str, Any], of: str) -> Limits:
             whole=tuple(raw.get("whole") or ()),
         )
     ]
-    return _here[0]
+    return _current_limits[0]
 
 
-class Joining:
+class GroupJoin:
     """This process on its way into groups: the kernel may take 20 ms for the first one, and there is other work."""
 
     def __init__(self, groups: Mapping[str, str]) -> None:
@@ -86,7 +86,7 @@ class Joining:
     def _join(self) -> None:
         try:
             for path in self._files:
-                process.say(path, "0")
+                process.write_file(path, "0")
         except OSError as error:
             self._reason = f"{error.filename or path}: {error.strerror}"
         finally:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 from jupyter_smx.agent import file_result
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.system.files import safe_open
-from jupyter_smx.agent.system.resources.memory import amount
+from jupyter_smx.agent.system.resources.memory import format_size
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.paths import Place
+    from jupyter_smx.agent.paths import HostInfo
 
-Places = Sequence[Tuple[str, str]]
+DiskPaths = Sequence[Tuple[str, str]]
 """Names that a user knows, and where they really are."""
 
-_LITTLE = 1 << 16
+_LOW_BYTES = 1 << 16
 """Bytes; less than that is no room."""
 _LARGE, _MANY = 1 << 30, 100_000
 """Bytes, and files, that a job may well leave."""
@@ -32,7 +32,7 @@ class DiskError(RefusalError):
     """Files cannot be written."""
 
 
-def places(place: Place, tmp: str, spool: str) -> Places:
+def disk_paths(place: HostInfo, tmp: str, spool: str) -> DiskPaths:
     """List where a job writes; ``spool`` is the folder of its log and of what it brings home."""
     folders = [place.path(*names) for names in (("model",), ("output", "data"), ("input", "data"), ("code",))]
     return [*((folder, folder) for folder in [*folders, tmp, _SHM]), ("the job's log and results", spool)]
@@ -45,8 +45,8 @@ def _state(path: str) -> Optional[Tuple[int, str]]:
     except OSError:
         return None
     free, whole = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
-    if free < _LITTLE:
-        return device, f"{amount(free)} of {amount(whole)} are free"
+    if free < _LOW_BYTES:
+        return device, f"{format_size(free)} of {format_size(whole)} are free"
     if room.f_files and not room.f_favail:
         return device, f"it holds {room.f_files} files and takes no more"
     return device, ""
@@ -67,7 +67,7 @@ def is_full(path: str) -> bool:
     return found is not None and bool(found[1])
 
 
-def which_is_full(where: Places) -> str:
+def format_full_disk(where: DiskPaths) -> str:
     """Name the places whose disk has no room, those of one disk together; '' when all have some."""
     names: Dict[int, List[str]] = {}
     states: Dict[int, str] = {}
@@ -80,15 +80,15 @@ def which_is_full(where: Places) -> str:
     return " ".join(said)
 
 
-def explain(error: OSError, where: Places) -> str:
+def format_error(error: OSError, where: DiskPaths) -> str:
     """Say what an error of a file means: which disk is full, else the file and the system's words."""
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
     if not file_result.is_full(error):
         return f"{what}."
-    return f"{what}. {which_is_full(where) or 'Which disk that is nobody can say; there may be a quota.'}"
+    return f"{what}. {format_full_disk(where) or 'Which disk that is nobody can say; there may be a quota.'}"
 
 
-def explained(work: Callable[[], Dict[str, Any]], where: Places) -> Dict[str, Any]:
+def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Dict[str, Any]:
     """Do some work on files.
 
     :raises DiskError: a disk is full; the text says which.
@@ -97,7 +97,7 @@ def explained(work: Callable[[], Dict[str, Any]], where: Places) -> Dict[str, An
         return work()
     except OSError as error:
         if file_result.is_full(error):
-            raise DiskError(explain(error, where)) from error
+            raise DiskError(format_error(error, where)) from error
         raise
 
 
@@ -108,7 +108,7 @@ def keep_reserve(folder: str) -> None:
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode) and found.st_size == _RESERVED:
             return
-    with contextlib.suppress(OSError), safe_open.anew(path) as file:
+    with contextlib.suppress(OSError), safe_open.open_to_write(path) as file:
         file.write(b"\0" * _RESERVED)
 
 
@@ -128,6 +128,6 @@ def write_whole(path: str, text: str, reserve: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with safe_open.anew(path + ".part") as file:
+    with safe_open.open_to_write(path + ".part") as file:
         file.write(text.encode())
     os.replace(path + ".part", path)

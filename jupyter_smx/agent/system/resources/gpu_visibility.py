@@ -7,7 +7,7 @@ from typing import Dict, List, Mapping
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
-def visible(gpus: List[int], environ: Mapping[str, str]) -> Dict[str, str]:
+def visibility_variables(gpus: List[int], environ: Mapping[str, str]) -> Dict[str, str]:
     """Show a job its GPUs only; nothing is said where it was given none.
 
     ``gpus`` are numbers among those that this host sees, which may be some of the machine's, by number or by name.

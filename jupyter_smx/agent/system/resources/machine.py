@@ -32,7 +32,7 @@ def _field(lines: List[str], *names: str) -> str:
 
 def _memory() -> int:
     """Give the bytes of memory that the kernel has, 0 where it does not say."""
-    said = memory.of_machine().get("MemTotal")
+    said = memory.machine_memory().get("MemTotal")
     if said:
         return said
     with contextlib.suppress(ValueError, OSError):

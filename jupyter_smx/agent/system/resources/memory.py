@@ -19,7 +19,7 @@ _FEW = 4
 """A process that had less than this part of what there is has not filled it alone."""
 
 
-def amount(count: float) -> str:
+def format_size(count: float) -> str:
     """Write a number of bytes for people."""
     for unit in _UNITS[:-1]:
         if count < _STEP:
@@ -33,7 +33,7 @@ def _groups(root: str) -> List[str]:
     joined = cgroups.current().groups.get("memory")
     found: List[str] = [joined] if joined else []
     mount = os.path.join(root, "sys/fs/cgroup")
-    for line in process.read(os.path.join(root, "proc/self/cgroup")).splitlines():
+    for line in process.read_file(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, kinds, path = line.split(":", 2)
         if "memory" in kinds.split(","):
             top = os.path.join(mount, "memory")
@@ -50,9 +50,9 @@ def _groups(root: str) -> List[str]:
     return found
 
 
-def of_machine(root: str = "/") -> Dict[str, int]:
+def machine_memory(root: str = "/") -> Dict[str, int]:
     """Give what the kernel says of the whole machine in bytes, by its names: MemTotal, MemAvailable, …."""
-    rows = (line.split() for line in process.read(os.path.join(root, "proc/meminfo")).splitlines())
+    rows = (line.split() for line in process.read_file(os.path.join(root, "proc/meminfo")).splitlines())
     return {row[0].rstrip(":"): int(row[1]) * _STEP for row in rows if row[2:] == ["kB"]}
 
 
@@ -61,15 +61,15 @@ def limit(root: str = "/") -> Tuple[int, str]:
     found = []
     for folder in _groups(root):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = process.read(os.path.join(folder, name)).strip()
+            text = process.read_file(os.path.join(folder, name)).strip()
             if text.isdecimal() and int(text) < _NO_LIMIT:
-                found.append((int(text), _whose(folder, int(text))))
-    whole = of_machine(root).get("MemTotal")
+                found.append((int(text), _limit_owner(folder, int(text))))
+    whole = machine_memory(root).get("MemTotal")
     found += [(whole, "all that this machine has")] if whole else []
     return min(found, default=(0, ""))
 
 
-def _whose(folder: str, most: int) -> str:
+def _limit_owner(folder: str, most: int) -> str:
     ours = cgroups.current()
     is_whole = "memory" in ours.whole and most == ours.memory
     if folder != ours.groups.get("memory") and not is_whole:
@@ -86,12 +86,12 @@ def oom_kills(root: str = "/") -> int:
     counts = list(itertools.islice(known, 1 + ("memory" in cgroups.current().groups)))
     if counts:
         return sum(counts)
-    return _pairs(process.read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
+    return _pairs(process.read_file(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
 
 
 def _kills(folder: str) -> Optional[int]:
     for name in ("memory.events.local", "memory.events", "memory.oom_control"):
-        words = _pairs(process.read(os.path.join(folder, name)))
+        words = _pairs(process.read_file(os.path.join(folder, name)))
         if "oom_kill" in words:
             return words["oom_kill"]
     return None
@@ -104,28 +104,28 @@ def _pairs(text: str) -> Dict[str, int]:
 
 def _bound(root: str) -> str:
     most, whose = limit(root)
-    return f"{amount(most)} is {whose}" if most else "nobody says how much there is"
+    return f"{format_size(most)} is {whose}" if most else "nobody says how much there is"
 
 
-def of_the_dead(peak: int, root: str = "/") -> str:
+def format_oom_kill(peak: int, root: str = "/") -> str:
     """Say that the system ended a job for lack of memory; ``peak`` is what its process had at most, 0 if unknown."""
-    had = f"its process had {amount(peak)}" if peak else "how much it had is not known"
+    had = f"its process had {format_size(peak)}" if peak else "how much it had is not known"
     if peak and peak < limit(root)[0] // _FEW:
         had += ", processes that it started and files in memory (/dev/shm) the rest"
     return f"The system ended the job for lack of memory: {had}, and {_bound(root)}. Use less, or a larger instance."
 
 
-def of_others(count: int, root: str = "/") -> str:
+def format_other_oom_kills(count: int, root: str = "/") -> str:
     """Say that the system ended processes of a job that itself went on."""
     processes = "1 process" if count == 1 else f"{count} processes"
     return f"host: while the job ran the system ended {processes} for lack of memory; {_bound(root)}."
 
 
-def of_this_process(root: str = "/") -> str:
+def format_own_memory(root: str = "/") -> str:
     """Say how much memory this process had and what its limit is; for a request of memory that was refused."""
-    had = amount(process.most_memory(resource.getrusage(resource.RUSAGE_SELF)))
+    had = format_size(process.peak_memory(resource.getrusage(resource.RUSAGE_SELF)))
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     bound = _bound(root)
     if allowed != resource.RLIM_INFINITY:
-        bound = f"{amount(allowed)} of addresses is its own limit (RLIMIT_AS)"
+        bound = f"{format_size(allowed)} of addresses is its own limit (RLIMIT_AS)"
     return f"Its process had {had} of memory, and {bound}."

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.engines.docker.daemon.users import Users
+    from jupyter_smx.engines.docker.daemon.users import ContainerUser
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
     from jupyter_smx.engines.machine.host_folder import HostFolder
 
@@ -24,7 +24,7 @@ def prepare(
     folders: ClusterFolders,
     request: ClusterRequest,
     settings: container_spec.Settings,
-    users: Users,
+    users: ContainerUser,
     daemon: str,
     *,
     volumes: Sequence[str] = (),
@@ -37,13 +37,15 @@ def prepare(
     """
     try:
         if folders.is_released(request.cluster):
-            raise request_validation.used_up(request.cluster)
+            raise request_validation.released_error(request.cluster)
         folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
-        archive = agent_zipapp.place(folders.root)
+        archive = agent_zipapp.write_archive(folders.root)
         archive.chmod(0o644)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)
-        if not daemon_of(folders, request.cluster):  # also where whoever was killed, or found no room, left it empty
+        if not read_daemon_url(
+            folders, request.cluster
+        ):  # also where whoever was killed, or found no room, left it empty
             (cluster / _DAEMON).write_text(daemon)
         for plan in request.hosts:
             _describe(
@@ -53,11 +55,11 @@ def prepare(
                 volumes,
             )
     except OSError as problem:
-        raise request_validation.not_writable(folders.root, problem) from problem
+        raise request_validation.not_writable_error(folders.root, problem) from problem
     return archive
 
 
-def daemon_of(folders: ClusterFolders, cluster: str) -> str:
+def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:
     """Give the address of the daemon that has a cluster's containers, "" where nobody knows. Blocks."""
     try:
         return (folders.clusters / cluster / _DAEMON).read_text()
@@ -65,24 +67,24 @@ def daemon_of(folders: ClusterFolders, cluster: str) -> str:
         return ""
 
 
-def _describe(folder: HostFolder, description: dict[str, object], users: Users, volumes: Sequence[str]) -> None:
+def _describe(folder: HostFolder, description: dict[str, object], users: ContainerUser, volumes: Sequence[str]) -> None:
     if folder.make():
         return
-    at_volumes = container_spec.below_tmp(volumes)
-    for name in (*container_spec.MOUNTED, *at_volumes):
+    at_volumes = container_spec.tmp_volume_folders(volumes)
+    for name in (*container_spec.MOUNTED_FOLDERS, *at_volumes):
         (folder.path / name).mkdir(exist_ok=True)
         # Whatever umask this process has: somebody else runs in the container.
-        (folder.path / name).chmod(container_spec.mode_of(name))
-    users.own(folder.path, *map(folder.path.joinpath, (*container_spec.OWNED, *at_volumes)))
+        (folder.path / name).chmod(container_spec.folder_mode(name))
+    users.chown(folder.path, *map(folder.path.joinpath, (*container_spec.JOB_FOLDERS, *at_volumes)))
     # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
-    folder.describe(description, users.own)
+    folder.describe(description, users.chown)
 
 
-def joining_lock(folders: ClusterFolders, cluster: str, host: str) -> Path:
+def join_lock_path(folders: ClusterFolders, cluster: str, host: str) -> Path:
     """Give the file that is locked while a host joins the network of its cluster."""
     return folders.clusters / cluster / f"{host}.lock"
 
 
-def network_lock(folders: ClusterFolders, cluster: str) -> Path:
+def network_lock_path(folders: ClusterFolders, cluster: str) -> Path:
     """Give the file that is locked while the network of a cluster is made."""
     return folders.clusters / cluster / "network.lock"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines.docker.daemon.error_patterns import Reason, first
+from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jupyter_smx.engines.base import ClusterRequest, HostPlan
-    from jupyter_smx.engines.docker.daemon.daemon_info import Kind
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 
 _PODMAN_SINCE = (5, 4)
 _CDI = "nvidia.com/gpu="
@@ -24,12 +24,12 @@ _NO_GPU = re.compile(
 """Words of daemons whose machine, or whose toolkit, has no such GPU; they come when a container starts."""
 
 
-def visible(environ: Mapping[str, str]) -> tuple[str, ...]:
+def visible_gpus(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Name the GPUs that this process sees, in its order, where that is not all of them as they are numbered."""
     return tuple(filter(None, (word.strip() for word in environ.get(_VISIBLE, "").split(","))))
 
 
-def asked(kind: Kind, devices: Sequence[int], seen: Sequence[str]) -> dict[str, Any]:
+def device_request(kind: DaemonInfo, devices: Sequence[int], seen: Sequence[str]) -> dict[str, Any]:
     """Ask for the GPUs of one host, by number or, of those that this process was given, by what that calls them.
 
     Never for a count: Docker takes the first so many then, for each host the same ones.
@@ -41,7 +41,7 @@ def asked(kind: Kind, devices: Sequence[int], seen: Sequence[str]) -> dict[str, 
     return {"Driver": "", **which, "Capabilities": [["gpu"]]}
 
 
-def check(kind: Kind, request: ClusterRequest) -> None:
+def check(kind: DaemonInfo, request: ClusterRequest) -> None:
     """Refuse what the daemon would take and not do.
 
     :raises RefusedError: GPUs from a Podman that gives none.
@@ -58,33 +58,33 @@ def check(kind: Kind, request: ClusterRequest) -> None:
         )
 
 
-_TOOLKIT = Reason(
+_TOOLKIT = ErrorPattern(
     (),
     "Containers get NVIDIA's GPUs, through its container toolkit, which the daemon has to find, and no others.",
     "Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
 )
 _REASONS = (
-    Reason(
+    ErrorPattern(
         (r"hook directly .* is not supported",),
         "NVIDIA's toolkit was set to give GPUs by its runtime only, and that is not the usual one of the daemon.",
         "Do what sets it up once more, with --set-as-default: {toolkit}.",
     ),
-    Reason(
+    ErrorPattern(
         (r"requirement error|unsatisfied condition",),
         "An image says which CUDA, and with it which driver, it needs of the machine.",
         "Name an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi says what it has.",
     ),
-    Reason(
+    ErrorPattern(
         (r"version mismatch",),
         "NVIDIA's driver in the kernel and its libraries have to be of one version.",
         "The driver was updated while it ran: restart this machine.",
     ),
-    Reason(
+    ErrorPattern(
         (r"driver not loaded|load library failed|nvml error|failed to initialize nvml|cannot find .*nvidia",),
         "Containers get the driver of this machine, which has to work there first.",
         "See that nvidia-smi works on this machine, and install or load NVIDIA's driver.",
     ),
-    Reason(
+    ErrorPattern(
         (r"device error: .*unknown device", r"failed to get device handle"),
         "Hosts get the GPUs that the controller sees, by the numbers that they have on this machine.",
         "Compare what nvidia-smi -L names with the GPUs that jupyter smx doctor counts, and with CUDA_VISIBLE_DEVICES.",
@@ -92,24 +92,24 @@ _REASONS = (
 )
 
 
-def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
+def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None:
     """Say that a daemon has no GPUs to give, where that is what its words mean; None where they mean another thing.
 
     It is the same each time, so nobody tries again.
     """
     if not plan.gpus or not _NO_GPU.search(words):
         return None
-    reason = first(_REASONS, words) or _TOOLKIT
+    reason = first_match(_REASONS, words) or _TOOLKIT
     return RefusedError(
         f"instance_type: {kind.name} gives the hosts of {plan.instance_type} no GPU ({words.strip().rstrip('.')}).",
         field="instance_type",
         value=plan.instance_type,
         rule=reason.rule,
-        cure=reason.cure.format(toolkit=_set_up(kind)),
+        cure=reason.cure.format(toolkit=_toolkit_setup(kind)),
     )
 
 
-def _set_up(kind: Kind) -> str:
+def _toolkit_setup(kind: DaemonInfo) -> str:
     """Say how a daemon is told of the toolkit."""
     if kind.podman:
         return "write /etc/cdi/nvidia.yaml anew with nvidia-ctk cdi generate; nvidia-ctk cdi list says what it names"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from jupyter_smx.engines.docker.containers import container_spec, isolation
-from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_THERE, DaemonError, remove
+from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
-    from jupyter_smx.engines.docker.daemon.daemon_info import Kind
+    from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 
 _log = logging.getLogger(__name__)
 
-ENDED = ("exited", "dead")
+ENDED_STATES = ("exited", "dead")
 """What the daemon says of a container that runs no more."""
-LOOK_AGAIN = 0.01
+POLL_INTERVAL = 0.01
 """Seconds between two looks at what a container does."""
-_LOOK_AT_FILE = 0.005
+_FILE_POLL_INTERVAL = 0.005
 """The same of a file, which costs nothing to look at."""
-_LOOKS = 40
+_POLLS_PER_INSPECT = 40
 """Looks at a file for one at its container."""
-_LONGER = 120.0
+_WAIT_TIMEOUT = 120.0
 """Seconds that a daemon may be waited for beside its container."""
 _MEMORY, _PIDS = 256 << 20, 64
 
@@ -50,7 +50,7 @@ class Probe:
         self._daemon = daemon
         self._under_way = under_way
         self._seconds = seconds
-        self._given_up = threading.Event()
+        self._cancel_event = threading.Event()
 
     async def __aenter__(self) -> Self:
         """Let nobody else remove what has its name."""
@@ -70,8 +70,8 @@ class Probe:
         :raises DaemonError: the daemon said no.
         :raises UnavailableError: it does not answer.
         """
-        await self._daemon.ask(lambda api: self._make(api, config), self._seconds)
-        await self._daemon.ask(lambda api: api.start(self.name), self._seconds)
+        await self._daemon.call(lambda api: self._make(api, config), self._seconds)
+        await self._daemon.call(lambda api: api.start(self.name), self._seconds)
 
     def _make(self, api: Any, config: Mapping[str, Any]) -> None:
         """Make it, and unmake it where nobody waits for it any more, who may have found nothing to remove.
@@ -79,45 +79,47 @@ class Probe:
         In one thread, which goes on to its end also when whoever asked gave up.
         """
         api.create_container_from_config(config, self.name)
-        if self._given_up.is_set():
+        if self._cancel_event.is_set():
             remove(api, self.name)
 
-    async def ended(self, seconds: float) -> int:
+    async def wait_exit(self, seconds: float) -> int:
         """Wait until it ends; gives its exit code.
 
         :raises asyncio.TimeoutError: it runs on.
         :raises DaemonError: the daemon said no.
         :raises UnavailableError: it does not answer.
         """
-        waits = self._daemon.ask(lambda api: int(api.wait(self.name, timeout=_LONGER)["StatusCode"]), _LONGER)
+        waits = self._daemon.call(
+            lambda api: int(api.wait(self.name, timeout=_WAIT_TIMEOUT)["StatusCode"]), _WAIT_TIMEOUT
+        )
         return await asyncio.wait_for(waits, seconds)
 
     async def _remove(self) -> None:
         # What a daemon does not remove now stays until a doctor looks.
-        self._given_up.set()
+        self._cancel_event.set()
         try:
-            await self._daemon.ask(lambda api: remove(api, self.name), self._seconds)
+            await self._daemon.call(lambda api: remove(api, self.name), self._seconds)
         except (DaemonError, UnavailableError) as problem:
-            if getattr(problem, "status", 0) not in (NOT_THERE, CONFLICT):  # somebody else removes it, or has
+            if getattr(problem, "status", 0) not in (NOT_FOUND, CONFLICT):  # somebody else removes it, or has
                 _log.warning("Container %s could not be removed: %s", self.name, problem)
 
 
-def config(
-    image: str, words: Sequence[str], user: str, labels: Mapping[str, str], kind: Kind, *mounts: Mapping[str, Any]
+def container_config(
+    image: str, words: Sequence[str], user: str, labels: Mapping[str, str], kind: DaemonInfo, *mounts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
     found: dict[str, Any] = {
         "NetworkMode": container_spec.NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": isolation.security(kind),
-        "LogConfig": container_spec.LOG,
-        **container_spec.limited(kind, memory=_MEMORY, pids=_PIDS),
+        "SecurityOpt": isolation.security_options(kind),
+        "LogConfig": container_spec.LOG_CONFIG,
+        **container_spec.supported_limits(kind, memory=_MEMORY, pids=_PIDS),
     }
     return {
         "Image": image,
         "User": user,
-        "Env": container_spec.as_lines(container_spec.WITHOUT_GPU),
+        "Env": container_spec.format_environment(container_spec.NO_GPU_VARIABLES),
         "Entrypoint": [*words],
         "Cmd": [],
         "Healthcheck": {"Test": ["NONE"]},
@@ -126,26 +128,26 @@ def config(
     }
 
 
-def is_watched(row: Mapping[str, Any]) -> bool:
+def is_owner_alive(row: Mapping[str, Any]) -> bool:
     """Say of a container in a list whether somebody is there still who may be looking at it."""
     number = str((row.get("Labels") or {}).get(container_spec.PROBE, ""))
     return not number.isdecimal() or psutil.pid_exists(int(number))
 
 
-async def until(is_there: Callable[[], bool], see: Callable[[], Awaitable[None]]) -> None:
+async def wait_for_file(is_there: Callable[[], bool], see: Callable[[], Awaitable[None]]) -> None:
     """Wait for a file that a container writes; ``see`` looks at that now and then, and raises where it has ended."""
     looks = 0
     while not await asyncio.to_thread(is_there):
         looks += 1
-        if looks % _LOOKS == 0:
+        if looks % _POLLS_PER_INSPECT == 0:
             await see()
-        await asyncio.sleep(_LOOK_AT_FILE)
+        await asyncio.sleep(_FILE_POLL_INTERVAL)
 
 
-async def last_words(daemon: Daemon, container: str, lines: int) -> str:
+async def log_tail(daemon: Daemon, container: str, lines: int) -> str:
     """Give the end of what a container wrote, in one line; "" where nobody can tell."""
     try:
-        said: bytes = await daemon.ask(lambda api: api.logs(container, tail=lines))
+        said: bytes = await daemon.call(lambda api: api.logs(container, tail=lines))
     except (DaemonError, UnavailableError):
         return ""
     return " | ".join(line.strip() for line in said.decode(errors="replace").splitlines() if line.strip())

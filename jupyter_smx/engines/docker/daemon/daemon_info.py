@@ -19,18 +19,18 @@ _LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "cpu", "
 """What ``docker info`` says of limits, and in our words."""
 _CONTROLLERS = {"memory": "memory", "swap": "memory", "cpu": "cpu", "pids": "pids"}
 """Which controller of version 2 of control groups sets which limit."""
-PODMANS_OWN = "/v4.0.0/libpod/info"
+PODMAN_INFO_PATH = "/v4.0.0/libpod/info"
 """Where Podman tells in its own words what it is; any of its versions from this one on answers there."""
-_OF_USERS = "/run/user/"
+_USER_SOCKET_FOLDER = "/run/user/"
 """Where the sockets of daemons lie that are a user's own."""
-_WORDS = {"cpu": "CPU", "pids": "processes"}
-_UNTOLD = ',"\n\r'
+_LIMIT_TEXTS = {"cpu": "CPU", "pids": "processes"}
+_UNSUPPORTED_CHARACTERS = ',"\n\r'
 """What Podman takes for its own in the path of a mount, whose parts it joins by commas."""
 _ISOLATED_SINCE = (28,)
 """Docker's version that has networks of which its machine is no part."""
 
 
-class Kind(Struct, frozen=True):
+class DaemonInfo(Struct, frozen=True):
     """One kind of daemon. ``unlimited`` has ``cpu``, ``memory``, ``swap`` and ``pids`` where it cannot limit them."""
 
     is_rootless: bool = False
@@ -54,39 +54,40 @@ class Kind(Struct, frozen=True):
         """Give the command by which people speak with it."""
         return self.name.lower()
 
-    def start(self) -> str:
+    def start_command(self) -> str:
         """Say how it is started."""
         if self.podman:
-            return f"systemctl {self._whose()}start podman.socket"
-        return f"{'dockerd-rootless.sh' if self.is_rootless else 'dockerd'}, or systemctl {self._whose()}start docker"
+            return f"systemctl {self._systemctl_scope()}start podman.socket"
+        program = "dockerd-rootless.sh" if self.is_rootless else "dockerd"
+        return f"{program}, or systemctl {self._systemctl_scope()}start docker"
 
-    def _whose(self) -> str:
+    def _systemctl_scope(self) -> str:
         return "--user " if self.is_rootless else ""
 
-    def words(self) -> str:
+    def description(self) -> str:
         """Say for people what it is."""
         version = ".".join(map(str, self.podman))
         return f"{self.name} {version}".strip() + (", without root's rights" if self.is_rootless else "")
 
-    def limits(self, what: str) -> bool:
+    def can_limit(self, what: str) -> bool:
         """Say whether it can limit this."""
         return what not in self.unlimited
 
-    def lacks(self) -> str:
+    def missing_limits(self) -> str:
         """Name for people what it cannot limit."""
-        return ", ".join(_WORDS.get(what, what) for what in self.unlimited)
+        return ", ".join(_LIMIT_TEXTS.get(what, what) for what in self.unlimited)
 
-    def closes_networks(self) -> bool:
+    def can_isolate_networks(self) -> bool:
         """Say whether a network without a way out can be without one to this machine, too."""
         return self.docker >= _ISOLATED_SINCE
 
 
-def guessed(url: str) -> Kind:
+def guess_from_url(url: str) -> DaemonInfo:
     """Take it for what the path of its socket is called, until it was asked."""
-    return Kind(podman=(0,) if "podman" in url else (), is_rootless=_OF_USERS in url)
+    return DaemonInfo(podman=(0,) if "podman" in url else (), is_rootless=_USER_SOCKET_FOLDER in url)
 
 
-def has_own_words(info: Mapping[str, Any]) -> bool:
+def is_podman_info_needed(info: Mapping[str, Any]) -> bool:
     """Say whether what it can limit has to be read in Podman's own words.
 
     With version 2 of control groups it looks for Docker's in the group at the top, which has no limits: it tells that
@@ -99,17 +100,17 @@ def _is_podman(info: Mapping[str, Any]) -> bool:
     return "BuildahVersion" in info
 
 
-def controllers(told: Mapping[str, Any]) -> tuple[str, ...] | None:
+def cgroup_controllers(told: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Read from Podman's own words which controllers it has, None where it does not tell."""
     host = told.get("host")
     found = host.get("cgroupControllers") if isinstance(host, dict) else None
     return tuple(map(str, found)) if isinstance(found, list) else None
 
 
-def read(info: Mapping[str, Any], has: Collection[str] | None = None) -> Kind:
+def parse_info(info: Mapping[str, Any], has: Collection[str] | None = None) -> DaemonInfo:
     """Learn it from the daemon's answer to ``docker info``, and from the controllers it ``has`` if it told them."""
     # Podman 4 has a field of its own for it.
-    is_rootless = bool(info.get("Rootless")) or any("rootless" in option for option in security(info))
+    is_rootless = bool(info.get("Rootless")) or any("rootless" in option for option in security_options(info))
     numbers = _numbers(info.get("ServerVersion")) or (0,)
     podman, docker = (numbers, ()) if _is_podman(info) else ((), numbers)
     version = str(info.get("CgroupVersion") or 1)
@@ -122,23 +123,23 @@ def read(info: Mapping[str, Any], has: Collection[str] | None = None) -> Kind:
         unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 are root's"
     elif is_rootless and podman and info.get("CgroupDriver") != "systemd":
         unlimited, reason = tuple(_LIMITS.values()), "Podman that is not root limits nothing without systemd"
-    return Kind(
+    return DaemonInfo(
         is_rootless=is_rootless,
         podman=podman,
         docker=docker,
         unlimited=unlimited,
         reason=reason,
-        is_labelled="name=selinux" in security(info),
+        is_labelled="name=selinux" in security_options(info),
     )
 
 
-def security(info: Mapping[str, Any]) -> list[str]:
+def security_options(info: Mapping[str, Any]) -> list[str]:
     """Give what the daemon says of how it closes containers in, and itself."""
     told = info.get("SecurityOptions")
     return [str(option) for option in told] if isinstance(told, list) else []
 
 
-def check(kind: Kind, url: str, data_dir: str, uid: int) -> None:
+def check(kind: DaemonInfo, url: str, data_dir: str, uid: int) -> None:
     """Refuse a daemon that cannot share folders with this process.
 
     :raises RefusedError: it has other rights than we, or cannot mount the data folder.
@@ -151,7 +152,7 @@ def check(kind: Kind, url: str, data_dir: str, uid: int) -> None:
             rule="Hosts share folders with the controller, and that daemon may not enter root's.",
             cure="Run the controller as the user whose daemon it is, or name root's with DockerEngine.docker_host.",
         )
-    if kind.podman and not set(_UNTOLD).isdisjoint(data_dir):
+    if kind.podman and not set(_UNSUPPORTED_CHARACTERS).isdisjoint(data_dir):
         raise RefusedError(
             f"data_dir: Podman cannot mount {data_dir!r}.",
             field="data_dir",
@@ -161,7 +162,7 @@ def check(kind: Kind, url: str, data_dir: str, uid: int) -> None:
         )
 
 
-def program(url: str) -> list[str]:
+def client_command(url: str) -> list[str]:
     """Give how to begin a command for this daemon: with Docker's own program, or Podman's where there is only that."""
     if shutil.which("docker") is None and shutil.which("podman") is not None:
         return ["podman", "--remote", f"--url={url}"]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Reason(NamedTuple):
+class ErrorPattern(NamedTuple):
     """One reason; the rule and the cure may have places for names, as ``{program}``."""
 
     signs: tuple[str, ...]
@@ -19,7 +19,7 @@ class Reason(NamedTuple):
     transient: bool = False
 
 
-def first(reasons: Iterable[Reason], heard: str) -> Reason | None:
+def first_match(reasons: Iterable[ErrorPattern], heard: str) -> ErrorPattern | None:
     """Give the first reason of which a sign was ``heard``, None where there is none."""
     said = heard.lower()
     return next((each for each in reasons if any(re.search(sign, said) for sign in each.signs)), None)

@@ -10,11 +10,11 @@ from docker.utils.proxy import ProxyConfig
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_ALL = "allProxy"
-_WITHOUT = ("no_proxy", "NO_PROXY")
+_ALL_PROXY = "allProxy"
+_NO_PROXY = ("no_proxy", "NO_PROXY")
 
 
-def configured(url: str) -> dict[str, str]:
+def read_proxies(url: str) -> dict[str, str]:
     """Read the variables by which programs learn of the proxies of this daemon's containers; none where none is told.
 
     Blocks, for as long as it takes to read a small file.
@@ -24,14 +24,14 @@ def configured(url: str) -> dict[str, str]:
     rows = [table.get(name) for name in (url, "default")] if isinstance(table, dict) else []
     row: Any = next((row for row in rows if isinstance(row, dict)), {})
     found: dict[str, Any] = dict(ProxyConfig.from_dict(row).get_environment())
-    if row.get(_ALL):  # which Docker's own program knows, and its library does not
-        found |= dict.fromkeys(("all_proxy", "ALL_PROXY"), row[_ALL])
+    if row.get(_ALL_PROXY):  # which Docker's own program knows, and its library does not
+        found |= dict.fromkeys(("all_proxy", "ALL_PROXY"), row[_ALL_PROXY])
     return {name: str(value) for name, value in found.items()}
 
 
-def around(proxies: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
+def add_no_proxy(proxies: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
     """Let the hosts of one cluster reach each other past the proxies, which do not know them."""
-    if not set(proxies).difference(_WITHOUT):
+    if not set(proxies).difference(_NO_PROXY):
         return dict(proxies)
-    known = proxies.get(_WITHOUT[0], "")
-    return {**proxies, **dict.fromkeys(_WITHOUT, ",".join(filter(None, [known, *hosts])))}
+    known = proxies.get(_NO_PROXY[0], "")
+    return {**proxies, **dict.fromkeys(_NO_PROXY, ",".join(filter(None, [known, *hosts])))}

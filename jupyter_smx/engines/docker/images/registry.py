@@ -14,27 +14,27 @@ from docker import auth, credentials, errors
 from docker.credentials.errors import StoreError, process_store_error
 from docker.utils import parse_repository_tag
 
-from jupyter_smx.engines.docker.daemon.daemon_info import Kind
-from jupyter_smx.engines.docker.daemon.error_patterns import Reason, first
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ALIKE = 0.8
+_SIMILARITY_CUTOFF = 0.8
 """How much alike two repositories are of which one may be a typing error."""
-_PODMANS_OWN = "localhost/"
+_PODMAN_PREFIX = "localhost/"
 _HELPER_SECONDS = 20.0
 """Seconds that a helper for credentials may take; it may ask somebody who is not there."""
 
-_NAMES = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
+_NAME_PATTERN = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
 """What a daemon names in its words: a word after one of these, and any with a slash or a colon in it."""
 _AMAZON = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 """A registry of Amazon's, with its region."""
 _ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
 
 
-NAMES = "A name is REGISTRY/REPOSITORY:TAG, all but the tag in small letters, or REPOSITORY@sha256:DIGITS."
+NAME_RULE = "A name is REGISTRY/REPOSITORY:TAG, all but the tag in small letters, or REPOSITORY@sha256:DIGITS."
 
 
 class Login(NamedTuple):
@@ -45,39 +45,39 @@ class Login(NamedTuple):
 
 
 _REASONS = (
-    Reason(
+    ErrorPattern(
         ("no space left on device",),
         "An image is unpacked on the disk of the daemon.",
         "Free some space on that disk; {program} system df says what is there.",
         transient=True,
     ),
-    Reason(
+    ErrorPattern(
         ("toomanyrequests", "too many requests"),
         "Registry {registry} gives only so many images in a time to one user.",
         "Ask later, or as a user who may have more: {login}.",
         transient=True,
     ),
-    Reason(
+    ErrorPattern(
         ("server gave http response to https client",),
         "Registry {registry} has no TLS, and {engine} asks none without it but those that it is told.",
         "Give it TLS, or name it in {insecure}.",
     ),
-    Reason(
+    ErrorPattern(
         ("x509:", "tls: .*certificate"),
         "The daemon does not trust the certificate of registry {registry}.",
         "Put the certificate of who signed it into {certificates}/{registry}/ca.crt.",
     ),
-    Reason(
+    ErrorPattern(
         ("operating system .*cannot be used", "operating system is not supported"),
         "Hosts are made of images for Linux, and nothing else.",
         "Name an image for Linux, or build this one for it too: {program} build --platform.",
     ),
-    Reason(
+    ErrorPattern(
         ("no matching manifest", "no match for platform"),
         "This machine runs what is made for its own kind of processor, and nothing else.",
         "Name an image that is made for it, or build this one for it too: {program} build --platform.",
     ),
-    Reason(
+    ErrorPattern(
         (
             "invalid reference",
             "invalid tag",
@@ -86,26 +86,26 @@ _REASONS = (
             "invalid digest",
             "checksum digest",
         ),
-        NAMES,
+        NAME_RULE,
         "Correct it.",
     ),
-    Reason(
+    ErrorPattern(
         ("denied", "unauthorized", "authentication required", "no basic auth credentials", "forbidden"),
         "Registry {registry} has no such image, or gives it to those only who may have it.",
         "Look at the name, or run {login} as this user; what it leaves is read anew each time.",
     ),
-    Reason(
+    ErrorPattern(
         ("manifest unknown", "name unknown", "not known to registry", "not found"),
         "Registry {registry} has no such image.",
         "Look at the name and the tag, or bring it here with {program} load or {program} build -t {name}.",
     ),
-    Reason(
+    ErrorPattern(
         (r"no such host", r"network is unreachable", r"lookup .*connection refused"),
         "The daemon knows no way from here to registry {registry}.",
         "Look at the name, or bring the image here with {program} load or {program} build -t {name}.",
     ),
 )
-_AWAY = Reason(
+_UNREACHABLE = ErrorPattern(
     (),
     "Registry {registry} cannot be asked now.",
     "See that it runs and is reached from here: {program} pull {name} asks the same.",
@@ -118,18 +118,18 @@ def is_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def is_fixed(name: str) -> bool:
+def is_immutable(name: str) -> bool:
     """Say whether a name means one image for ever."""
     return is_id(name) or "@" in name
 
 
-def split(name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str]:
     """Give the repository and the tag, or digest, that a name means."""
     repository, tag = parse_repository_tag(name)
     return repository, tag or "latest"
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def suggest_image(name: str, known: Iterable[str]) -> str:
     """Say which known image a name that is none of theirs may have been meant to be; "" where it is one, or none is.
 
     The repositories have to be alike: tags are, of the most different images.
@@ -138,58 +138,58 @@ def meant(name: str, known: Iterable[str]) -> str:
     rows = {_parts(one): one for one in known}
     if not wanted[0] or wanted in rows:
         return ""
-    near = get_close_matches(wanted[0], {repository for repository, _tag in rows}, cutoff=_ALIKE)
+    near = get_close_matches(wanted[0], {repository for repository, _tag in rows}, cutoff=_SIMILARITY_CUTOFF)
     tags = {":".join(row): one for row, one in rows.items() if row[0] in near}
     found = get_close_matches(":".join(wanted), tags, n=1)
     return f"Did you mean {tags[found[0]]}?" if found else ""
 
 
 def _parts(name: str) -> tuple[str, str]:
-    repository, tag = split(name)
-    return repository.removeprefix(_PODMANS_OWN), tag
+    repository, tag = split_name(name)
+    return repository.removeprefix(_PODMAN_PREFIX), tag
 
 
-def registry_of(name: str) -> str:
+def registry_host(name: str) -> str:
     """Give the registry that a name leads to, "" where it is no name."""
-    return _place(name)[0]
+    return _resolve_name(name)[0]
 
 
-def _place(name: str) -> tuple[str, str]:
+def _resolve_name(name: str) -> tuple[str, str]:
     """Give the registry of a name, and the repository there in full: what has no registry is of Docker's own."""
     try:
-        repository = split(split(name)[0])[0]  # a tag may stand before a digest, which counts
+        repository = split_name(split_name(name)[0])[0]  # a tag may stand before a digest, which counts
         registry, path = map(str, auth.resolve_repository_name(repository))
     except (errors.DockerException, ValueError, IndexError):
         return "", ""
     return registry, path if "/" in path or registry != auth.INDEX_NAME else f"library/{path}"
 
 
-def digest_of(name: str, known: list[str] | None) -> str:
+def repo_digest(name: str, known: list[str] | None) -> str:
     """Choose of the digests that a daemon has for an image the one of the repository by which it was named."""
-    found, place = known or [], _place(name)
-    same = [one for one in found if _place(one) == place]
-    named = [one for one in same if one.endswith(f"@{split(name)[1]}")]
+    found, place = known or [], _resolve_name(name)
+    same = [one for one in found if _resolve_name(one) == place]
+    named = [one for one in same if one.endswith(f"@{split_name(name)[1]}")]
     return next(iter([*named, *same, *found]), "")
 
 
-def login(name: str) -> Login:
+def read_login(name: str) -> Login:
     """Read who this user is at a registry, as ``docker login`` left it; runs helpers for credentials. Blocks."""
     try:
-        found = _Logins(auth.load_config()).resolve_authconfig(registry_of(name))
+        found = _AuthConfig(auth.load_config()).resolve_authconfig(registry_host(name))
         return Login(auth.encode_header(found).decode()) if found else Login()
     except (errors.DockerException, OSError, ValueError, TypeError, KeyError) as problem:
         # As Docker's own program does: most images are given to everybody.
         return Login(trouble=f"what docker login left cannot be read: {problem}")
 
 
-class _Logins(auth.AuthConfig):
+class _AuthConfig(auth.AuthConfig):
     """What ``docker login`` left, and helpers whose time is limited."""
 
     def _get_store_instance(self, name: str) -> credentials.Store:
-        return _Helper(name)
+        return _CredentialHelper(name)
 
 
-class _Helper(credentials.Store):
+class _CredentialHelper(credentials.Store):
     """A helper for credentials; one that hangs is killed with all that it started."""
 
     def _execute(self, subcmd: str, data_input: bytes) -> bytes:
@@ -213,17 +213,17 @@ def refusal(
     url: str,
     words: str,
     trouble: str = "",
-    kind: Kind = Kind(),  # noqa: B008 - it is frozen
+    kind: DaemonInfo = DaemonInfo(),  # noqa: B008 - it is frozen
     *,
     is_here: bool = False,
 ) -> RefusedError:
     """Say why an image did not come, and what to do; transient where asking again may help. Pure."""
-    registry = registry_of(name) or "of that name"
-    heard = _without_names(name, words.lower())
-    reason = first(_REASONS, heard) or _AWAY
+    registry = registry_host(name) or "of that name"
+    heard = _strip_names(name, words.lower())
+    reason = first_match(_REASONS, heard) or _UNREACHABLE
     said = "; ".join(part for part in (words.strip().rstrip("."), trouble) if part)
     what = f"is an image of {kind.name} at {url}, but" if is_here else f"is not an image of {kind.name} at {url}, and"
-    known = {"name": name, "registry": registry, **_words_of(kind, registry)}
+    known = {"name": name, "registry": registry, **_cure_fields(kind, registry)}
     return RefusedError(
         f"image: {name!r} {what} cannot be downloaded{' anew' if is_here else ''}: {said}.",
         field="image",
@@ -234,20 +234,20 @@ def refusal(
     )
 
 
-def _words_of(kind: Kind, registry: str) -> dict[str, str]:
+def _cure_fields(kind: DaemonInfo, registry: str) -> dict[str, str]:
     """Say how people do with a daemon of some kind what a cure names; a login is read where Docker leaves it."""
     folder = "/etc/containers/certs.d" if kind.podman else "/etc/docker/certs.d"
     found = {"engine": kind.name, "program": kind.program, "certificates": folder}
     if kind.podman:
-        login = _login_at(registry, "podman login --authfile ~/.docker/config.json")
+        login = _login_command(registry, "podman login --authfile ~/.docker/config.json")
         return found | {"login": login, "insecure": "a [[registry]] with insecure = true of registries.conf"}
     return found | {
-        "login": _login_at(registry, "docker login"),
+        "login": _login_command(registry, "docker login"),
         "insecure": '"insecure-registries" of the daemon\'s daemon.json',
     }
 
 
-def _login_at(registry: str, program: str) -> str:
+def _login_command(registry: str, program: str) -> str:
     """Give the command by which somebody logs in; Amazon's registries take a password of theirs, for twelve hours."""
     amazon = _AMAZON.fullmatch(registry)
     if amazon is None:
@@ -258,13 +258,15 @@ def _login_at(registry: str, program: str) -> str:
     )
 
 
-def _without_names(name: str, words: str) -> str:
+def _strip_names(name: str, words: str) -> str:
     """Give what is said, without what it is said of: anything may be called "denied", or "certificate"."""
-    called = {part.lower() for part in (name, registry_of(name), *re.split(r"[/:@]", name))}
+    called = {part.lower() for part in (name, registry_host(name), *re.split(r"[/:@]", name))}
 
     def left(found: re.Match[str]) -> str:
         return found[0] if found[1] is not None and found[1] not in called else " "
 
     return " ".join(
-        word for word in _NAMES.sub(left, words).split() if word.strip(".,;:'\"()") not in called or word.isalpha()
+        word
+        for word in _NAME_PATTERN.sub(left, words).split()
+        if word.strip(".,;:'\"()") not in called or word.isalpha()
     )

@@ -84,7 +84,7 @@ java:
 
 # What the Docker engine's tests start where no daemon answers.
 docker.io:
-	@command -v dockerd >/dev/null || $(VENV)/bin/python -m jupyter_smx.testing.dockerd find >/dev/null 2>&1 || \
+	@command -v dockerd >/dev/null || $(VENV)/bin/python -m jupyter_smx.testing.docker.dockerd find >/dev/null 2>&1 || \
 	  { $(DEBIAN) docker.io; } || true
 	@command -v docker-registry >/dev/null || { $(DEBIAN) docker-registry; } || true
 
@@ -102,13 +102,13 @@ rootless:
 	  { $(DEBIAN) rootlesskit slirp4netns uidmap; } || true
 
 dockerd: $(STAMP) docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
-	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd start
+	@$(VENV)/bin/python -m jupyter_smx.testing.docker.dockerd start
 
 dockerd-stop: $(STAMP) ## end that daemon; its images stay in .dockerd
-	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd stop
+	@$(VENV)/bin/python -m jupyter_smx.testing.docker.dockerd stop
 
 image: dockerd ## make jupyter-smx-test:latest, a Docker image of this machine's own Python
-	@$(VENV)/bin/python -m jupyter_smx.testing.docker_images
+	@$(VENV)/bin/python -m jupyter_smx.testing.docker.images
 
 lint: build types-check ## run the linters and the layer contracts
 	ruff check .

@@ -16,22 +16,22 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from jupyter_smx import launch
-from jupyter_smx.controller.identity import Door
-from jupyter_smx.controller.service import Service
-from jupyter_smx.controller.store import Store
+from jupyter_smx import controller_launch
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.server import ControllerServer
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.engines.base import Capabilities
-from jupyter_smx.model.job import Job, Transition
 from jupyter_smx.model.name import job_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
-from jupyter_smx.testing.fake_world import FakeWorld
-from jupyter_smx.testing.fakes import FakeEngine
+from jupyter_smx.testing.fakes.fake_engine import FakeEngine
+from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.event import Event
-    from jupyter_smx.testing.fake_host import FakeHost, Run
+    from jupyter_smx.model.records.event import Event
+    from jupyter_smx.testing.fakes.fake_host import FakeHost, Run
 
 STEP = 20
 """Percent of a core between two figures: no two are the same, so each is found again on the page."""
@@ -47,9 +47,9 @@ class Crowd(FakeWorld):
         """Give seconds since the epoch."""
         return time.time()
 
-    def code_began(self, job: str, host: FakeHost) -> None:
+    def count_start(self, job: str, host: FakeHost) -> None:
         """Let brief jobs end soon."""
-        super().code_began(job, host)
+        super().count_start(job, host)
         if job.startswith(BRIEF):
             asyncio.get_running_loop().call_later(0.2, partial(host.end_run, host.runs[job], exit_code=0))
 
@@ -106,9 +106,9 @@ async def pulse(world: Crowd, per_second: float) -> None:
     """Say again and again of one job after the other what it uses."""
     shares = itertools.count(1)
     while True:
-        for host, run in world.running():
+        for host, run in world.running_jobs():
             percent = STEP * next(shares)
-            host.tell(_sampled(run, percent))
+            host.send_event(_sampled(run, percent))
             await asyncio.sleep(1 / per_second)
         await asyncio.sleep(1 / per_second)
 
@@ -123,17 +123,19 @@ async def serve(past: int, per_second: float) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    launch.ensure_folders()
-    folder = launch.data_dir()
+    controller_launch.ensure_folders()
+    folder = controller_launch.data_dir()
     store = Store.open(folder / "smx.sqlite")
     fill(store, finished(past, time.time()))
     world = Crowd(folder)
     engine = Pretence(world, launch_seconds=0.0)
-    service = Service(store, Limits(), lambda _name: engine, {"fake"}, data_dir=folder, user="bench", idle_exit=1e6)
+    service = ControllerServer(
+        store, Limits(), lambda _name: engine, {"fake"}, data_dir=folder, user="bench", idle_exit=1e6
+    )
     news = asyncio.create_task(pulse(world, per_second))
-    await service.run(Door(launch.socket_path()), stop)
+    await service.run(ListenSocket(controller_launch.socket_path()), stop)
     news.cancel()
-    await world.end()
+    await world.close()
 
 
 if __name__ == "__main__":

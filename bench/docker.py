@@ -14,13 +14,13 @@ import psutil
 
 from bench.place import client, notebook, percentile, release_all
 from bench.warm import HOPS, as_many, measure, run_one, spans
-from jupyter_smx.testing import docker_images, dockerd
+from jupyter_smx.testing.docker import dockerd, images
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-IMAGE = docker_images.PYTHON.name
+IMAGE = images.PYTHON.name
 PLACES = {"local": "--engine local", "docker": f"--engine docker --image {IMAGE}"}
 LOADS = (("pauses of 2 s", 2.0), ("pauses of 150 ms", 0.15), ("back to back", 0.0))
 JOBS = 300
@@ -43,15 +43,15 @@ def _daemon() -> Iterator[str]:
     """Give where a daemon with the images answers; one is started where none does."""
     from docker import DockerClient  # noqa: PLC0415 - only wanted here
 
-    host, own = dockerd.find(), dockerd.Dockerd(dockerd.place(), apart=True)
+    host, own = dockerd.find_daemon(), dockerd.Dockerd(dockerd.daemon_folder(), apart=True)
     if not host:
-        why = dockerd.hindrance()
+        why = dockerd.unavailable_reason()
         if why:
             raise SystemExit(why)
         own.start(tied=True)
     try:
         talk = DockerClient(base_url=host or own.host, timeout=120)
-        docker_images.load(talk)
+        images.load(talk)
         talk.close()
         os.environ["DOCKER_HOST"] = host or own.host
         yield host or own.host

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from jupyter_smx.model.instance import InstanceGroup
+    from jupyter_smx.model.spec.instance import InstanceGroup
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "heterogeneous" / "train.py"
 TRAINER, FEEDER = "bench.trainer", "bench.feeder"
@@ -72,7 +72,7 @@ def _catalogue(feeders: int) -> Iterator[None]:
 
 def _measure(feeders: int, rounds: int) -> tuple[float, float]:
     """Give the seconds of a step alone and with the group: medians over rounds that take turns."""
-    from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup  # noqa: PLC0415 - after the folder is set
+    from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup  # noqa: PLC0415 - after the folder is set
 
     alone = [InstanceGroup(name=HOMOGENEOUS, instance_type=TRAINER)]
     fed = [

@@ -9,12 +9,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.place import client, place, release_all
-from jupyter_smx.testing.object_storage import serve
+from jupyter_smx.testing.servers.object_storage import serve
 
 if TYPE_CHECKING:
     import argparse
 
-    from jupyter_smx.testing.object_storage import Bucket
+    from jupyter_smx.testing.servers.object_storage import Bucket
 
 SIZE = 1 << 30
 MANY = 10_000
@@ -57,7 +57,7 @@ def _first_bytes(bucket: Bucket) -> str:
     for number in range(OBJECTS):
         bucket.put(f"d/{number}", "x" * 100_000)
     import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
-    from jupyter_smx.model.channel import Channel  # noqa: PLC0415 - the same
+    from jupyter_smx.model.spec.channel import Channel  # noqa: PLC0415 - the same
 
     inputs = {"train": Channel(name="train", source="s3://bucket/d/", mode="FastFile")}
     job = smx.train(FIRST, inputs=inputs, environment=bucket.environment, keep_alive="10m").wait(600)
@@ -95,7 +95,7 @@ def _sources(folder: Path) -> dict[str, str]:
 def _start(source: str, mode: Any) -> float:
     """Give the milliseconds from the arrival at the host to the moment in which its process is told to begin."""
     import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
-    from jupyter_smx.model.channel import Channel  # noqa: PLC0415 - the same
+    from jupyter_smx.model.spec.channel import Channel  # noqa: PLC0415 - the same
 
     inputs = {"train": Channel(name="train", source=source, mode=mode)} if source else {}
     job = smx.train("pass", inputs=inputs, keep_alive="10m")

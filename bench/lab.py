@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bench.crowd import BRIEF, an_id, spec
 from bench.log import GIGABYTE, write_log
 from bench.place import percentile
-from jupyter_smx import launch
-from jupyter_smx.kernel.client import Client
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.client.client import Client
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "ui-tests"))  # the server and the page of the browser tests
@@ -172,12 +172,12 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 @contextmanager
 def _crowd(folder: Path) -> Iterator[None]:
     """Serve the data folder of a server by a controller over pretended hosts."""
-    os.environ[launch.DATA_DIR_VARIABLE] = str(folder / "smx")
+    os.environ[controller_launch.DATA_DIR_VARIABLE] = str(folder / "smx")
     said = folder / "said"
     with said.open("wb") as out:
         crowd = subprocess.Popen([sys.executable, "-m", "bench.crowd", str(FINISHED), str(NEWS)], cwd=ROOT, stdout=out)
     try:
-        while not launch.is_listening():
+        while not controller_launch.is_listening():
             time.sleep(0.05)
             if crowd.poll() is not None:
                 raise SystemExit("The crowd's controller ended.")
@@ -199,7 +199,7 @@ def _crowded(browser: Browser, running: int) -> Figures:
         moments = page.evaluate(SCROLLED)
         frames = [after - before for before, after in pairwise(moments)]
         page.evaluate("document.querySelector('#jupyter-smx-panel').scrollTop = 0")
-        before = _client().greet().seq
+        before = _client().controller_info().seq
         page.evaluate(WATCH)
         answers = _ask_meanwhile(server, page)
         tasks, seen = page.evaluate("[window.tasks, window.seen]")
@@ -208,7 +208,7 @@ def _crowded(browser: Browser, running: int) -> Figures:
 
 
 def _client() -> Client:
-    return Client(launch.socket_path(), lambda: None)
+    return Client(controller_launch.socket_path(), lambda: None)
 
 
 def _told(since: int) -> tuple[dict[tuple[str, int], float], int]:

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.place import client, percentile, place
-from jupyter_smx import launch
-from jupyter_smx.controller import log_search
+from jupyter_smx import controller_launch
+from jupyter_smx.controller.telemetry import log_search
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
 
     with place():
         job = smx.train("print('done')").wait()
-        path = launch.data_dir() / "jobs" / job.id / "logs" / "algo-1.log"
+        path = controller_launch.data_dir() / "jobs" / job.id / "logs" / "algo-1.log"
         write_log(path)
         of, total = client(), path.stat().st_size
         ends = [_timed(lambda: of.log(job.id, "", total - OPENING, limit=OPENING)) for _ in range(50)]
@@ -55,7 +55,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 def _search(path: Path, words: str, total: int) -> None:
-    pattern = log_search.pattern(words, match_case=False)
+    pattern = log_search.compile_pattern(words, match_case=False)
     parts, before = [], total
     while before:
         began = time.process_time()

@@ -38,8 +38,8 @@ def _series(smx: Any, name: str, options: argparse.Namespace) -> None:
         for _ in range(options.jobs):
             job = smx.train("pass", keep_alive=KEEP).wait()
         rates.append(options.jobs / (time.perf_counter() - began))
-        if job.known.why.start != "warm" or job.known.status().value != "Completed":
-            raise SystemExit(f"{job.name}: {job.known.why.sentence} {job.known.failure_reason}")
+        if job.latest_record.why.start != "warm" or job.latest_record.status().value != "Completed":
+            raise SystemExit(f"{job.name}: {job.latest_record.why.sentence} {job.latest_record.failure_reason}")
     said = ", ".join(f"{rate:.0f}" for rate in rates)
     print(f"{name}: {options.jobs} jobs one after another, {statistics.median(rates):.0f} jobs/s (rounds: {said})")
 
@@ -47,13 +47,13 @@ def _series(smx: Any, name: str, options: argparse.Namespace) -> None:
 def _burst(smx: Any, count: int) -> None:
     """Hand in ``count`` jobs with one pool warm, list jobs meanwhile, and look at the order in which they ended."""
     smx.train("pass", keep_alive=KEEP).wait()
-    from jupyter_smx.kernel.session import current  # noqa: PLC0415 - as above
+    from jupyter_smx.kernel.api.session import current_session  # noqa: PLC0415 - as above
 
-    session = current()
-    here = session.surroundings()
-    from jupyter_smx.kernel.wish import Wish  # noqa: PLC0415 - as above
+    session = current_session()
+    here = session.submission_context()
+    from jupyter_smx.kernel.request.request import JobRequest  # noqa: PLC0415 - as above
 
-    spec = Wish(kind="train", keep_alive=KEEP).spec("pass", 0, here, time.time())
+    spec = JobRequest(kind="train", keep_alive=KEEP).build_spec("pass", 0, here, time.time())
     over = threading.Event()
     looks: list[float] = []
 

@@ -8,9 +8,9 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.api import session
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,13 +23,13 @@ PATIENCE = 120.0
 def place() -> Iterator[None]:
     """Let jobs and controller live in a folder that is removed; nothing is drawn."""
     with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
-        os.environ[launch.DATA_DIR_VARIABLE] = folder
+        os.environ[controller_launch.DATA_DIR_VARIABLE] = folder
         os.environ["SMX_WAIT"] = "0"
         session.close_session()
         try:
             yield
         finally:
-            end_everything()  # also after an error, while jobs still run
+            stop_everything()  # also after an error, while jobs still run
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def notebook() -> Iterator[Any]:
 
 def client() -> Any:
     """Give the client of this process."""
-    return session.current().client
+    return session.current_session().client
 
 
 def release_all(of: Any) -> None:

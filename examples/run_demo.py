@@ -210,7 +210,7 @@ def photograph(environment: dict[str, str]) -> None:
 
 def clean_up(environment: dict[str, str]) -> None:
     """End the demo's jobs, its pools and its controller."""
-    code = "from jupyter_smx.testing.teardown import end_everything; end_everything()"
+    code = "from jupyter_smx.testing.teardown import stop_everything; stop_everything()"
     subprocess.run([sys.executable, "-c", code], env=environment, timeout=END_LIMIT, check=True)
 
 

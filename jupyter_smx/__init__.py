@@ -8,24 +8,24 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _PUBLIC = {
-    "Channel": "jupyter_smx.model.channel",
-    "InstanceGroup": "jupyter_smx.model.instance",
-    "Job": "jupyter_smx.kernel.handle",
-    "JobArray": "jupyter_smx.kernel.array",
-    "JobFailed": "jupyter_smx.kernel.failures",
-    "JobStopped": "jupyter_smx.kernel.failures",
-    "Output": "jupyter_smx.model.channel",
+    "Channel": "jupyter_smx.model.spec.channel",
+    "InstanceGroup": "jupyter_smx.model.spec.instance",
+    "Job": "jupyter_smx.kernel.handles.job",
+    "JobArray": "jupyter_smx.kernel.handles.job_array",
+    "JobFailed": "jupyter_smx.kernel.failures.exceptions",
+    "JobStopped": "jupyter_smx.kernel.failures.exceptions",
+    "Output": "jupyter_smx.model.spec.channel",
     "SmxError": "jupyter_smx.model.errors",
-    "array": "jupyter_smx.kernel.array_submit",
-    "diff": "jupyter_smx.kernel.functions",
-    "job": "jupyter_smx.kernel.functions",
-    "jobs": "jupyter_smx.kernel.functions",
-    "map": "jupyter_smx.kernel.array_submit",
-    "pools": "jupyter_smx.kernel.functions",
-    "process": "jupyter_smx.kernel.functions",
-    "remote": "jupyter_smx.kernel.remote",
-    "rerun": "jupyter_smx.kernel.functions",
-    "train": "jupyter_smx.kernel.functions",
+    "array": "jupyter_smx.kernel.api.map",
+    "diff": "jupyter_smx.kernel.api.functions",
+    "job": "jupyter_smx.kernel.api.functions",
+    "jobs": "jupyter_smx.kernel.api.functions",
+    "map": "jupyter_smx.kernel.api.map",
+    "pools": "jupyter_smx.kernel.api.functions",
+    "process": "jupyter_smx.kernel.api.functions",
+    "remote": "jupyter_smx.kernel.api.remote",
+    "rerun": "jupyter_smx.kernel.api.functions",
+    "train": "jupyter_smx.kernel.api.functions",
 }
 """What ``import jupyter_smx as smx`` offers, and where it lives; loaded when it is first named."""
 
@@ -49,14 +49,14 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add the magics to a kernel: ``%load_ext jupyter_smx``."""
-    from jupyter_smx.kernel.magics import load  # noqa: PLC0415
+    from jupyter_smx.kernel.magics.magics import load  # noqa: PLC0415
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Take the magics out of a kernel; jobs go on."""
-    from jupyter_smx.kernel.magics import unload  # noqa: PLC0415
+    from jupyter_smx.kernel.magics.magics import unload  # noqa: PLC0415
 
     unload(shell)
 

@@ -35,9 +35,9 @@ export type SecondaryStatus =
  * Where a job should be.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Goal".
+ * via the `definition` "DesiredState".
  */
-export type Goal = "expire" | "interrupt" | "run" | "stop";
+export type DesiredState = "expire" | "interrupt" | "run" | "stop";
 /**
  * What a *job's record* says of the pool it left behind (SageMaker's ``WarmPoolStatus``).
  *
@@ -469,6 +469,17 @@ export interface ErrorBody {
   transient: boolean;
 }
 /**
+ * Whether a path is there, whether it is a folder, and its name in the browser of files; None outside of that.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "FileLocation".
+ */
+export interface FileLocation {
+  exists: boolean;
+  is_folder: boolean;
+  shown_as: string | null;
+}
+/**
  * One GPU, in columns as long as the host's; ``percent`` and ``memory_bytes`` are of the job's own processes.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -602,7 +613,7 @@ export interface Job {
   name: string;
   spec: JobSpec;
   state: SecondaryStatus;
-  goal: Goal;
+  goal: DesiredState;
   cluster: string;
   lease: number;
   attempt: number;
@@ -701,8 +712,8 @@ export interface JobSpec {
 /**
  * One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
  *
- * An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` brings files of a processing job
- * there while it runs, too (SageMaker's ``S3UploadMode``).
+ * An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
+ * while it runs (SageMaker's ``S3UploadMode``).
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Output".
@@ -892,6 +903,17 @@ export interface JobAdvice {
   is_final: boolean;
 }
 /**
+ * The paths of a job's record, each with its place.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "JobFileLocations".
+ */
+export interface JobFileLocations {
+  places: {
+    [k: string]: FileLocation;
+  };
+}
+/**
  * What the logs of one run of a job told: progress, metrics by host, sentences about what could not be read.
  *
  * It is the ``attempt``-th run of ``attempts`` so far.
@@ -924,28 +946,6 @@ export interface MetricSeries {
   values: (number | null)[];
   count: number;
   stride: number;
-}
-/**
- * The paths of a job's record, each with its place.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "JobPlaces".
- */
-export interface JobPlaces {
-  places: {
-    [k: string]: Place;
-  };
-}
-/**
- * Whether a path is there, whether it is a folder, and its name in the browser of files; None outside of that.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Place".
- */
-export interface Place {
-  exists: boolean;
-  is_folder: boolean;
-  shown_as: string | null;
 }
 /**
  * What one run of a job used over its time, by host; ``peak`` is there with the verdict.

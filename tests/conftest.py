@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system import removal
+from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.testing import eventually as waiting
-from jupyter_smx.testing import side_doors
+from jupyter_smx.testing import process_scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ RUN = "JUPYTER_SMX_TEST_RUN"
 
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
-pytest_plugins = ("jupyter_smx.testing.docker_fixtures", "jupyter_smx.testing.registry")
+pytest_plugins = ("jupyter_smx.testing.docker.fixtures", "jupyter_smx.testing.docker.registry")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,21 +64,23 @@ def deep_path(tmp_path: Path) -> Iterator[Path]:
     """Give the test's own folder and empty it again however deep it goes, which pytest itself cannot."""
     yield tmp_path
     for inside in tmp_path.iterdir():
-        removal.clear_away(str(inside))
+        rmtree.remove_if_possible(str(inside))
 
 
-def _ours() -> dict[tuple[int, str], side_doors.Seen]:
+def _ours() -> dict[tuple[int, str], process_scan.ProcessInfo]:
     """Find agents, jobs and controllers of this test run."""
     line = f"{RUN}={os.environ[RUN]}"
     return {
         (seen.pid, seen.started): seen
-        for seen in side_doors.processes(line)
-        if seen.pid != os.getpid() and seen.has(line) and (seen.host() or "jupyter_smx.controller" in seen.command)
+        for seen in process_scan.processes(line)
+        if seen.pid != os.getpid()
+        and seen.has_variable(line)
+        and (seen.host() or "jupyter_smx.controller" in seen.command)
     }
 
 
 def _listening() -> set[str]:
-    return side_doors.listening_sockets(os.getpid())
+    return process_scan.listening_sockets(os.getpid())
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +96,7 @@ def nothing_stays_behind() -> Iterator[None]:
     hosts = {seen.host() for seen in before.values()} - {""}
     yield
 
-    def left_behind() -> list[side_doors.Seen]:
+    def left_behind() -> list[process_scan.ProcessInfo]:
         return [seen for key, seen in _ours().items() if key not in before and seen.host() not in hosts]
 
     def is_clean() -> bool:
@@ -105,7 +107,7 @@ def nothing_stays_behind() -> Iterator[None]:
     except AssertionError:
         left = left_behind()
         for seen in left:
-            side_doors.kill(seen.pid)
+            process_scan.kill(seen.pid)
         names = [f"process {seen.pid} of {seen.host() or 'no host'}: {seen.command}" for seen in left]
         names += [f"socket {name}" for name in _listening() - sockets]
         pytest.fail("The test left behind:\n" + "\n".join(names), pytrace=False)

@@ -15,38 +15,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
-MAX_FILE = 400
+MAX_FILE = 600
 MAX_FUNCTION = 50
 BROAD = {"Exception", "BaseException"}
 
 BORDERS = {
-    "jupyter_smx/agent/code/cell.py": "the user's code, its exceptions, its hooks, and what pickles it",
-    "jupyter_smx/agent/birth/running.py": "a forked process must not go on as a second zygote",
-    "jupyter_smx/agent/stores/courier.py": "a library for a store may raise anything, and each is an answer",
-    "jupyter_smx/agent/hosts/host.py": "nobody comes to a host's end twice, and a deadline is an end",
-    "jupyter_smx/agent/system/errand.py": "a forked process must not go on as a second agent",
-    "jupyter_smx/agent/jobs/job.py": "whatever a job left behind or wrote about itself, its record must come",
-    "jupyter_smx/agent/system/loop.py": "one job's trouble must not end the host",
-    "jupyter_smx/agent/stores/putting.py": "a library for a store may raise anything, each an outcome of one file",
-    "jupyter_smx/agent/stores/servers.py": "a library for a store may raise anything, and another way may be open",
-    "jupyter_smx/agent/stores/tries.py": "a library for a store may raise anything, and some of it may pass",
-    "jupyter_smx/agent/jobs/surely.py": "whatever goes wrong in a step of a job, its end must come",
+    "jupyter_smx/agent/code/execute.py": "the user's code, its exceptions, its hooks, and what pickles it",
+    "jupyter_smx/agent/forkserver/job_process.py": "a forked process must not go on as a second zygote",
+    "jupyter_smx/agent/stores/fsspec_worker.py": "a library for a store may raise anything, and each is an answer",
+    "jupyter_smx/agent/host/host.py": "nobody comes to a host's end twice, and a deadline is an end",
+    "jupyter_smx/agent/system/processes/forked_task.py": "a forked process must not go on as a second agent",
+    "jupyter_smx/agent/job/job.py": "whatever a job left behind or wrote about itself, its record must come",
+    "jupyter_smx/agent/system/processes/event_loop.py": "one job's trouble must not end the host",
+    "jupyter_smx/agent/stores/upload.py": "a library for a store may raise anything, each an outcome of one file",
+    "jupyter_smx/agent/stores/sftp_ftp.py": "a library for a store may raise anything, and another way may be open",
+    "jupyter_smx/agent/stores/retry.py": "a library for a store may raise anything, and some of it may pass",
+    "jupyter_smx/agent/job/guard.py": "whatever goes wrong in a step of a job, its end must come",
     "jupyter_smx/agent/launchers/parameter_server.py": "TensorFlow's own code, in a forked process that must not go on",
-    "jupyter_smx/agent/birth/trial.py": "importing runs code of any library",
-    "jupyter_smx/controller/agent_stream.py": "one bad event must not deafen the stream",
+    "jupyter_smx/agent/forkserver/fork_safety.py": "importing runs code of any library",
+    "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
     "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",
-    "jupyter_smx/controller/progress.py": "a log may say anything, and no verdict may hang on what reads it",
-    "jupyter_smx/controller/service.py": "one bad record must not end all others' jobs",
-    "jupyter_smx/controller/unforeseen.py": "an engine or the system may raise anything, and no job may wait for ever",
+    "jupyter_smx/controller/telemetry/progress_tracker.py": "a log may say anything, and no outcome may depend on it",
+    "jupyter_smx/controller/server.py": "one bad record must not end all others' jobs",
+    "jupyter_smx/controller/unexpected.py": "an engine or the system may raise anything, and no job may wait for ever",
     "jupyter_smx/engines/registry.py": "an engine is somebody else's code",
-    "jupyter_smx/kernel/expression.py": "attributes and items of the user's objects",
-    "jupyter_smx/kernel/handle.py": "the user's callbacks",
-    "jupyter_smx/kernel/payload.py": "pickling and unpickling the user's objects",
-    "jupyter_smx/kernel/watcher.py": "what draws the card of an array",
-    "jupyter_smx/model/words.py": "how the user's objects are written",
-    "jupyter_smx/server/messages.py": "whoever is told may answer anything, and one message must not end the others",
-    "jupyter_smx/server/relay.py": "one bad event must not end the relay",
+    "jupyter_smx/kernel/options/expression.py": "attributes and items of the user's objects",
+    "jupyter_smx/kernel/handles/job.py": "the user's callbacks",
+    "jupyter_smx/kernel/request/payload.py": "pickling and unpickling the user's objects",
+    "jupyter_smx/kernel/api/watcher.py": "what draws the card of an array",
+    "jupyter_smx/model/text.py": "how the user's objects are written",
+    "jupyter_smx/server/message_sender.py": "receivers may answer anything, and one message must not end the others",
+    "jupyter_smx/server/event_relay.py": "one bad event must not end the relay",
 }
 """Files that may catch everything and go on, and whose code or fault it is that they meet there."""
 
@@ -56,15 +56,15 @@ GENERATED = "src/_types.ts"
 CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
     "jupyter_smx/cli": "shows ages to a person, and notes the moment in which the user asked",
-    "jupyter_smx/controller/service.py": "the wiring gives the clock to everybody else",
+    "jupyter_smx/controller/server.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/engines/docker/engine.py": "compares with times of files",
     "jupyter_smx/engines/local/engine.py": "compares with times of files",
-    "jupyter_smx/kernel/array_session.py": "shows ages to a person",
-    "jupyter_smx/kernel/array_submit.py": "notes the moment in which the user asked",
-    "jupyter_smx/kernel/commands.py": "shows ages to a person",
-    "jupyter_smx/kernel/functions.py": "notes the moment in which the user asked",
-    "jupyter_smx/kernel/magics.py": "notes the moment in which the user asked",
-    "jupyter_smx/kernel/session.py": "shows ages to a person",
+    "jupyter_smx/kernel/api/array_session.py": "shows ages to a person",
+    "jupyter_smx/kernel/api/map.py": "notes the moment in which the user asked",
+    "jupyter_smx/kernel/magics/subcommands.py": "shows ages to a person",
+    "jupyter_smx/kernel/api/functions.py": "notes the moment in which the user asked",
+    "jupyter_smx/kernel/magics/magics.py": "notes the moment in which the user asked",
+    "jupyter_smx/kernel/api/session.py": "shows ages to a person",
     "jupyter_smx/server": "tells the browser the time of this side",
     "jupyter_smx/testing": "stands where the kernel stands",
 }
@@ -101,7 +101,7 @@ def test_there_is_something_to_count() -> None:
     assert len(source_files()) > 50
 
 
-def test_no_file_has_more_than_four_hundred_lines() -> None:
+def test_no_file_has_more_than_six_hundred_lines() -> None:
     everything = [*source_files(), *python_files("tests", "ui-tests", "bench", "examples")]
     sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in everything}
     assert {file: lines for file, lines in sizes.items() if lines > MAX_FILE and file != GENERATED} == {}
@@ -227,6 +227,6 @@ def test_every_engine_is_kept_from_the_others() -> None:
     """A new one is not seen by import-linter before it stands in its list."""
     contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (apart,) = map(json.loads, re.findall(r'"Engines do not know each other"\n.*\nmodules = (.*)', contracts))
-    folders = [path.parent.name for path in (ROOT / "jupyter_smx" / "engines").glob("*/__init__.py")]
+    folders = [path.parent.name for path in (ROOT / "jupyter_smx" / "engines").glob("*/engine.py")]
     assert sorted(apart) == sorted(f"jupyter_smx.engines.{name}" for name in folders)
     assert len(apart) > 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 
-from jupyter_smx.testing import side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class LabServer:
     def end_controller(self) -> None:
         """End the controller as its host's shutdown does, and wait until nobody answers for it."""
         if self.is_running():
-            side_doors.kill(self.ask("GET", "jupyter-smx/doctor")["controller"]["pid"], 15)
+            process_scan.kill(self.ask("GET", "jupyter-smx/doctor")["controller"]["pid"], 15)
             eventually_blocking(lambda: not self.is_running(), "the controller has left", within=END_LIMIT)
 
     def end(self) -> None:
@@ -164,7 +164,7 @@ class LabServer:
         except AssertionError as error:
             left = self._living()
             for seen in left:
-                side_doors.kill(seen.pid)
+                process_scan.kill(seen.pid)
             raise AssertionError("\n".join(f"left behind: {seen.pid} {seen.command}" for seen in left)) from error
 
     def _started(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -194,8 +194,8 @@ class LabServer:
             if error.code not in gone_or_going:
                 raise
 
-    def _living(self) -> list[side_doors.Seen]:
-        return [seen for seen in side_doors.processes() if seen.has(f"{MARK}={self._run}")]
+    def _living(self) -> list[process_scan.ProcessInfo]:
+        return [seen for seen in process_scan.processes() if seen.has_variable(f"{MARK}={self._run}")]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}

@@ -18,15 +18,17 @@ from sphinx.util.docutils import SphinxDirective
 from traitlets.traitlets import DefaultHandler
 
 import jupyter_smx
-from jupyter_smx.cli import entry, exits
-from jupyter_smx.controller import api
+from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import main
+from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
-from jupyter_smx.kernel import commands, options
-from jupyter_smx.kernel.magics import SmxMagics
-from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
+from jupyter_smx.kernel.magics import subcommands as commands
+from jupyter_smx.kernel.magics.magics import SmxMagics
+from jupyter_smx.kernel.options import table as options
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.instance import catalogue
+from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
+from jupyter_smx.model.spec.instance import catalogue
 from jupyter_smx.model.status import SecondaryStatus, is_final, message_of, status_of
 from jupyter_smx.server.routes import ROUTES
 
@@ -69,11 +71,11 @@ def subcommands(_: str) -> str:
 
 def command_line(_: str) -> str:
     """Describe every subcommand of ``jupyter smx`` from its parser."""
-    return "\n\n".join(_subcommand(found) for found in entry.SUBCOMMANDS.values())
+    return "\n\n".join(_subcommand(found) for found in main.SUBCOMMANDS.values())
 
 
 def _subcommand(found: Any) -> str:
-    parser = entry.parser_of(found)
+    parser = main.parser_of(found)
     actions = parser._actions  # noqa: SLF001 - argparse has no other way to look at a parser
     own = [_argument(action) for action in actions]
     return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", sentence(found.help), *own])
@@ -99,7 +101,7 @@ def exit_codes(_: str) -> str:
 def error_classes() -> list[type[SmxError]]:
     """Find every error class of the package, the base first, each after its own base."""
     for module in pkgutil.walk_packages(jupyter_smx.__path__, "jupyter_smx."):
-        if not module.name.startswith(("jupyter_smx.testing", "jupyter_smx.controller.migrations")):
+        if not module.name.startswith(("jupyter_smx.testing", "jupyter_smx.controller.db.migrations")):
             if module.name.endswith("__main__"):
                 continue
             importlib.import_module(module.name)
@@ -164,7 +166,7 @@ def traits_of(kind: type[HasTraits]) -> dict[str, TraitType[Any, Any]]:
 
 def configurable() -> dict[str, type[HasTraits]]:
     """Give every class that has traits, by name: controller, magics, and each installed engine."""
-    found = [ControllerApp, SmxMagics, *(_engine_class(name) for name in sorted(registry.installed()))]
+    found = [ControllerApp, SmxMagics, *(_engine_class(name) for name in sorted(registry.installed_engines()))]
     return {kind.__name__: kind for kind in found}
 
 
@@ -245,7 +247,7 @@ def _bounds(trait: Any) -> str:
 
 def routes_of(argument: str) -> list[tuple[str, str, str]]:
     """Give verb, path and sentence of every route of the ``server`` extension or of the ``controller``."""
-    found = {"server": ROUTES, "controller": api.ROUTES}[argument]
+    found = {"server": ROUTES, "controller": handlers.ROUTES}[argument]
     return [
         (verb.upper(), _path(pattern, method), inspect.getdoc(method) or "")
         for pattern, handler in found

@@ -24,33 +24,33 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
         sys.exit(serve.main(words[1:]))
     if words[:1] == ["probe"] and len(words) > 1:
-        from jupyter_smx.agent import opening  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent import listen  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(opening.probe(words[1:]))
+        sys.exit(listen.probe(words[1:]))
     if words[:1] == ["courier"]:
-        from jupyter_smx.agent.stores import courier  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.stores import fsspec_worker  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(courier.main())
+        sys.exit(fsspec_worker.main())
     if words[:1] == ["fuse"]:
-        from jupyter_smx.agent.stores import object_mount  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.stores import fuse_mount  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(object_mount.hand_over(words[1:]))
+        sys.exit(fuse_mount.run_mount_helper(words[1:]))
     if words[:1] == ["zygote"]:
-        from jupyter_smx.agent.birth import zygote  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.main(words[1:]))
     if words[:1] == ["spawned"]:
-        from jupyter_smx.agent.birth import zygote  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(zygote.spawned(words[1:]))
+        sys.exit(zygote.spawned_main(words[1:]))
     if words[:1] == ["reborn"]:
-        from jupyter_smx.agent.birth import running  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.forkserver import job_process  # noqa: PLC0415 - each process loads what it needs
 
-        running.live_again(words[1:])
+        job_process.resume(words[1:])
     if words[:1] == ["reach"] and len(words) > 4:  # noqa: PLR2004 - a folder, this program, a host and what is run there
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(mpi.reach(words[1:]))
+        sys.exit(mpi.remote_shell(words[1:]))
     sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] | probe DIR\n")
     sys.exit(2)
 

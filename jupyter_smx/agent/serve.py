@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import sys
 
-from jupyter_smx.agent.birth.forerunner import spawn
-from jupyter_smx.agent.system import environment
+from jupyter_smx.agent.forkserver.spawn import spawn
+from jupyter_smx.agent.system.processes import environment
 
 TYPE_CHECKING = False  # see agent/birth/forerunner
 if TYPE_CHECKING:
     from typing import List
 
-    from jupyter_smx.agent.birth.forerunner import Forerunner
+    from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
 
 CONTAINED = "--contained"
 """The word of an engine whose hosts are containers, whose variables are the host's own."""
 
 
-def _write_into(path: str) -> None:
+def _redirect_output(path: str) -> None:
     """Let what this process says go to a file: a container's own log ends with it, and is read by other means."""
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
@@ -26,13 +26,13 @@ def _write_into(path: str) -> None:
     os.close(log)
 
 
-def _first_zygote(folder: str) -> Forerunner:
+def _first_zygote(folder: str) -> SpawnedZygote:
     try:  # noqa: SIM105 - `contextlib` is one of what is not loaded yet
-        _write_into(os.path.join(folder, "agent.log"))
+        _redirect_output(os.path.join(folder, "agent.log"))
     except OSError:
         pass  # who may not write there is told so by what comes, in the container's own log
     clean = environment.scrub(os.environ, os.environ.get(environment.MARKER, ""))
-    return spawn(sys.argv[0], environment.for_zygote(clean, "/tmp"))  # noqa: S108 - the container's own
+    return spawn(sys.argv[0], environment.zygote_environment(clean, "/tmp"))  # noqa: S108 - the container's own
 
 
 def main(words: List[str]) -> int:
@@ -40,14 +40,14 @@ def main(words: List[str]) -> int:
     try:
         first = _first_zygote(words[0]) if CONTAINED in words else None
         # To load the rest takes about as long as a zygote takes to come up: side by side they take half of it.
-        from jupyter_smx.agent import beginning  # noqa: PLC0415 - as said
+        from jupyter_smx.agent import startup  # noqa: PLC0415 - as said
 
-        return beginning.begin(words, first)
+        return startup.run_agent(words, first)
     except OSError as error:
-        from jupyter_smx.agent import outcome  # noqa: PLC0415 - nobody else here needs it
-        from jupyter_smx.agent.system import process  # noqa: PLC0415 - likewise
+        from jupyter_smx.agent import file_result  # noqa: PLC0415 - nobody else here needs it
+        from jupyter_smx.agent.system.processes import process  # noqa: PLC0415 - likewise
 
-        if not outcome.is_full(error):
+        if not file_result.is_full(error):
             raise
         process.log(f"the host has no room: {error}")
-        return outcome.EXIT_FULL
+        return file_result.EXIT_DISK_FULL

@@ -1,5 +1,9 @@
-"""``jupyter smx …``: jobs and warm pools in a terminal, one noun per file."""
+"""Provide ``jupyter smx``: jobs and warm pools in a terminal.
 
-from jupyter_smx.cli.entry import main
+Key modules: ``main`` (dispatch), ``subcommand`` (what a subcommand is), ``commands`` (one module per group of
+subcommands). Requests to the controller belong in ``jupyter_smx.kernel.client``.
+"""
+
+from jupyter_smx.cli.main import main
 
 __all__ = ["main"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from jupyter_smx.cli.entry import main
+from jupyter_smx.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.cli import exits
-from jupyter_smx.cli.jobs import STATUSES
-from jupyter_smx.cli.run import KINDS
-from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.kernel.completion import asked
-from jupyter_smx.kernel.parser import one_of
+from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli.commands.jobs import STATUSES
+from jupyter_smx.cli.commands.run import KINDS
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
+from jupyter_smx.kernel.magics.completion import query_names
+from jupyter_smx.kernel.options.parser import match_choice
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from jupyter_smx.kernel.parser import Parser
+    from jupyter_smx.kernel.options.parser import Parser
 
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""
@@ -30,8 +30,8 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", nargs="?", default="bash", help=", ".join(_SHELLS))
 
 
-def _run(found: Namespace, desk: Desk) -> int:
-    shell = one_of(found.shell, _SHELLS, "SHELL")
+def _run(found: Namespace, desk: CliContext) -> int:
+    shell = match_choice(found.shell, _SHELLS, "SHELL")
     try:
         from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an optional package
     except ModuleNotFoundError:
@@ -42,15 +42,15 @@ def _run(found: Namespace, desk: Desk) -> int:
         ) from None
     code = shellcode(COMMANDS, shell=shell)
     desk.output.show({"shell": shell, "code": code}, code)
-    return exits.DONE
+    return exit_codes.SUCCESS
 
 
-def wanted() -> bool:
+def is_completion_request() -> bool:
     """Say whether a shell asks for names, and not a person for an answer."""
     return "_ARGCOMPLETE" in os.environ
 
 
-def answer(tree: Parser) -> None:
+def run_argcomplete(tree: Parser) -> None:
     """Answer the shell and end the process; without argcomplete nothing happens."""
     try:
         import argcomplete  # noqa: PLC0415 - an optional package
@@ -59,7 +59,7 @@ def answer(tree: Parser) -> None:
     argcomplete.autocomplete(tree, always_complete_options="long")
 
 
-def attach(parser: Parser) -> Parser:
+def add_completers(parser: Parser) -> Parser:
     """Tell argcomplete where the names of each value come from."""
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to look at a parser
         source = _SOURCES.get(action.dest)
@@ -69,18 +69,20 @@ def attach(parser: Parser) -> Parser:
 
 
 def _jobs(**_: Any) -> Iterable[str]:
-    return asked(lambda client: [job.name for job in client.jobs(_MANY)])
+    return query_names(lambda client: [job.name for job in client.jobs(_MANY)])
 
 
 def _pools(**_: Any) -> Iterable[str]:
-    return asked(lambda client: [pool.name for pool in client.pools()])
+    return query_names(lambda client: [pool.name for pool in client.pools()])
 
 
 def _instance_types(**_: Any) -> Iterable[str]:
-    from jupyter_smx.model.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
+    from jupyter_smx.model.spec.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
 
     # A controller that runs knows of the administrator's; without one those that ship are the best guess.
-    return asked(lambda client: [row.name for row in client.instance_types().instance_types]) or sorted(catalogue())
+    return query_names(lambda client: [row.name for row in client.instance_types().instance_types]) or sorted(
+        catalogue()
+    )
 
 
 _SOURCES: dict[str, Any] = {

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 from msgspec.structs import replace
 
-from jupyter_smx.cli.words import PROG
+from jupyter_smx.cli.usage_text import PROG
 from jupyter_smx.model.errors import ErrorBody, SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_THERE, _HERE = "`%smx ", f"`{PROG} "
+_NOTEBOOK_PREFIX, _TERMINAL_PREFIX = "`%smx ", f"`{PROG} "
 """The sentences of all parts speak of the notebook, since they do not know who asks; a terminal has other words."""
 
 
@@ -31,9 +31,9 @@ class Output:
 
     def show(self, document: object, text: str) -> None:
         """Write the answer: ``text`` for people, or ``document`` (a struct, or a dict of such) as JSON."""
-        self._write(self._stdout, f"{self._encode(document) if self.json else in_terminal(text)}\n")
+        self._write(self._stdout, f"{self._encode(document) if self.json else format_for_terminal(text)}\n")
 
-    def line(self, document: Mapping[str, object]) -> None:
+    def write_line(self, document: Mapping[str, object]) -> None:
         """Write one line of a stream as a JSON line."""
         self._write(self._stdout, f"{msgspec.json.encode(document).decode()}\n")
 
@@ -42,18 +42,21 @@ class Output:
         self._write(self._stderr if self.json else self._stdout, text)
         self._in_line = not text.endswith("\n") if text else self._in_line
 
-    def say(self, sentence: str) -> None:
+    def info(self, sentence: str) -> None:
         """Tell a person on stderr what goes on; nobody reads it where JSON was asked for."""
         if self.json:
             return
         # Where both go to one screen, a log that ended within a line would have the sentence at its end.
         begin = "\n" if self._in_line and self._stdout.isatty() else ""
         self._in_line = False
-        self._write(self._stderr, f"{begin}{in_terminal(sentence)}\n")
+        self._write(self._stderr, f"{begin}{format_for_terminal(sentence)}\n")
 
     def error(self, error: SmxError) -> None:
         """Write an error on stderr: its sentence, or its :class:`ErrorBody`."""
-        self._write(self._stderr, f"{self._encode(_here(error.body())) if self.json else in_terminal(str(error))}\n")
+        self._write(
+            self._stderr,
+            f"{self._encode(_format_body(error.body())) if self.json else format_for_terminal(str(error))}\n",
+        )
 
     def _encode(self, document: object) -> str:
         try:
@@ -74,13 +77,18 @@ class Output:
             raise SmxError(f"The output cannot be written: {error.strerror}.", field="stdout") from error
 
 
-def in_terminal(sentence: str) -> str:
+def format_for_terminal(sentence: str) -> str:
     """Say commands as they are typed in a terminal."""
-    return sentence.replace(_THERE, _HERE)
+    return sentence.replace(_NOTEBOOK_PREFIX, _TERMINAL_PREFIX)
 
 
-def _here(body: ErrorBody) -> ErrorBody:
-    return replace(body, message=in_terminal(body.message), rule=in_terminal(body.rule), cure=in_terminal(body.cure))
+def _format_body(body: ErrorBody) -> ErrorBody:
+    return replace(
+        body,
+        message=format_for_terminal(body.message),
+        rule=format_for_terminal(body.rule),
+        cure=format_for_terminal(body.cure),
+    )
 
 
 def _drop(stream: TextIO) -> None:
@@ -90,14 +98,14 @@ def _drop(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def _nowhere() -> TextIO:
+def _open_devnull() -> TextIO:
     return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
-def standard(*, json: bool) -> Output:
+def open_standard(*, json: bool) -> Output:
     """Use the process's own streams; a letter that their encoding lacks is escaped, never an error."""
     # One that the caller closed is None. It is told nothing, and no file of ours gets its number.
-    stdout, stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
+    stdout, stderr = (stream or _open_devnull() for stream in (sys.stdout, sys.stderr))
     for stream in (stdout, stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from jupyter_smx.cli.output import Output
-from jupyter_smx.kernel.client import Client
-from jupyter_smx.kernel.parser import Parser
-from jupyter_smx.model import secret
+from jupyter_smx.kernel.client.client import Client
+from jupyter_smx.kernel.options.parser import Parser
+from jupyter_smx.model import redaction
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.records.job import Job
 
 
-class Desk(Struct, frozen=True):
+class CliContext(Struct, frozen=True):
     """What a subcommand works with: the controller and where the answer goes."""
 
     client: Client
@@ -31,7 +31,7 @@ class Subcommand(Struct, frozen=True):
     usage: str
     help: str
     arguments: Callable[[Parser], None]
-    run: Callable[[Namespace, Desk], int]
+    run: Callable[[Namespace, CliContext], int]
     parents: tuple[Any, ...] = ()
     """Parsers whose options it has, too."""
 
@@ -42,5 +42,5 @@ def document(job: Job) -> dict[str, Any]:
     It ends in logs of other programs, so variables whose names are those of secrets have no values there, and URLs no
     passwords.
     """
-    record: dict[str, Any] = secret.shown_record(to_builtins(job))
+    record: dict[str, Any] = redaction.redact_record(to_builtins(job))
     return record | {"status": job.status().value, "secondary_status": job.state.value}

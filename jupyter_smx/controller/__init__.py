@@ -1,1 +1,6 @@
-"""The controller: one process per user and machine that owns the records and acts on what policy decides."""
+"""Run the controller: one process per user and machine, which owns the records and carries out what policy decides.
+
+Packages, top first: ``app``, ``server``, ``api``, ``scheduling``, ``telemetry``, ``transfer`` and ``environments``,
+``state``, ``agents``, ``db``. Decisions without input and output belong in ``jupyter_smx.policy``; code that runs on
+hosts belongs in ``jupyter_smx.agent``.
+"""

@@ -18,19 +18,20 @@ from msgspec.structs import replace
 from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
-from jupyter_smx import launch
-from jupyter_smx.controller.identity import Door, Lock
-from jupyter_smx.engines import config_names, machine, registry
+from jupyter_smx import controller_launch
+from jupyter_smx.controller.singleton import ListenSocket, SingletonLock
+from jupyter_smx.engines import config_check, registry
+from jupyter_smx.engines.machine import resources
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
-from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue, read_catalogue
-from jupyter_smx.policy.learning import NEVER
+from jupyter_smx.model.spec.instance import Catalogue, InstanceType, catalogue, read_catalogue
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
+from jupyter_smx.policy.preload import EXCLUDED_PACKAGES
 
 if TYPE_CHECKING:
     from jupyter_smx.engines.base import Engine
 
 _DAY = 86_400
-_LOCK_PATIENCE = 5.0
+_LOCK_TIMEOUT = 5.0
 """Seconds in which the one that holds the lock must listen or be gone."""
 _CLOSING = 5.0
 _PRELOAD_PART = 16
@@ -120,7 +121,7 @@ class ControllerApp(Application):
     ).tag(config=True)
     preload_never = List(
         Unicode(),
-        sorted(NEVER),
+        sorted(EXCLUDED_PACKAGES),
         help="Packages that hosts never import before a job does: a forked process could not use them.",
     ).tag(config=True)
     input_hash_limit_mib = Int(
@@ -160,11 +161,11 @@ class ControllerApp(Application):
 
     @default("cpus")
     def _default_cpus(self) -> int:
-        return machine.look().cpus
+        return resources.detect_machine().cpus
 
     @default("memory_gib")
     def _default_memory_gib(self) -> float:
-        return machine.look().memory_gib()
+        return resources.detect_machine().memory_gib()
 
     @default("preload_memory_mib")
     def _default_preload_memory_mib(self) -> int:
@@ -172,7 +173,7 @@ class ControllerApp(Application):
 
     @default("gpus")
     def _default_gpus(self) -> int:
-        return machine.look().gpus
+        return resources.detect_machine().gpus
 
     def configure(self, argv: list[str]) -> None:
         """Read the command line and the configuration files; the command line wins.
@@ -192,7 +193,7 @@ class ControllerApp(Application):
                 cure="Mend the file in one of the folders that `jupyter --paths` lists.",
             ) from error
         self.update_config(said_here)
-        config_names.check(self.config, type(self), registry.classes())
+        config_check.check_config(self.config, type(self), registry.engine_class_names())
 
     def limits(self) -> Limits:
         """Give the administrator's choices as plain values.
@@ -244,15 +245,15 @@ class ControllerApp(Application):
             return shipped
         path = Path(self.instance_types_file).expanduser()
         if not path.is_absolute():
-            raise _no_catalogue(path, "it is no absolute path, and this process runs anywhere")
+            raise _catalogue_error(path, "it is no absolute path, and this process runs anywhere")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise _no_catalogue(path, f"it cannot be read ({error})") from error
+            raise _catalogue_error(path, f"it cannot be read ({error})") from error
         return {"local": shipped["local"]} | read_catalogue(text, str(path))
 
 
-def _no_catalogue(path: Path, why: str) -> ValidationError:
+def _catalogue_error(path: Path, why: str) -> ValidationError:
     return ValidationError(
         f"instance_types_file: {str(path)!r}: {why}.",
         field="instance_types_file",
@@ -266,7 +267,7 @@ class Engines:
 
     def __init__(self, app: ControllerApp) -> None:
         self._app = app
-        self._made: dict[str, Engine] = {}
+        self._engines: dict[str, Engine] = {}
 
     def __call__(self, name: str) -> Engine:
         """Give the engine of that name.
@@ -274,19 +275,19 @@ class Engines:
         :raises ValidationError: no such engine.
         :raises RefusedError: what it needs is not installed.
         """
-        found = self._made.get(name)
+        found = self._engines.get(name)
         if found is None:
-            found = self._made[name] = registry.create(name, parent=self._app)
+            found = self._engines[name] = registry.create(name, parent=self._app)
         return found
 
 
-async def _become_the_one(lock: Lock) -> bool:
+async def _acquire_lock(lock: SingletonLock) -> bool:
     """Take the lock; False when somebody else has it and serves."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + _LOCK_PATIENCE
-    while not lock.take():
+    end = loop.time() + _LOCK_TIMEOUT
+    while not lock.acquire():
         # Its owner may be about to listen, or about to leave; only in the second case this one is needed.
-        if launch.is_listening() or loop.time() > end:
+        if controller_launch.is_listening() or loop.time() > end:
             return False
         await asyncio.sleep(0.02)
     return True
@@ -300,28 +301,28 @@ async def serve(app: ControllerApp) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    launch.ensure_folders()
-    data_dir = launch.data_dir()
-    lock = Lock(data_dir / "controller.lock")
-    if not await _become_the_one(lock):
+    controller_launch.ensure_folders()
+    data_dir = controller_launch.data_dir()
+    lock = SingletonLock(data_dir / "controller.lock")
+    if not await _acquire_lock(lock):
         return
     try:
         # Imported by the winner only, so that a second controller costs next to nothing.
-        from jupyter_smx.controller.prune import MIB, Keeping  # noqa: PLC0415
-        from jupyter_smx.controller.service import Service  # noqa: PLC0415
-        from jupyter_smx.controller.store import Store  # noqa: PLC0415
+        from jupyter_smx.controller.db.store import Store  # noqa: PLC0415
+        from jupyter_smx.controller.retention import MIB, RetentionPolicy  # noqa: PLC0415
+        from jupyter_smx.controller.server import ControllerServer  # noqa: PLC0415
 
-        service = Service(
+        service = ControllerServer(
             Store.open(data_dir / "smx.sqlite"),
             app.limits(),
             Engines(app),
-            registry.installed().keys(),
+            registry.installed_engines().keys(),
             data_dir=data_dir,
             user=_user(),
             idle_exit=app.idle_exit,
-            keeping=Keeping(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
+            keeping=RetentionPolicy(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
-        await service.run(Door(launch.socket_path()), stop)
+        await service.run(ListenSocket(controller_launch.socket_path()), stop)
     finally:
         lock.release()
 
@@ -334,13 +335,14 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _sentence(error: Exception) -> str:
+def _startup_error_text(error: Exception) -> str:
     if isinstance(error, OSError):
-        folder = launch.data_dir()
+        folder = controller_launch.data_dir()
         return str(
             UnavailableError(
                 f"The data folder {folder} cannot be used: {error.strerror or error}.",
-                cure=f"Make it writable and free some space, or set {launch.DATA_DIR_VARIABLE} to another folder.",
+                cure="Make it writable and free some space, "
+                f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder.",
             )
         )
     return str(error)
@@ -357,7 +359,7 @@ def main(argv: list[str] | None = None) -> int:
         app.configure(sys.argv[1:] if argv is None else argv)
         loop.run_until_complete(serve(app))
     except (SmxError, OSError) as error:
-        sys.stderr.write(f"{_sentence(error)}\n")
+        sys.stderr.write(f"{_startup_error_text(error)}\n")
         return 1
     finally:
         loop.close()  # and with it the handlers of its signals

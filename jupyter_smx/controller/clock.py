@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-WAS_SET = 2.0
+CLOCK_CHANGE_THRESHOLD = 2.0
 """Seconds between the two clocks from which on the other one was set, and did not only drift."""
 
 
-def steady_clock() -> float:
+def monotonic_clock() -> float:
     """Give seconds since some moment, with the time that a laptop slept where the system counts it."""
     boot: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
-class Apart(NamedTuple):
+class ClockOffset(NamedTuple):
     """By how many seconds the clock of the records is ahead of the steady one, which begins anew with each boot."""
 
     boot: str

@@ -8,17 +8,17 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.fencing import RecordsError
-from jupyter_smx.controller.prune import prune_hosts, prune_log
-from jupyter_smx.controller.staging import delete_unused_payloads
+from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.controller.retention import prune_hosts, rotate_log
+from jupyter_smx.controller.transfer.stage_out import delete_unused_payloads
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jupyter_smx.controller.books import Books
-    from jupyter_smx.controller.prune import Keeping
+    from jupyter_smx.controller.retention import RetentionPolicy
+    from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ CLEAN_FIRST = 60.0
 """Seconds from the start until what can be thrown away is looked for; who starts a controller waits for a job."""
 CLEAN_EVERY = 3_600.0
 """Seconds between two such looks."""
-EVENTS_KEPT = 20_000
+MAX_EVENTS = 20_000
 
 
 class Housekeeping:
@@ -40,87 +40,87 @@ class Housekeeping:
 
     def __init__(
         self,
-        books: Books,
+        books: LiveState,
         data_dir: Path,
-        keeping: Keeping,
+        keeping: RetentionPolicy,
         clock: Callable[[], float],
         engine_of: Callable[[str], Engine],
     ) -> None:
-        self._books = books
+        self._live_state = books
         self._data_dir = data_dir
-        self._keeping = keeping
+        self._retention = keeping
         self._clock = clock
         self._engine_of = engine_of
         self._engines: set[str] = set()
         self._writes_seen = self._writes_moved = 0
         self._clean_at = math.inf
-        self._moving: asyncio.Task[None] | None = None
-        self._cleaning: asyncio.Task[None] | None = None
+        self._checkpoint_task: asyncio.Task[None] | None = None
+        self._cleanup_task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Count the time until the first cleaning from now on."""
-        self._clean_at = self._books.steady() + CLEAN_FIRST
+        self._clean_at = self._live_state.monotonic() + CLEAN_FIRST
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Begin what is due; called once a second.
 
         :raises FencedError: another controller took the records over.
         :raises RecordsError: they cannot be written.
         """
-        self._engines.update(cluster.key.engine for cluster in self._books.clusters.values())
-        self._move_log_in_turn()
-        self._clean_in_turn()
+        self._engines.update(cluster.key.engine for cluster in self._live_state.clusters.values())
+        self._checkpoint_if_due()
+        self._clean_if_due()
 
     async def close(self) -> None:
         """Leave what is under way to its threads, which are through with it or end by themselves."""
-        under_way = [task for task in (self._moving, self._cleaning) if task is not None]
+        under_way = [task for task in (self._checkpoint_task, self._cleanup_task) if task is not None]
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
 
-    def _move_log_in_turn(self) -> None:
+    def _checkpoint_if_due(self) -> None:
         """Move the write-ahead log when nobody wrote for a second: the disk is then all its own."""
-        store = self._books.store
+        store = self._live_state.store
         quiet, self._writes_seen = store.writes == self._writes_seen, store.writes
         waiting = store.writes - self._writes_moved
-        if (waiting > MANY_WRITES or (waiting and quiet)) and _is_over(self._moving):
-            store.prune_events(EVENTS_KEPT)
+        if (waiting > MANY_WRITES or (waiting and quiet)) and _is_over(self._checkpoint_task):
+            store.prune_events(MAX_EVENTS)
             self._writes_seen = store.writes
-            self._moving = asyncio.create_task(self._move_log(), name="moving the write-ahead log")
+            self._checkpoint_task = asyncio.create_task(self._checkpoint(), name="moving the write-ahead log")
 
-    async def _move_log(self) -> None:
-        written = self._books.store.writes
+    async def _checkpoint(self) -> None:
+        written = self._live_state.store.writes
         try:
-            if await asyncio.to_thread(self._books.store.checkpoint):
+            if await asyncio.to_thread(self._live_state.store.checkpoint):
                 self._writes_moved = written
         except RecordsError as error:
             _log.warning("The write-ahead log stays as it is for now: %s", error)
 
-    def _clean_in_turn(self) -> None:
+    def _clean_if_due(self) -> None:
         """Begin to throw away what is not needed, for which a disk may take minutes where there are many files."""
-        now = self._books.steady()
-        if now >= self._clean_at and _is_over(self._cleaning):
+        now = self._live_state.monotonic()
+        if now >= self._clean_at and _is_over(self._cleanup_task):
             self._clean_at = now + CLEAN_EVERY
-            self._cleaning = asyncio.create_task(self._clean(self._clock()), name="cleaning")
+            self._cleanup_task = asyncio.create_task(self._clean(self._clock()), name="cleaning")
 
     async def _clean(self, now: float) -> None:
         try:
-            await self._throw_away(now)
+            await self._delete_unused(now)
         except Exception:  # noqa: BLE001 - the border of a task that nobody waits for; it is tried again in an hour
             _log.exception("What is not needed any more could not be thrown away")
 
-    async def _throw_away(self, now: float) -> None:
-        jobs = self._books.jobs
+    async def _delete_unused(self, now: float) -> None:
+        jobs = self._live_state.jobs
         needed = [path for job in jobs.values() for path in job.spec.payloads()]
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
-        in_use = {*self._books.clusters, *(job.cluster for job in jobs.values())}
-        old = now - self._keeping.ended_hosts
-        for place in self._places():
+        in_use = {*self._live_state.clusters, *(job.cluster for job in jobs.values())}
+        old = now - self._retention.ended_hosts
+        for place in self._cluster_folders():
             for cluster in await asyncio.to_thread(prune_hosts, place, in_use, old):
                 _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
-        await asyncio.to_thread(prune_log, self._data_dir / "controller.log", self._keeping.log)
+        await asyncio.to_thread(rotate_log, self._data_dir / "controller.log", self._retention.log)
 
-    def _places(self) -> set[Path]:
+    def _cluster_folders(self) -> set[Path]:
         """Find where folders of clusters lie: here, and where an engine has its own that had any in our time."""
         found = {self._data_dir / "clusters"}
         for name in self._engines:

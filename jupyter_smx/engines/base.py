@@ -19,33 +19,33 @@ from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.model.image import Image
-from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.spec.instance import InstanceGroup
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 
 class Observation(str, Enum):
-    """What the world said of a cluster; only a clear "no such thing" is ``GONE``."""
+    """What the world said of a cluster; only a clear "no such thing" is ``MISSING``."""
 
     RUNNING = "RUNNING"
     GONE = "GONE"
     UNKNOWN = "UNKNOWN"
 
 
-class NotHereError(RefusedError):
+class ImageMissingError(RefusedError):
     """There is no such image where hosts are made; where a registry has it, it can be brought there (again)."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What an engine can do, declared, so that nobody asks an engine its name.
 
-    ``shared_folder``: files of a host are files of ours, at the path that :meth:`Engine.remains` gives.
+    ``shared_folder``: files of a host are files of ours, at the path that :meth:`Engine.spool_path` gives.
     ``extend``: a keep-alive can be lengthened after the hosts were acquired.
     """
 
@@ -62,10 +62,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     own_gpus: bool = False
     """A host sees those GPUs of this machine only that it was made with, so each of its jobs has just those."""
     same_paths: bool = False
-    """Agents find files of the controller's machine at the same paths; else :meth:`Engine.bring` puts them in reach."""
+    """Agents find files of the controller's machine at the same paths; else :meth:`Engine.provide_files` does."""
 
 
-class HostPlan(Struct, frozen=True, kw_only=True):
+class HostSpec(Struct, frozen=True, kw_only=True):
     """One host that is wanted: its name in the job (``algo-1``), its group, its share of a machine."""
 
     host: str
@@ -87,7 +87,7 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """
 
     cluster: str
-    hosts: tuple[HostPlan, ...]
+    hosts: tuple[HostSpec, ...]
     instance_groups: tuple[InstanceGroup, ...]
     python: str
     idle_limit: float = 120.0
@@ -100,10 +100,10 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """The hosts shall reach each other and nothing else."""
 
 
-class Step(Struct, frozen=True):
+class PullProgress(Struct, frozen=True):
     """How far it is to an image, in few words; ``downloads`` says that it comes from elsewhere, which may take long."""
 
-    words: str = ""
+    text: str = ""
     downloads: bool = False
 
 
@@ -133,7 +133,7 @@ class Engine(LoggingConfigurable):
         Yields a handle whenever something more exists that costs money, the complete one last. Launches at most once
         per cluster id and host, even when called again from another process.
 
-        :raises NotHereError: the image went since it was pinned, before anything was launched.
+        :raises ImageMissingError: the image went since it was pinned, before anything was launched.
         :raises RefusedError: before anything was launched; ``transient`` says whether asking again may help.
         """
 
@@ -142,12 +142,12 @@ class Engine(LoggingConfigurable):
         """Find a cluster again from a fresh process; answers until :meth:`release`."""
 
     @abstractmethod
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at many clusters at once, same order; an outage is ``UNKNOWN``; never raises for one cluster."""
 
     @abstractmethod
     async def release(self, handle: Handle) -> None:
-        """Free what costs, with everything the hosts started; idempotent. Records under :meth:`remains` stay."""
+        """Free what costs, with everything the hosts started; idempotent. Records under :meth:`spool_path` stay."""
 
     @abstractmethod
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -163,15 +163,15 @@ class Engine(LoggingConfigurable):
         """
         return None
 
-    def isolates_network(self) -> bool:
+    def is_network_isolated(self) -> bool:
         """Say whether hosts reach each other and nothing else whatever a job asks for, as an administrator chose."""
         return False
 
-    def usual_image(self) -> str:
+    def default_image(self) -> str:
         """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""
         return ""
 
-    async def pin(self, image: str, say: Callable[[Step], None]) -> Image:
+    async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
         """Find the image that a job names, and bring it here where it is not; gives the id that never means another.
 
         Asked once for each job, so that a name which means another image since then is noticed. ``say`` gets how far
@@ -184,22 +184,22 @@ class Engine(LoggingConfigurable):
         del say
         return Image(name=image, id=image)
 
-    async def glimpse(self, image: str) -> Image | None:
-        """Find an image as :meth:`pin` does, and bring nothing here; None where it would be brought first.
+    async def peek_image(self, image: str) -> Image | None:
+        """Find an image as :meth:`resolve_image` does, and bring nothing here; None where it would be brought first.
 
-        :raises RefusedError, UnavailableError: as :meth:`pin`.
+        :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
-        return await self.pin(image, lambda _step: None)
+        return await self.resolve_image(image, lambda _step: None)
 
-    async def recall(self, image: str) -> Image | None:
-        """Say what a name means now where that takes a moment; None where it is to be asked for by :meth:`pin`.
+    async def cached_image(self, image: str) -> Image | None:
+        """Return what a name means now if that takes a moment only; None if :meth:`resolve_image` has to be asked.
 
         Asked before a job is on record, whose submitter waits meanwhile. An engine that is away says None.
         """
         del image
         return None
 
-    async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+    async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Put files and folders of the controller's machine within reach of a host, where it may only read them.
 
         Gives the path at which the host's agent finds each. What is there already, unchanged, is not brought again.
@@ -218,12 +218,12 @@ class Engine(LoggingConfigurable):
         del handle, host
         return None
 
-    def remains(self, cluster: str, host: str) -> Path | None:
+    def spool_path(self, cluster: str, host: str) -> Path | None:
         """Give the folder of a host's spool when it can be read without the agent, else None."""
         del cluster, host
         return None
 
-    def obituary(self, cluster: str, host: str) -> str:
+    def exit_reason(self, cluster: str, host: str) -> str:
         """Say how a host ended, where the engine knows more of that than its agent could tell; "" where it does not."""
         del cluster, host
         return ""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
-from jupyter_smx.engines import config_names
+from jupyter_smx.controller_launch import restart_hint
+from jupyter_smx.engines import config_check
 from jupyter_smx.engines.base import Engine
-from jupyter_smx.launch import read_anew
-from jupyter_smx.model.errors import RefusedError, ValidationError, nearest
+from jupyter_smx.model.errors import RefusedError, ValidationError, suggest_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 GROUP = "jupyter_smx.engines"
 
 
-def installed() -> Mapping[str, EntryPoint]:
+def installed_engines() -> Mapping[str, EntryPoint]:
     """List what is installed by name; nothing is imported for that."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def classes() -> list[str]:
+def engine_class_names() -> list[str]:
     """Name the classes of what is installed, which are the sections that configure it; nothing is imported for that."""
-    return [point.attr for point in installed().values()]
+    return [point.attr for point in installed_engines().values()]
 
 
 def engine_class(name: str) -> type[Engine]:
@@ -37,7 +37,7 @@ def engine_class(name: str) -> type[Engine]:
     :raises ValidationError: no installed package offers an engine of that name.
     :raises RefusedError: one does, and what it needs is not installed or is broken.
     """
-    known = installed()
+    known = installed_engines()
     point = known.get(name)
     if point is None:
         raise ValidationError(
@@ -45,12 +45,14 @@ def engine_class(name: str) -> type[Engine]:
             field="engine",
             value=name,
             rule=f"Installed engines: {', '.join(sorted(known)) or 'none'}.",
-            cure=nearest(name, known) or f"An engine is a package with an entry point in the group {GROUP}.",
+            cure=suggest_names(name, known) or f"An engine is a package with an entry point in the group {GROUP}.",
         )
     try:
         found = point.load()
     except ModuleNotFoundError as missing:
-        raise _refusal(name, f"needs {missing.name!r}, which is not installed", _install(point, missing)) from missing
+        raise _refusal(
+            name, f"needs {missing.name!r}, which is not installed", _install_hint(point, missing)
+        ) from missing
     except Exception as problem:  # a declared border: the module is somebody else's code
         raise _refusal(name, f"cannot be imported ({type(problem).__name__}: {problem})", "") from problem
     if not (isinstance(found, type) and issubclass(found, Engine)):
@@ -65,25 +67,25 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     :raises RefusedError: it is installed only in part, or is configured with what it cannot take.
     """
     found = engine_class(name)
-    for unread, meant in config_names.unread(parent.config, found).items() if parent is not None else ():
-        raise _misconfigured(name, f"{unread} is no name of its configuration", meant)
+    for unread, meant in config_check.unknown_traits(parent.config, found).items() if parent is not None else ():
+        raise _config_error(name, f"{unread} is no name of its configuration", meant)
     try:
         return found(parent=parent)
     except TraitError as problem:
-        raise _misconfigured(name, str(problem).rstrip("."), "") from problem
+        raise _config_error(name, str(problem).rstrip("."), "") from problem
 
 
-def _misconfigured(name: str, what: str, meant: str) -> RefusedError:
+def _config_error(name: str, what: str, meant: str) -> RefusedError:
     return RefusedError(
         f"--engine: {name!r} is configured wrongly: {what}.",
         field="engine",
         value=name,
         rule="The configuration of an engine stands in jupyter_smx_config.py.",
-        cure=f"{meant} Correct it in one of the folders that `jupyter --paths` lists. {read_anew()}".strip(),
+        cure=f"{meant} Correct it in one of the folders that `jupyter --paths` lists. {restart_hint()}".strip(),
     )
 
 
-def _install(point: EntryPoint, missing: ModuleNotFoundError) -> str:
+def _install_hint(point: EntryPoint, missing: ModuleNotFoundError) -> str:
     package = point.dist.name if point.dist is not None else ""
     wanted = f"{package}[{','.join(point.extras)}]" if package and point.extras else missing.name or package
     return f"Install it with: {sys.executable} -m pip install '{wanted}'"

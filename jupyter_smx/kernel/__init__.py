@@ -1,1 +1,6 @@
-"""The kernel's side: magics, handle, card and variables. It never imports tornado, SQL or an engine."""
+"""Run in the notebook's kernel: magics, handles, cards, variables, exports.
+
+Packages, bottom first: ``client``, ``text``, ``options``, ``logs``, ``request``, ``failures``, ``display``,
+``sagemaker``, ``handles``, ``api``, ``magics``. Never imports tornado, SQL or an engine: loading the extension must
+stay quick.
+"""

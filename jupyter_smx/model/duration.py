@@ -7,7 +7,7 @@ import re
 from typing import SupportsIndex
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.words import shown
+from jupyter_smx.model.text import format_value
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART = re.compile(r"(\d+)([dhms])")
@@ -27,9 +27,9 @@ def parse(value: object, field: str = "keep_alive") -> int:
     if _WHOLE.fullmatch(text) and len(text) <= 4 * _DIGITS:
         return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     raise ValidationError(
-        f"--{field.replace('_', '-')}: {shown(value)} is not a duration.",
+        f"--{field.replace('_', '-')}: {format_value(value)} is not a duration.",
         field=field,
-        value=shown(value).strip("'"),
+        value=format_value(value).strip("'"),
         rule="A duration is a number of seconds, or numbers with d, h, m or s.",
         cure="For example 600, 10m or 1h30m.",
     )
@@ -43,7 +43,7 @@ def _digits(value: object) -> str:
     return str(number) if 0 <= number < 10**_DIGITS else ""
 
 
-def rough(seconds: float) -> str:
+def format_estimate(seconds: float) -> str:
     """Write a duration that is only estimated, with no more digits than it deserves: ``40 s``, ``3 min``, ``1.5 h``."""
     halves = 0.5 * round(seconds / 1_800)
     if seconds < 9.5:  # noqa: PLR2004 - here and below: from where the next unit is the one that people say
@@ -55,14 +55,14 @@ def rough(seconds: float) -> str:
     return f"{halves:g} h" if halves < 36 else f"{0.5 * round(seconds / 43_200):g} d"  # noqa: PLR2004
 
 
-def fine(seconds: float) -> str:
+def format_precise(seconds: float) -> str:
     """Write a time that is measured finely, as that of a step: ``0.4 ms``, ``86.2 ms``, ``1.19 s``."""
     if round(seconds, 3) >= 1 and round(seconds, 2) < 10:  # noqa: PLR2004 - above it a tenth is the third digit
         return f"{seconds:.3g} s"
-    return words(seconds) if round(seconds, 3) >= 0.1 else f"{seconds * 1000:.3g} ms"  # noqa: PLR2004 - three digits
+    return format_duration(seconds) if round(seconds, 3) >= 0.1 else f"{seconds * 1000:.3g} ms"  # noqa: PLR2004 - three digits
 
 
-def words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write a duration for people, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``."""
     # What would be rounded up to the next unit is said in the next unit.
     if round(seconds, 3) < 1:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from jupyter_smx.model import secret
-from jupyter_smx.model.words import shown
+from jupyter_smx.model import redaction
+from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ def text_of(value: object) -> str:
     try:
         return str(value)
     except ValueError:
-        return shown(value)
+        return format_value(value)
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -67,10 +67,10 @@ class SmxError(Exception):
         transient: bool = False,
     ) -> None:
         # An error ends in notebooks, records and logs of others.
-        self.message = secret.shown(message)
+        self.message = redaction.redact_text(message)
         super().__init__(self.message)
         self.field = field
-        self.value = secret.shown(value if isinstance(value, str) else text_of(value))
+        self.value = redaction.redact_text(value if isinstance(value, str) else text_of(value))
         self.rule = rule
         self.cure = cure
         self.transient = transient
@@ -174,7 +174,7 @@ def from_body(body: ErrorBody) -> SmxError:
     )
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest_names(word: str, known: Iterable[str]) -> str:
     """Say which known names lie nearest to ``word``: a cure for a typing error, empty when none is near.
 
     Those that ``word`` is the beginning of stand first, three at most in all.

@@ -1,7 +1,7 @@
 """Where a job is: SageMaker's ``Status`` and ``SecondaryStatus`` words and which may follow which.
 
 Source: ``DescribeTrainingJob`` (``TrainingJobStatus``, ``SecondaryStatus``). *Intention is not state*: what a
-job should do is its :class:`Goal`, a field of its own.
+job should do is its :class:`DesiredState`, a field of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Status(str, Enum):
     STOPPED = "Stopped"
 
 
-OVER = frozenset({Status.COMPLETED, Status.FAILED, Status.STOPPED})
+FINAL_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.STOPPED})
 """Of a job that has its verdict."""
 
 
@@ -40,11 +40,11 @@ class SecondaryStatus(str, Enum):
     INTERRUPTED = "Interrupted"
 
 
-AT_WORK = frozenset({SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING})
+ACTIVE_STEPS = frozenset({SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING})
 """Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them."""
 
 
-class Goal(str, Enum):
+class DesiredState(str, Enum):
     """Where a job should be."""
 
     RUN = "run"
@@ -55,7 +55,7 @@ class Goal(str, Enum):
     """Back at its start, because its hosts are taken away (managed spot); then it should run again."""
 
 
-ENDING = frozenset({Goal.STOP, Goal.EXPIRE})
+TERMINAL_GOALS = frozenset({DesiredState.STOP, DesiredState.EXPIRE})
 """Goals that are the end of a job."""
 
 
@@ -93,6 +93,6 @@ def is_final(step: SecondaryStatus) -> bool:
     return _TABLE[step][0] == _FINAL_RANK
 
 
-def may_become(old: SecondaryStatus, new: SecondaryStatus) -> bool:
+def can_transition(old: SecondaryStatus, new: SecondaryStatus) -> bool:
     """Say whether ``new`` is news within one attempt: later in the table, and nothing follows a verdict."""
     return not is_final(old) and _TABLE[new][0] > _TABLE[old][0]

@@ -1,1 +1,4 @@
-"""Pure decisions: what is next for a job or a cluster, what may be reused, what it costs; no clock, no input."""
+"""Decide, in pure functions: admission, placement, next steps, outcomes, prices. No clock, no input, no output.
+
+Carrying out a decision belongs in ``jupyter_smx.controller``.
+"""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from jupyter_smx.model.instance import Catalogue, catalogue
-from jupyter_smx.policy.learning import NEVER
+from jupyter_smx.model.spec.instance import Catalogue, catalogue
+from jupyter_smx.policy.preload import EXCLUDED_PACKAGES
 
 HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
@@ -49,7 +49,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """What installs requirements: ``auto`` (uv where it is found, else pip) or ``pip``."""
     preload_memory_mib: int = 256
     """What the preloads of one host may take; 0 is no limit."""
-    preload_never: tuple[str, ...] = tuple(sorted(NEVER))
+    preload_never: tuple[str, ...] = tuple(sorted(EXCLUDED_PACKAGES))
     """Packages that no host preloads."""
     input_hash_limit_mib: int = 1_024
     """Size of one input channel above which its content is not read for its digest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _WEB = ("http", "https")
-_HERE = ("file", "local")
+_LOCAL = ("file", "local")
 _OF_ONE_PROCESS = ("memory", "data")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
@@ -15,7 +15,7 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
-def why_not(place: str) -> str:
+def unwritable_reason(place: str) -> str:
     """Say why files cannot be kept at a URL, as a sentence; '' where they can as far as its text tells."""
     found = _URL.fullmatch(place)
     if "::" in place or found is None:
@@ -23,7 +23,7 @@ def why_not(place: str) -> str:
     protocol, rest = found[1].lower(), found[2]
     if protocol in _WEB:
         return "The web can be read, and nothing can be written there."
-    if protocol in _HERE:
+    if protocol in _LOCAL:
         return "A folder of this machine is named by its path."
     if protocol in _OF_ONE_PROCESS:
         return f"What is in {protocol}:// lives in one process only, which the job is not."

@@ -1,1 +1,5 @@
-"""The Jupyter server extension: it authenticates, passes on to the controller, and relays events; it keeps no state."""
+"""Extend the Jupyter server: authenticate, pass requests on to the controller, relay its events. Keeps no state.
+
+Reaches the controller only by its socket (``connection``). Everything about jobs belongs in
+``jupyter_smx.controller``.
+"""

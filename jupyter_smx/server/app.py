@@ -13,14 +13,14 @@ from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
 from traitlets import List, Unicode
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch
 from jupyter_smx.server.activity import Activity
+from jupyter_smx.server.bus_events import SCHEMA_ID, SCHEMA_PATH, BusEvent, reset_event
 from jupyter_smx.server.connection import ControllerConnection
-from jupyter_smx.server.handlers import VERSION
-from jupyter_smx.server.messages import Messenger, addresses
-from jupyter_smx.server.notice import SCHEMA_ID, SCHEMA_PATH, Notice, reset
-from jupyter_smx.server.outbox import Outbox
-from jupyter_smx.server.relay import Relay
+from jupyter_smx.server.event_relay import EventRelay
+from jupyter_smx.server.handlers.jobs import VERSION
+from jupyter_smx.server.message_sender import MessageSender, read_addresses
+from jupyter_smx.server.pending_messages import PendingMessages
 from jupyter_smx.server.routes import ROUTES
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class SmxServerExtension(ExtensionApp):
 
     connection: ControllerConnection
     activity: Activity
-    relay: Relay | None = None
-    outbox: Outbox | None = None
-    _following: asyncio.Task[None] | None = None
-    _messaging: asyncio.Task[None] | None = None
+    relay: EventRelay | None = None
+    pending_messages: PendingMessages | None = None
+    _relay_task: asyncio.Task[None] | None = None
+    _sender_task: asyncio.Task[None] | None = None
     _reminder: PeriodicCallback | None = None
 
     def initialize_settings(self) -> None:
@@ -69,12 +69,14 @@ class SmxServerExtension(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         # Events may be emitted on the server's loop only, and this is where it runs for the first time.
         del serverapp
-        urls = addresses(self.message_urls, self.message_urls_file, self.log)
+        urls = read_addresses(self.message_urls, self.message_urls_file, self.log)
         if urls:
-            self.outbox = Outbox()
-            self._messaging = asyncio.create_task(Messenger(self.outbox, urls, self._call_pages, self.log).run())
-        self.relay = Relay(self.connection, self.activity, self._emit, self.log, self.outbox)
-        self._following = asyncio.create_task(self.relay.run())
+            self.pending_messages = PendingMessages()
+            self._sender_task = asyncio.create_task(
+                MessageSender(self.pending_messages, urls, self._refresh_pages, self.log).run()
+            )
+        self.relay = EventRelay(self.connection, self.activity, self._emit, self.log, self.pending_messages)
+        self._relay_task = asyncio.create_task(self.relay.run())
         self._reminder = PeriodicCallback(self.remind_cullers, _REMIND_CULLERS * 1000)
         self._reminder.start()
 
@@ -82,7 +84,7 @@ class SmxServerExtension(ExtensionApp):
         """End the relay; the controller and its jobs go on."""
         if self._reminder is not None:
             self._reminder.stop()
-        for task in (self._following, self._messaging):
+        for task in (self._relay_task, self._sender_task):
             if task is not None:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -95,14 +97,14 @@ class SmxServerExtension(ExtensionApp):
         if self.relay is not None:
             self.relay.wake()
 
-    def heard(self) -> None:
+    def mark_read(self) -> None:
         """Note that a page reads what there is to know, so that no message about it is due."""
-        if self.outbox is not None:
-            self.outbox.heard()
+        if self.pending_messages is not None:
+            self.pending_messages.mark_read()
 
     def current_activity(self) -> dict[str, int] | None:
         """Say whether jobs are in progress: the server does not shut down for want of activity while they are."""
-        jobs = self.activity.in_progress(time.monotonic())
+        jobs = self.activity.count_in_progress(time.monotonic())
         return {"jobs": jobs} if jobs else None
 
     def remind_cullers(self) -> None:
@@ -110,21 +112,21 @@ class SmxServerExtension(ExtensionApp):
         if self.current_activity():
             self._server().web_app.settings["last_activity_times"][self.name] = datetime.now(timezone.utc)
 
-    def examination(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, Any]:
         """Give this server's part of the doctor's page."""
         return {
             "version": VERSION,
-            "data_dir": str(launch.data_dir()),
-            "relay": self._following is not None and not self._following.done(),
-            "messages": self._messaging is not None and not self._messaging.done(),
-            "jobs_in_progress": self.activity.in_progress(time.monotonic()),
+            "data_dir": str(controller_launch.data_dir()),
+            "relay": self._relay_task is not None and not self._relay_task.done(),
+            "messages": self._sender_task is not None and not self._sender_task.done(),
+            "jobs_in_progress": self.activity.count_in_progress(time.monotonic()),
         }
 
-    def _call_pages(self) -> None:
+    def _refresh_pages(self) -> None:
         # Each page that is alive lists everything again now.
-        self._emit(reset(0, time.time()))
+        self._emit(reset_event(0, time.time()))
 
-    def _emit(self, notice: Notice) -> None:
+    def _emit(self, notice: BusEvent) -> None:
         self.remind_cullers()
         self._bus().emit(schema_id=SCHEMA_ID, data=msgspec.to_builtins(notice))
 

@@ -14,7 +14,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import Resolver
 from tornado.simple_httpclient import HTTPStreamClosedError, SimpleAsyncHTTPClient
 
-from jupyter_smx import launch, unstarted
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 Chunk = Callable[[bytes], Awaitable[None]]
 
-_PATIENCE = 30.0
+_REQUEST_TIMEOUT = 30.0
 """Seconds that an answer may take beyond the wait that was asked for."""
 
 _START_LIMIT = 20.0
 """Seconds that a controller may take until it listens."""
 
-_THEN = " and restart the Jupyter server. Then try again"
+_RESTART_HINT = " and restart the Jupyter server. Then try again"
 
 _CONCURRENT = 1000
 """Requests at once; each long poll of a log is one."""
@@ -45,7 +45,7 @@ class NoControllerError(UnavailableError):
 class _SocketResolver(Resolver):
     async def resolve(self, host: str, port: int, family: int = 0) -> list[tuple[int, Any]]:
         del host, port, family
-        return [(socket.AF_UNIX, os.fspath(launch.socket_path()))]
+        return [(socket.AF_UNIX, os.fspath(controller_launch.socket_path()))]
 
 
 class ControllerConnection:
@@ -53,8 +53,8 @@ class ControllerConnection:
 
     def __init__(self) -> None:
         self._client: AsyncHTTPClient | None = None
-        self._starting = asyncio.Lock()
-        self._started: subprocess.Popen[bytes] | None = None
+        self._start_lock = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
         self.problem: UnavailableError | None = None
         """Why the last start failed; None as soon as a controller answers, whoever started it."""
 
@@ -86,20 +86,20 @@ class ControllerConnection:
             allow_nonstandard_methods=True,
             follow_redirects=False,
             decompress_response=False,
-            connect_timeout=_PATIENCE,
-            request_timeout=0 if on_chunk else wait + _PATIENCE,
+            connect_timeout=_REQUEST_TIMEOUT,
+            request_timeout=0 if on_chunk else wait + _REQUEST_TIMEOUT,
             header_callback=on_header,
             streaming_callback=on_chunk,
         )
         try:
             answer = await self._fetch(request, may_ask_again=method == "GET" and not (wait or on_chunk))
         except (HTTPClientError, OSError, StreamClosedError) as error:
-            raise unavailable(error) from error
+            raise unavailable_error(error) from error
         self.problem = None
         return answer
 
     async def _fetch(self, request: HTTPRequest, *, may_ask_again: bool) -> HTTPResponse:
-        client = self._opened()
+        client = self._open_client()
         try:
             return await client.fetch(request, raise_error=False)
         except (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError):
@@ -112,7 +112,7 @@ class ControllerConnection:
 
         :raises UnavailableError: it did not come up.
         """
-        async with self._starting:
+        async with self._start_lock:
             self.reap()
             try:
                 await self._start()
@@ -122,19 +122,19 @@ class ControllerConnection:
             self.problem = None
 
     async def _start(self) -> None:
-        if await asyncio.to_thread(launch.is_listening):
+        if await asyncio.to_thread(controller_launch.is_listening):
             return
         try:
-            self._started = await asyncio.to_thread(launch.start_controller)
+            self._process = await asyncio.to_thread(controller_launch.start_controller)
         except OSError as error:
-            raise unstarted.refused(error, then=_THEN) from error
-        if not await asyncio.to_thread(launch.wait_ready, _START_LIMIT, self._started):
-            raise unstarted.silent(then=_THEN)
+            raise controller_launch_errors.start_error(error, then=_RESTART_HINT) from error
+        if not await asyncio.to_thread(controller_launch.wait_ready, _START_LIMIT, self._process):
+            raise controller_launch_errors.no_answer_error(then=_RESTART_HINT)
 
     def reap(self) -> None:
         """Take note of the end of a controller that this server started, so that no dead process stays behind."""
-        if self._started is not None and self._started.poll() is not None:
-            self._started = None
+        if self._process is not None and self._process.poll() is not None:
+            self._process = None
 
     def close(self) -> None:
         """Close the client; requests under way end as unavailable."""
@@ -143,7 +143,7 @@ class ControllerConnection:
             self._client = None
         self.reap()
 
-    def _opened(self) -> AsyncHTTPClient:
+    def _open_client(self) -> AsyncHTTPClient:
         if self._client is None:
             self._client = SimpleAsyncHTTPClient(
                 force_instance=True, resolver=_SocketResolver(), max_clients=_CONCURRENT, max_body_size=_NO_LIMIT
@@ -151,7 +151,7 @@ class ControllerConnection:
         return self._client
 
 
-def unavailable(error: BaseException) -> UnavailableError:
+def unavailable_error(error: BaseException) -> UnavailableError:
     """Say in a sentence why there was no answer."""
     if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
         return NoControllerError(
@@ -162,6 +162,6 @@ def unavailable(error: BaseException) -> UnavailableError:
         )
     return UnavailableError(
         f"The controller did not answer ({type(error).__name__}: {error}).",
-        cure=f"Try again; if that does not help, read {launch.log_path().name} in its data folder.",
+        cure=f"Try again; if that does not help, read {controller_launch.log_path().name} in its data folder.",
         transient=True,
     )

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from jupyter_smx.server import arrays, handlers, logs, pools
+from jupyter_smx.server.handlers import arrays, jobs, logs, pools
 
-ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
-    (r"/jupyter-smx/controller", handlers.StateHandler),
-    (r"/jupyter-smx/jobs", handlers.JobsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)", handlers.JobHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/(stop|interrupt)", handlers.WishHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/rerun", handlers.RerunHandler),
+ROUTES: list[tuple[str, type[jobs.ControllerHandler]]] = [
+    (r"/jupyter-smx/controller", jobs.StateHandler),
+    (r"/jupyter-smx/jobs", jobs.JobsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)", jobs.JobHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/(stop|interrupt)", jobs.JobActionHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/rerun", jobs.RerunHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs", logs.LogsHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/search", logs.LogSearchHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/whole", logs.WholeLogHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/(metrics|usage|advice)", handlers.HistoryHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/diff", handlers.DifferenceHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/places", handlers.PlacesHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", handlers.ArtifactHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/(metrics|usage|advice)", jobs.HistoryHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/diff", jobs.DifferenceHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/places", jobs.FileLocationsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", jobs.ArtifactHandler),
     (r"/jupyter-smx/arrays", arrays.ArraysHandler),
     (r"/jupyter-smx/arrays/([^/]+)", arrays.ArrayHandler),
     (r"/jupyter-smx/arrays/([^/]+)/stop", arrays.StopArrayHandler),
     (r"/jupyter-smx/pools", pools.PoolsHandler),
     (r"/jupyter-smx/pools/([^/]+)", pools.PoolHandler),
     (r"/jupyter-smx/(jobs|pools)/([^/]+)/shell", pools.ShellHandler),
-    (r"/jupyter-smx/changes", handlers.ChangesHandler),
-    (r"/jupyter-smx/doctor", handlers.DoctorHandler),
+    (r"/jupyter-smx/changes", jobs.ChangesHandler),
+    (r"/jupyter-smx/doctor", jobs.DoctorHandler),
 ]

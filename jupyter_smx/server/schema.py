@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from jupyter_smx.model.advice import JobAdvice
-from jupyter_smx.model.array import ArraySummary
-from jupyter_smx.model.bill import Bill
-from jupyter_smx.model.comparison import Comparison
 from jupyter_smx.model.errors import ErrorBody
-from jupyter_smx.model.event import Changes, Event, PoolSummary
-from jupyter_smx.model.job import Job, JobSummary
-from jupyter_smx.model.progress import JobMetrics
-from jupyter_smx.model.shell import ShellCommand
-from jupyter_smx.model.usage import JobUsage
-from jupyter_smx.server.places import JobPlaces
+from jupyter_smx.model.records.comparison import Comparison
+from jupyter_smx.model.records.event import Changes, Event, PoolSummary
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.records.shell import ShellCommand
+from jupyter_smx.model.results.advice import JobAdvice
+from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.progress import JobMetrics
+from jupyter_smx.model.results.usage import JobUsage
+from jupyter_smx.model.spec.array import ArraySummary
+from jupyter_smx.server.handlers.file_locations import JobFileLocations
 
 _TYPES = (
     JobSummary,
@@ -29,7 +29,7 @@ _TYPES = (
     Changes,
     Job,
     Bill,
-    JobPlaces,
+    JobFileLocations,
     Comparison,
     JobMetrics,
     JobUsage,
@@ -47,11 +47,11 @@ def schema() -> dict[str, Any]:
         "description": "Not sent: it only holds the definitions together.",
         "type": "object",
         "additionalProperties": False,
-        "$defs": {name: _sent_by_server(components[name]) for name in sorted(components)},
+        "$defs": {name: _require_all_fields(components[name]) for name in sorted(components)},
     }
 
 
-def _sent_by_server(component: dict[str, Any]) -> dict[str, Any]:
+def _require_all_fields(component: dict[str, Any]) -> dict[str, Any]:
     # msgspec writes fields with defaults too, so for a reader none of them is optional.
     if component.get("type") != "object" or "properties" not in component:
         return component

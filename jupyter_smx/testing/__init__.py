@@ -1,1 +1,4 @@
-"""What every engine must pass, shipped with the package: contract suite, fakes named by failure, state machine."""
+"""Ship what the author of an engine needs: the contract that every engine passes, fakes, a simulation.
+
+Start with ``contract`` and ``harness``. ``docker``, ``servers`` and ``simulation`` serve this project's own tests.
+"""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 _PATIENCE = 60.0
 
@@ -43,12 +43,12 @@ class Outcome(NamedTuple):
         return self.log.decode(errors="replace")
 
 
-def new_job() -> str:
+def new_job_id() -> str:
     """Give an id that no job had."""
     return secrets.token_hex(8)
 
 
-def spec(source: str, **changes: Any) -> dict[str, Any]:
+def job_spec(source: str, **changes: Any) -> dict[str, Any]:
     """Write the ``spec`` of a small training job around a cell."""
     whole: dict[str, Any] = {
         "name": "contract",
@@ -89,16 +89,16 @@ class AgentClient:
         self._epoch = epoch
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[wire.Frame]] = {}
-        self._news = asyncio.Condition()
+        self._events_changed = asyncio.Condition()
         self.events: list[dict[str, Any]] = []
-        self.greeting: dict[str, Any] = {}
+        self.hello: dict[str, Any] = {}
         self.is_closed = False
 
     async def __aenter__(self) -> Self:
         """Connect and greet."""
         self._reader, self._writer = await self._engine.connect(self._handle, self._host)
         self._listener = asyncio.create_task(self._listen())
-        self.greeting = (await self.call("hello", protocol=wire.PROTOCOL, epoch=self._epoch)).header
+        self.hello = (await self.call("hello", protocol=wire.PROTOCOL, epoch=self._epoch)).header
         return self
 
     async def __aexit__(
@@ -120,18 +120,18 @@ class AgentClient:
                     if answer is not None and not answer.done():
                         answer.set_result(frame)
                     continue
-                async with self._news:
+                async with self._events_changed:
                     self.events.append(frame.header)
-                    self._news.notify_all()
+                    self._events_changed.notify_all()
         except (asyncio.IncompleteReadError, OSError):
             self.is_closed = True
             for answer in self._answers.values():
                 if not answer.done():
-                    answer.set_exception(self._hung_up())
-            async with self._news:
-                self._news.notify_all()
+                    answer.set_exception(self._closed_error())
+            async with self._events_changed:
+                self._events_changed.notify_all()
 
-    def _hung_up(self, when: str = "") -> ConnectionError:
+    def _closed_error(self, when: str = "") -> ConnectionError:
         """Say that the agent is gone, and why, where it has told that its host had to end."""
         why = "".join(f": {one['reason']}" for one in self.events if one.get("event") == "spoilt")
         return ConnectionError(f"the agent hung up{when}{why}")
@@ -152,7 +152,7 @@ class AgentClient:
             raise AgentError(str(frame.header.get("code")), str(frame.header.get("message")))
         return frame
 
-    async def event(
+    async def wait_for_event(
         self, kind: str, job: str = "", fits: Callable[[dict[str, Any]], bool] = lambda _event: True
     ) -> dict[str, Any]:
         """Wait for an event of that kind that ``fits``, about that job when one is named; an earlier one counts.
@@ -164,27 +164,29 @@ class AgentClient:
             of_kind = (one for one in self.events if one.get("event") == kind and job in ("", one.get("job")))
             return next(filter(fits, of_kind), None)
 
-        async with self._news:
-            await asyncio.wait_for(self._news.wait_for(lambda: found() is not None or self.is_closed), _PATIENCE)
+        async with self._events_changed:
+            await asyncio.wait_for(
+                self._events_changed.wait_for(lambda: found() is not None or self.is_closed), _PATIENCE
+            )
         event = found()
         if event is None:
-            raise self._hung_up(f" before {kind!r} of job {job!r}")
+            raise self._closed_error(f" before {kind!r} of job {job!r}")
         return event
 
     async def run(self, source: str, *, job: str = "", lease: int = 1, **changes: Any) -> str:
         """Start a job and give its id."""
-        job = job or new_job()
-        await self.call("run", job=job, lease=lease, spec=spec(source, **changes))
+        job = job or new_job_id()
+        await self.call("run", job=job, lease=lease, spec=job_spec(source, **changes))
         return job
 
-    async def outcome(self, job: str) -> Outcome:
+    async def wait_for_outcome(self, job: str) -> Outcome:
         """Wait until a job that was started over this stream has ended, and read what it wrote."""
-        record = (await self.event("ended", job))["record"]
+        record = (await self.wait_for_event("ended", job))["record"]
         return Outcome(record, await self.read(job, "log"))
 
-    async def do(self, source: str, *, lease: int = 1, **changes: Any) -> Outcome:
+    async def run_and_wait(self, source: str, *, lease: int = 1, **changes: Any) -> Outcome:
         """Run a cell to its end."""
-        return await self.outcome(await self.run(source, lease=lease, **changes))
+        return await self.wait_for_outcome(await self.run(source, lease=lease, **changes))
 
     async def read(self, job: str, name: str, offset: int = 0) -> bytes:
         """Read a file of the job's spool from ``offset`` to its end of now."""
@@ -208,10 +210,12 @@ class AgentClient:
                 return log
             if any(one.get("event") == "ended" and one.get("job") == job for one in self.events[:known]):
                 raise ConnectionError(f"job {job} ended before it wrote {wanted!r}: {log!r}")
-            await self._more_events(known)
+            await self._wait_for_more_events(known)
 
-    async def _more_events(self, known: int) -> None:
-        async with self._news:
-            await asyncio.wait_for(self._news.wait_for(lambda: len(self.events) > known or self.is_closed), _PATIENCE)
+    async def _wait_for_more_events(self, known: int) -> None:
+        async with self._events_changed:
+            await asyncio.wait_for(
+                self._events_changed.wait_for(lambda: len(self.events) > known or self.is_closed), _PATIENCE
+            )
         if self.is_closed:
-            raise self._hung_up()
+            raise self._closed_error()

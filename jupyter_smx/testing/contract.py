@@ -1,9 +1,9 @@
-"""The contract that every engine passes: ten groups of tests behind one class, and declared, strict exceptions.
+"""The contract that every engine passes: ten groups of tests behind one class, and declared, strict expected_failures.
 
 An engine's test is ten lines::
 
     class TestMoon(EngineContract):
-        exceptions = {"test_the_longest_cluster_id_works": never("The Moon has names of 8 letters.")}
+        expected_failures = {"test_the_longest_cluster_id_works": never("The Moon has names of 8 letters.")}
 
         @pytest.fixture
         def harness(self, tmp_path):
@@ -20,50 +20,50 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pytest
 
-from jupyter_smx.model.errors import nearest
+from jupyter_smx.model.errors import suggest_names
 
 # Before the groups are imported, so that a failed assert there shows its values in a third party's run as well.
 if "jupyter_smx.testing.groups" not in sys.modules:
     pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 
-from jupyter_smx.testing.groups.entries import EntriesGroup
+from jupyter_smx.testing.groups.concurrency import ConcurrencyGroup
+from jupyter_smx.testing.groups.entry_points import EntryPointsGroup
 from jupyter_smx.testing.groups.identity import IdentityGroup
-from jupyter_smx.testing.groups.leaving import LeavingGroup
-from jupyter_smx.testing.groups.manners import MannersGroup
-from jupyter_smx.testing.groups.meeting import MeetingGroup
+from jupyter_smx.testing.groups.networking import NetworkingGroup
+from jupyter_smx.testing.groups.observation import ObservationGroup
+from jupyter_smx.testing.groups.release import ReleaseGroup
 from jupyter_smx.testing.groups.script_mode import ScriptModeGroup
-from jupyter_smx.testing.groups.stopping import StoppingGroup
+from jupyter_smx.testing.groups.stop import StopGroup
 from jupyter_smx.testing.groups.transfer import TransferGroup
-from jupyter_smx.testing.groups.truth import TruthGroup
-from jupyter_smx.testing.groups.warmth import WarmthGroup
+from jupyter_smx.testing.groups.warm_start import WarmStartGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Excuse(NamedTuple):
+class ExpectedFailure(NamedTuple):
     """Why an engine does not pass one test: whose turn it is, and the reason in a sentence."""
 
     kind: str
     reason: str
 
 
-def notimpl(reason: str) -> Excuse:
+def notimpl(reason: str) -> ExpectedFailure:
     """Declare that we could do it and have not."""
-    return Excuse("notimpl", reason)
+    return ExpectedFailure("notimpl", reason)
 
 
-def notyet(reason: str) -> Excuse:
+def notyet(reason: str) -> ExpectedFailure:
     """Declare that the platform could do it and does not yet."""
-    return Excuse("notyet", reason)
+    return ExpectedFailure("notyet", reason)
 
 
-def never(reason: str) -> Excuse:
+def never(reason: str) -> ExpectedFailure:
     """Declare that it makes no sense on this platform."""
-    return Excuse("never", reason)
+    return ExpectedFailure("never", reason)
 
 
-def _excused(test: Callable[..., Any], excuse: Excuse) -> Callable[..., Any]:
+def _mark_xfail(test: Callable[..., Any], excuse: ExpectedFailure) -> Callable[..., Any]:
     @functools.wraps(test)
     async def run(*arguments: Any, **fixtures: Any) -> None:
         await test(*arguments, **fixtures)
@@ -76,31 +76,31 @@ def _excused(test: Callable[..., Any], excuse: Excuse) -> Callable[..., Any]:
 @pytest.mark.asyncio
 class EngineContract(
     IdentityGroup,
-    TruthGroup,
-    StoppingGroup,
+    ObservationGroup,
+    StopGroup,
     TransferGroup,
-    LeavingGroup,
-    MannersGroup,
-    WarmthGroup,
+    ReleaseGroup,
+    ConcurrencyGroup,
+    WarmStartGroup,
     ScriptModeGroup,
-    EntriesGroup,
-    MeetingGroup,
+    EntryPointsGroup,
+    NetworkingGroup,
 ):
     """Inherit from this and give a fixture ``harness`` (:class:`jupyter_smx.testing.harness.Harness`).
 
     An exception that is declared and passes fails the build, so the list never grows stale.
     """
 
-    exceptions: ClassVar[Mapping[str, Excuse]] = {}
+    expected_failures: ClassVar[Mapping[str, ExpectedFailure]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Turn the declared exceptions into strict expected failures.
+        """Turn the declared expected_failures into strict expected failures.
 
         :raises TypeError: an exception names no test.
         """
         super().__init_subclass__()
         tests = dict(inspect.getmembers(cls, inspect.iscoroutinefunction))
-        for name, excuse in cls.exceptions.items():
+        for name, excuse in cls.expected_failures.items():
             if name not in tests:
-                raise TypeError(f"{cls.__name__}: the contract has no {name!r}. {nearest(name, tests)}")
-            setattr(cls, name, _excused(tests[name], excuse))
+                raise TypeError(f"{cls.__name__}: the contract has no {name!r}. {suggest_names(name, tests)}")
+            setattr(cls, name, _mark_xfail(tests[name], excuse))

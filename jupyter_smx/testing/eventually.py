@@ -27,7 +27,7 @@ async def eventually(condition: Callable[[], T | Awaitable[T]], what: str = "", 
         if value:
             return value
         if time.monotonic() >= end:
-            raise AssertionError(_never(condition, what, within, value))
+            raise AssertionError(_timeout_message(condition, what, within, value))
         await asyncio.sleep(_PAUSE)
 
 
@@ -42,10 +42,10 @@ def eventually_blocking(condition: Callable[[], T], what: str = "", *, within: f
         if value:
             return value
         if time.monotonic() >= end:
-            raise AssertionError(_never(condition, what, within, value))
+            raise AssertionError(_timeout_message(condition, what, within, value))
         time.sleep(_PAUSE)
 
 
-def _never(condition: object, what: str, within: float, last: object) -> str:
+def _timeout_message(condition: object, what: str, within: float, last: object) -> str:
     name = what or getattr(condition, "__qualname__", repr(condition))
     return f"It was never so within {within:g} s: {name}; the last answer was {last!r}."

@@ -7,14 +7,14 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 
 class Harness(ABC):
@@ -23,27 +23,27 @@ class Harness(ABC):
     engine: Engine
 
     @abstractmethod
-    def reborn(self) -> Engine:
+    def new_engine(self) -> Engine:
         """Give the same country as a fresh process sees it: another instance that shares no memory."""
 
     @abstractmethod
-    def hosts_alive(self, cluster: str) -> set[str]:
+    def live_hosts(self, cluster: str) -> set[str]:
         """Side door: name the hosts whose agent lives."""
 
     @abstractmethod
-    def launches(self, cluster: str) -> dict[str, int]:
+    def launch_counts(self, cluster: str) -> dict[str, int]:
         """Side door: count for each host how often the world really started its agent, losers of a race excepted."""
 
     @abstractmethod
-    def commands(self, cluster: str) -> list[str]:
+    def command_lines(self, cluster: str) -> list[str]:
         """Side door: give what ``ps`` shows of each living process of the cluster, agents, jobs and orphans."""
 
     @abstractmethod
-    def commands_with(self, token: str) -> list[str]:
+    def command_lines_with(self, token: str) -> list[str]:
         """Side door: give what ``ps`` shows of each living process of this world that has ``token`` in its command."""
 
     @abstractmethod
-    def sent(self, cluster: str) -> dict[str, object]:
+    def actual_plan(self, cluster: str) -> dict[str, object]:
         """Side door: give what was really launched, in the form of the engine's ``plan``."""
 
     @abstractmethod
@@ -51,11 +51,11 @@ class Harness(ABC):
         """Side door: name what the cluster still holds that costs something; records do not."""
 
     @abstractmethod
-    def told(self, cluster: str) -> bytes:
+    def stored_bytes(self, cluster: str) -> bytes:
         """Side door: give everything that agents said of themselves and that the engine wrote down of the cluster."""
 
     @abstractmethod
-    def memory(self, cluster: str, host: str) -> int:
+    def agent_memory(self, cluster: str, host: str) -> int:
         """Side door: give the resident memory of the host's agent in bytes."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Harness(ABC):
         """World: end one agent as an out-of-memory killer would; it is dead when this returns."""
 
     @abstractmethod
-    def forget(self, cluster: str) -> None:
+    def purge_cluster(self, cluster: str) -> None:
         """World: lose every trace of a cluster, as a provider does after some days."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Harness(ABC):
         """World: the engine's platform cannot be reached while this lasts."""
 
     @abstractmethod
-    def impossible(self) -> ClusterRequest:
+    def invalid_request(self) -> ClusterRequest:
         """Give a request that this engine must refuse before it launches anything."""
 
     def python(self) -> str:
@@ -83,7 +83,7 @@ class Harness(ABC):
         return ClusterRequest(
             cluster=cluster or secrets.token_hex(8),
             hosts=tuple(
-                HostPlan(host=f"algo-{number}", group=HOMOGENEOUS, instance_type="local", vcpus=1)
+                HostSpec(host=f"algo-{number}", group=HOMOGENEOUS, instance_type="local", vcpus=1)
                 for number in range(1, hosts + 1)
             ),
             instance_groups=(InstanceGroup(instance_count=hosts),),
@@ -92,7 +92,7 @@ class Harness(ABC):
             preload=preload,
         )
 
-    async def up(self, request: ClusterRequest | None = None, *, engine: Engine | None = None) -> Handle:
+    async def acquire(self, request: ClusterRequest | None = None, *, engine: Engine | None = None) -> Handle:
         """Acquire to the end, and give the complete handle."""
         handle = None
         async for step in (engine or self.engine).acquire(request or self.request()):

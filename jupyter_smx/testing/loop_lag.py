@@ -20,7 +20,7 @@ class LoopLag:
     """Measures from ``async with`` on; ``worst`` is the longest time in seconds that the loop was blocked."""
 
     def __init__(self) -> None:
-        self.worst = 0.0
+        self.max_lag = 0.0
 
     async def __aenter__(self) -> Self:
         """Start to measure."""
@@ -38,14 +38,14 @@ class LoopLag:
 
     async def _beat(self) -> None:
         while True:
-            before, waited = time.monotonic(), _waited_for_a_cpu()
+            before, waited = time.monotonic(), _cpu_wait()
             await asyncio.sleep(_BEAT)
             late = time.monotonic() - before - _BEAT
             # Time on the run queue is the machine's fault, and not the fault of what runs in this loop.
-            self.worst = max(self.worst, late - max(0.0, _waited_for_a_cpu() - waited))
+            self.max_lag = max(self.max_lag, late - max(0.0, _cpu_wait() - waited))
 
 
-def _waited_for_a_cpu() -> float:
+def _cpu_wait() -> float:
     """Give the seconds that threads of this process have waited for a CPU so far; 0 where the system does not say.
 
     All threads count: one that waits while it holds the interpreter's lock keeps the loop waiting with it.

@@ -7,40 +7,41 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.api import session
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.kernel.client.client import Client
 
-_MOST = 1_000
+_MAX_JOBS = 1_000
 
 
-def end_everything() -> None:
+def stop_everything() -> None:
     """End what the data folder's controller looks after, and then itself; harmless where none listens.
 
     :raises AssertionError: something did not end.
     """
     session.close_session()
-    if not launch.is_listening():
+    if not controller_launch.is_listening():
         return
-    client = standby.client()
+    client = autostart.client()
     for array in client.arrays():
         client.stop_array(array.id)
-    for job in client.jobs(_MOST):
+    for job in client.jobs(_MAX_JOBS):
         if not job.ended_at:
             client.stop(job.id)
-    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(_MOST)), "the jobs' ends")
-    eventually_blocking(lambda: not _still_there(client), "the pools' ends")
-    pid = client.greet().pid
+    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(_MAX_JOBS)), "the jobs' ends")
+    eventually_blocking(lambda: not _release_pools(client), "the pools' ends")
+    pid = client.controller_info().pid
     client.close()
     os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    eventually_blocking(lambda: not controller_launch.is_listening(), "the controller's end")
 
 
-def _still_there(client: Client) -> list[str]:
+def _release_pools(client: Client) -> list[str]:
     """Release what can be released, and name what is still there."""
     for pool in client.pools():
         with contextlib.suppress(SmxError):  # it is in use for another moment, or is leaving

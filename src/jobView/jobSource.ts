@@ -6,9 +6,9 @@ import type {
   Comparison,
   Job,
   JobAdvice,
-  JobPlaces,
+  JobFileLocations,
   JobSummary,
-  Place
+  FileLocation
 } from '../_types';
 import type { ApiClient } from '../api/client';
 
@@ -16,7 +16,7 @@ import type { ApiClient } from '../api/client';
 export type IJobRecord = Job & { summary: JobSummary; bill: Bill };
 
 /** By path, whether it is there and what the browser of files calls it. */
-export type IPlaces = Readonly<Record<string, Place | undefined>>;
+export type IPlaces = Readonly<Record<string, FileLocation | undefined>>;
 
 export interface IJobSource {
   record(): Promise<IJobRecord>;
@@ -34,7 +34,7 @@ export function createJobSource(api: ApiClient, id: string): IJobSource {
   const path = pathOf(id);
   return {
     record: () => api.read(path),
-    places: async () => (await api.read<JobPlaces>(`${path}/places`)).places,
+    places: async () => (await api.read<JobFileLocations>(`${path}/places`)).places,
     difference: (from, to) => {
       const query = from ? `?from=${encodeURIComponent(from)}` : '';
       return api.read(`${pathOf(to)}/diff${query}`);

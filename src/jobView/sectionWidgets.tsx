@@ -4,7 +4,7 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import type { Advice, Comparison, Place } from '../_types';
+import type { Advice, Comparison, FileLocation } from '../_types';
 import { errorText } from '../api/errors';
 import { updateEverySecond } from '../widgets/liveWidget';
 import { codeOrigin, diffCode, stripMagic, trimBlankLines } from './codeDiff';
@@ -52,7 +52,7 @@ abstract class RecordView extends ReactWidget {
     this.onRecord();
   }
 
-  protected openPlace(): ((place: Place) => void) | undefined {
+  protected openPlace(): ((place: FileLocation) => void) | undefined {
     const { commands } = this.context;
     if (!commands.hasCommand(OPEN_FILE) || !commands.hasCommand(SHOW_FILE)) {
       return undefined;

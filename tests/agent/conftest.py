@@ -5,10 +5,10 @@ from __future__ import annotations
 from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
 from real_toolkit import real_packages, toolkit
 
-from jupyter_smx.testing.file_servers import ftp, server, sftp
-from jupyter_smx.testing.google_storage import google
-from jupyter_smx.testing.object_storage import bucket, web
-from jupyter_smx.testing.own_shared_memory import own_shared_memory
+from jupyter_smx.testing.private_shm import own_shared_memory
+from jupyter_smx.testing.servers.file_servers import ftp, server, sftp
+from jupyter_smx.testing.servers.google_storage import google
+from jupyter_smx.testing.servers.object_storage import bucket, web
 
 __all__ = [
     "agent",

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.system import shortcut
-from jupyter_smx.testing import side_doors
+from jupyter_smx.agent.system.files import short_path
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -182,9 +182,9 @@ class Agent:
         description = json.loads((self.folder / "host.json").read_text())
         return f"{description['cluster']}/{description['host']}"
 
-    def processes(self) -> list[side_doors.Seen]:
+    def processes(self) -> list[process_scan.ProcessInfo]:
         mark = self.mark()
-        return [seen for seen in side_doors.processes(mark) if seen.host() == mark]
+        return [seen for seen in process_scan.processes(mark) if seen.host() == mark]
 
     def is_over(self) -> bool:
         return not self.processes()
@@ -320,7 +320,7 @@ def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agen
             agent.process.send_signal(signal.SIGTERM)
             agent.process.wait(PATIENCE)
         eventually_blocking(agent.is_over, "all processes of the host have ended")
-        shortcut.remove(str(agent.folder))  # as an engine does for an agent that was killed
+        short_path.remove_link(str(agent.folder))  # as an engine does for an agent that was killed
 
 
 @pytest.fixture

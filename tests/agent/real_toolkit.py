@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from jupyter_smx.agent.system import namespace
-from jupyter_smx.agent.system.folder import HostFolder
+from jupyter_smx.agent.system.files.host_folder import HostFolder
+from jupyter_smx.agent.system.isolation import namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,13 +36,14 @@ MINUTES = 300
 # Goes where our hosts go, writes what the platform would have written, and becomes the program.
 STAGE = """
 import json, os, sys
-from jupyter_smx.agent.system import namespace
-from jupyter_smx.agent.system.folder import HostFolder
+from jupyter_smx.agent.system.isolation import namespace
+from jupyter_smx.agent.system.files.host_folder import HostFolder
 asked = json.load(sys.stdin)
 base = asked["base"]
 if asked["isolated"]:
     folder = HostFolder(asked["folder"])
-    namespace.enter(namespace.Plan(folder, asked["hosts"][0], dict.fromkeys(asked["hosts"], "127.0.0.1"), False))
+    addresses = dict.fromkeys(asked["hosts"], "127.0.0.1")
+    namespace.enter(namespace.NamespacePlan(folder, asked["hosts"][0], addresses, False))
 for name, text in asked["files"].items():
     path = os.path.join(base, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -147,7 +148,9 @@ class RealPackages:
             "environment": {**self.environment(), **environment, **added},
         }
         if isolated:
-            namespace.write_files(namespace.Plan(host, hosts[0], dict.fromkeys(hosts, "127.0.0.1"), own_tmp=False))
+            namespace.write_files(
+                namespace.NamespacePlan(host, hosts[0], dict.fromkeys(hosts, "127.0.0.1"), own_tmp=False)
+            )
         done = subprocess.run(
             [sys.executable, "-c", STAGE],
             check=False,

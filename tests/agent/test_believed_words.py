@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import FOREVER
 
-from jupyter_smx.policy import hearing
+from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +39,8 @@ def test_the_record_of_a_real_end_is_believed_as_it_is(agent: Agent, end: str) -
     job, _lease = agent.start(source, **fields)
     record = agent.end_of(job)
     assert record[speaks_of]
-    assert hearing.record(record) == record
-    assert [hearing.event(event) for event in agent.client.events] == agent.client.events
+    assert agent_messages.parse_record(record) == record
+    assert [agent_messages.parse_event(event) for event in agent.client.events] == agent.client.events
 
 
 def test_a_greeting_is_believed_as_it_is(start_agent: Callable[..., Agent], wait_until: Callable[..., Any]) -> None:
@@ -60,12 +60,12 @@ def test_a_greeting_is_believed_as_it_is(start_agent: Callable[..., Agent], wait
     assert {name: facts["phase"] for name, facts in working["jobs"].items()}[job] == "running"
     assert {facts["phase"] for facts in over["jobs"].values()} == {"ended"}
     assert (over["preload"]["loaded"], [*over["preload"]["failed"]]) == (["json"], ["no_such_module"])
-    assert [hearing.greeting(greeting) for greeting in greetings] == greetings
+    assert [agent_messages.parse_hello(greeting) for greeting in greetings] == greetings
 
 
 def test_half_a_character_in_an_exception_can_be_written_down_and_ends_no_host(agent: Agent) -> None:
     """Names of files that are no UTF-8 have such halves, and come into the words of exceptions."""
     record = agent.run("raise ValueError('half \\ud800')")
     assert (record["cause"], record["exception"]["line"]) == ("exit", 1), record
-    assert hearing.record(record)["failure"] == "ValueError: half \\ud800"
+    assert agent_messages.parse_record(record)["failure"] == "ValueError: half \\ud800"
     agent.serves()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import connection, wire
-from jupyter_smx.agent.connection import Connection
-from jupyter_smx.agent.system.loop import Timer
+from jupyter_smx.agent import controller_connection, wire
+from jupyter_smx.agent.controller_connection import Connection
+from jupyter_smx.agent.system.processes.event_loop import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class Told:
 
     def tell(self, *events: str) -> None:
         for event in events:
-            self.connection.tell({"event": event})
+            self.connection.send_event({"event": event})
 
     def came(self) -> list[str]:
         try:
@@ -103,7 +103,7 @@ def test_what_waits_when_the_stream_closes_is_told_to_nobody(told: Told) -> None
 def test_a_controller_that_never_reads_loses_its_stream_also_over_what_can_wait(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_UNREAD_LIMIT", 100_000)
+    monkeypatch.setattr(controller_connection, "_UNREAD_LIMIT", 100_000)
     for _ in range(10_000):
         told.tell("grew", "grew", "grew", "grew")
         told.loop.pass_time()

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from jupyter_smx import agent as package
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
-from jupyter_smx.agent.hosts import hostconfig
-from jupyter_smx.agent.hosts.deadline import LINGER, Deadline
-from jupyter_smx.agent.jobs.cause import cause_of
-from jupyter_smx.agent.place import Place
-from jupyter_smx.agent.system import clean, environment, process
-from jupyter_smx.agent.system.folder import RENEWED, SKELETON, keeps
+from jupyter_smx.agent.host import config
+from jupyter_smx.agent.host.deadline import LINGER, Deadline
+from jupyter_smx.agent.job.end_cause import cause_of
+from jupyter_smx.agent.paths import HostInfo
+from jupyter_smx.agent.system.files.host_folder import JOB_FOLDERS, SKELETON, skeleton_entries
+from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.agent.system.processes import environment, process
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -93,7 +94,7 @@ def test_both_blocking_and_asyncio_readers_read_a_frame_and_not_more() -> None:
 def test_hyperparameters_are_read_as_sagemaker_reads_them(text: str, value: object, word: str, variable: str) -> None:
     assert hyperparameters.decode(text) == value
     assert hyperparameters.arguments({"key": hyperparameters.decode(text)}) == ["--key", word]
-    assert hyperparameters.variable(hyperparameters.decode(text)) == variable
+    assert hyperparameters.format_variable(hyperparameters.decode(text)) == variable
 
 
 def test_names_of_sagemaker_are_no_hyperparameters_of_the_user() -> None:
@@ -101,7 +102,7 @@ def test_names_of_sagemaker_are_no_hyperparameters_of_the_user() -> None:
     assert (own, framework) == ({"a": 1}, {"sagemaker_program": "t.py"})
 
 
-PLACE = Place(
+PLACE = HostInfo(
     host="algo-2",
     hosts=["algo-2", "algo-10", "algo-1"],
     groups=[
@@ -194,11 +195,11 @@ def test_only_jobs_with_checkpoints_have_their_config_file() -> None:
 
 def test_paths_of_outputs_are_under_opt_ml() -> None:
     elsewhere = PLACE._replace(base="/home/me/ml")
-    assert elsewhere.real("/opt/ml/processing/out") == "/home/me/ml/processing/out"
-    assert elsewhere.real("processing/out") == "/home/me/ml/processing/out"
+    assert elsewhere.real_path("/opt/ml/processing/out") == "/home/me/ml/processing/out"
+    assert elsewhere.real_path("processing/out") == "/home/me/ml/processing/out"
     for path in ("/data/out", "/opt/mlx", "/opt/ml", "", "../../x", "/opt/ml/model/../../../x", "processing/../.."):
         with pytest.raises(ValueError, match="is no folder below /opt/ml") as refusal:
-            elsewhere.real(path)
+            elsewhere.real_path(path)
         assert repr(path) in str(refusal.value)
 
 
@@ -214,9 +215,9 @@ def test_bug_10_the_deadline_counts_on_its_own_clock() -> None:
     clock = Clock()
     deadline = Deadline(30, clock)
     clock.now += 29
-    assert deadline.left() == 1
+    assert deadline.remaining() == 1
     clock.now += 3600  # the lid was closed
-    assert deadline.left() == 0
+    assert deadline.remaining() == 0
 
 
 @given(st.lists(st.sampled_from(["begin", "end", "set", "never", "wait"]), max_size=20), st.floats(0, 1e6))
@@ -230,13 +231,13 @@ def test_a_job_is_never_over_by_the_deadline_and_an_idle_host_has_one(steps: lis
         elif step == "end":
             busy, never = False, False
             deadline.end_job(seconds)
-            assert deadline.left() == pytest.approx(max(seconds, LINGER))
+            assert deadline.remaining() == pytest.approx(max(seconds, LINGER))
         elif step == "wait":
             clock.now += seconds
         else:
             never = step == "never"
             deadline.set(None if never else seconds)
-        assert (deadline.left() is None) == (busy or never)
+        assert (deadline.remaining() is None) == (busy or never)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_the_environment_of_jobs_has_no_secret() -> None:
     found = environment.scrub(inherited, "c/algo-1", "/env/bin/python")
     assert found == {"PATH": "/env/bin:/usr/bin", "HOME": "/home/me", "JUPYTER_SMX_HOST": "c/algo-1"}
     assert environment.scrub({"MPLBACKEND": "agg"}, "c", "/p/python")["MPLBACKEND"] == "agg"
-    told = environment.for_zygote(found, "/its/own")
+    told = environment.zygote_environment(found, "/its/own")
     assert told["TMPDIR"] == "/its/own"
     assert {told[name] for name in environment.THREAD_VARIABLES} == {"1"}
 
@@ -312,23 +313,23 @@ def test_the_active_environment_of_a_job_is_the_one_of_its_python(tmp_path: Path
 
 
 def test_what_is_renewed_and_what_is_kept() -> None:
-    assert keeps("sagemaker") == ["warmpoolcache"]
-    assert keeps("model") == []
-    assert keeps("output") == ["data", "intermediate"]
-    assert "sagemaker/warmpoolcache" not in RENEWED
-    assert {name.rpartition("/")[0] for name in SKELETON if "/" in name} <= set(RENEWED)
+    assert skeleton_entries("sagemaker") == ["warmpoolcache"]
+    assert skeleton_entries("model") == []
+    assert skeleton_entries("output") == ["data", "intermediate"]
+    assert "sagemaker/warmpoolcache" not in JOB_FOLDERS
+    assert {name.rpartition("/")[0] for name in SKELETON if "/" in name} <= set(JOB_FOLDERS)
 
 
 def test_a_description_says_what_is_wrong_with_it() -> None:
     good = {"protocol": 1, "cluster": "c", "host": "algo-1"}
-    assert hostconfig.parse(good).marker() == "c/algo-1"
+    assert config.parse(good).marker() == "c/algo-1"
     for changes, word in (
         ({"protocol": 2}, "protocol"),
         ({"host": ""}, "host"),
         ({"start_method": "x"}, "start_method"),
     ):
-        with pytest.raises(hostconfig.ConfigError, match=word):
-            hostconfig.parse({**good, **changes})
+        with pytest.raises(config.ConfigError, match=word):
+            config.parse({**good, **changes})
 
 
 def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
@@ -353,7 +354,7 @@ def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
 
 def test_a_process_that_is_left_is_named_with_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        (sentence,) = clean.name_processes([os.getpid()])
+        (sentence,) = host_cleanup.describe_processes([os.getpid()])
         assert f"port {server.getsockname()[1]}" in sentence
 
 

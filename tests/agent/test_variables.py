@@ -11,26 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import variables
-from jupyter_smx.agent.code import cell
+from jupyter_smx.agent import variable_file
+from jupyter_smx.agent.code import execute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-LARGE = variables.LARGE
+LARGE = variable_file.LARGE
 
 
 def pack(path: Path, values: Mapping[str, Any]) -> bytes:
-    packed = {name: variables.Packed(value, pickle.dumps) for name, value in values.items()}
+    packed = {name: variable_file.Packed(value, pickle.dumps) for name, value in values.items()}
     with path.open("wb") as file:
-        variables.write(file, packed)
+        variable_file.write(file, packed)
     return path.read_bytes()
 
 
 def unpack(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
-        return {name: pickle.loads(head, buffers=more) for name, head, more in variables.read(file)}  # noqa: S301
+        return {name: pickle.loads(head, buffers=more) for name, head, more in variable_file.read(file)}  # noqa: S301
 
 
 @given(sizes=st.lists(st.integers(0, 3 * LARGE), max_size=4))
@@ -70,7 +70,7 @@ def test_an_array_that_lies_in_pieces_comes_back_whole(tmp_path: Path) -> None:
 
 
 def test_the_size_of_a_variable_counts_its_buffers() -> None:
-    assert variables.Packed(np.zeros(LARGE), pickle.dumps).size > 8 * LARGE
+    assert variable_file.Packed(np.zeros(LARGE), pickle.dumps).size > 8 * LARGE
 
 
 @pytest.mark.parametrize("left", [0.0, 0.001, 0.5, 0.999])
@@ -83,9 +83,9 @@ def test_a_file_that_was_cut_is_an_error_and_never_a_wrong_value(tmp_path: Path,
 
 def test_nothing_is_mapped_where_nothing_is_large() -> None:
     whole = io.BytesIO()
-    variables.write(whole, {"a": variables.Packed([1, 2], pickle.dumps)})
+    variable_file.write(whole, {"a": variable_file.Packed([1, 2], pickle.dumps)})
     whole.seek(0)
-    (row,) = variables.read(whole)
+    (row,) = variable_file.read(whole)
     assert row == ("a", pickle.dumps([1, 2], protocol=5), [])
 
 
@@ -95,7 +95,7 @@ def test_a_file_is_looked_at_in_pieces_and_read_from_its_beginning_after_it(tmp_
     send = {"path": str(tmp_path / "v"), "sha256": hashlib.sha256(content).hexdigest()}
     with (tmp_path / "v").open("rb") as file:
         tracemalloc.start()
-        cell._check(file, send)
+        execute._check(file, send)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert file.tell() == 0

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx import launch
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx import controller_launch
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """Give a terminal in whose data folder a controller runs and a pool is warm after the job ``first``."""
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(launch.DATA_DIR_VARIABLE, str(folder / "smx"))
+        patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder / "smx"))
         made = Terminal(folder)
         try:
             made.script(
@@ -76,7 +76,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
             yield made
         finally:
             made.close()
-            end_everything()
+            stop_everything()
 
 
 @pytest.fixture
@@ -90,17 +90,17 @@ def terminal(warm: Terminal) -> Iterator[Terminal]:
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Give a terminal with a data folder of its own, where a controller may be killed."""
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
     made = Terminal(tmp_path)
     yield made
     made.close()
-    end_everything()
+    stop_everything()
 
 
 @pytest.fixture
 def no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder where no controller runs; whoever starts one leaves a data folder behind, which fails a test."""
     folder = tmp_path / "smx"
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(folder))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     monkeypatch.chdir(tmp_path)
     return folder

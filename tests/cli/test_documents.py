@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import json, to_builtins
 
 from jupyter_smx.cli.subcommand import document
-from jupyter_smx.model.channel import Channel, Output
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 URL = "ftp://me:hunter2@host/x"
 

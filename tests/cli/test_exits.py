@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.cli import exits
+from jupyter_smx.cli import exit_codes
 from jupyter_smx.model import errors
-from jupyter_smx.model.job import HostEnd, Job, RemoteException
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import HostEnd, Job, RemoteException
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 
 EXCEPTION = RemoteException(type="KeyError", message="'x'", traceback="")
@@ -38,7 +38,7 @@ def job(state: SecondaryStatus, *hosts: dict[str, Any]) -> Job:
     ],
 )
 def test_a_job_ends_the_command_with_its_own_code(state: SecondaryStatus, hosts: list[Any], code: int) -> None:
-    assert exits.of_job(job(state, *hosts)) == code
+    assert exit_codes.job_exit_code(job(state, *hosts)) == code
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_a_job_ends_the_command_with_its_own_code(state: SecondaryStatus, hosts:
     ],
 )
 def test_an_error_ends_the_command_with_the_code_of_its_kind(kind: type[errors.SmxError], code: int) -> None:
-    assert exits.of_error(kind("no")) == code
+    assert exit_codes.error_exit_code(kind("no")) == code

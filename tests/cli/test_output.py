@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from jupyter_smx.cli.output import Output, in_terminal
+from jupyter_smx.cli.output import Output, format_for_terminal
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 ERROR = UnavailableError("No answer.", cure="`%smx doctor` says why.", transient=True)
@@ -52,14 +52,14 @@ def test_a_sentence_begins_a_line_on_a_screen_and_adds_nothing_to_a_file() -> No
         output, _, err = streams(json=False, stdout=stdout)
         output.log("half a li")
         output.log("")
-        output.say("It goes on.")
-        output.say("Done.")
+        output.info("It goes on.")
+        output.info("Done.")
         assert err.getvalue() == expected
 
 
 def test_what_is_said_to_a_person_is_not_said_to_a_program() -> None:
     output, _, err = streams(json=True)
-    output.say("It goes on.")
+    output.info("It goes on.")
     assert err.getvalue() == ""
 
 
@@ -81,7 +81,7 @@ def test_errors_name_commands_as_a_terminal_has_them() -> None:
     ],
 )
 def test_only_commands_are_put_in_other_words(there: str, here: str) -> None:
-    assert in_terminal(there) == here
+    assert format_for_terminal(there) == here
 
 
 def test_an_error_about_a_word_that_is_no_utf_8_is_json_all_the_same() -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel import standby
-from jupyter_smx.model.event import PoolSummary
-from jupyter_smx.model.job import Job, JobSummary
-from jupyter_smx.model.why import Why
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.model.records.event import PoolSummary
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.results.start_reason import Why
 
 if TYPE_CHECKING:
     import msgspec
@@ -107,7 +107,7 @@ def test_no_document_has_the_value_of_a_secret(terminal: Terminal) -> None:
 def test_nor_has_that_of_a_job_that_is_interrupted_stopped_or_run_again(alone: Terminal) -> None:
     script = alone.script("hides.py", "import signal\nprint('begun', flush=True)\nsignal.pause()\n")
     name = alone.document("run", script, *KEEP, "--spot", "--env", "HF_TOKEN=hunter2", "--detach")["name"]
-    client = standby.client()
+    client = autostart.client()
     client.wait(name, 30, "first_line")
     said = [alone.document(word, name) for word in ("interrupt", "stop")]
     said.append(alone.document("rerun", name, "--detach"))
@@ -144,8 +144,8 @@ def test_the_command_lives_through_the_death_of_the_controller(alone: Terminal) 
     runs = alone.start("run", alone.script("waits.py", WAITS), "--hp", f"gate={path}")
     assert runs.stdout is not None
     assert runs.stdout.readline() == "begun\n"
-    client = standby.client()
-    os.kill(client.greet().pid, signal.SIGKILL)
+    client = autostart.client()
+    os.kill(client.controller_info().pid, signal.SIGKILL)
     client.close()
     Path(path).write_text("")
     rest, said = runs.communicate(timeout=30)
@@ -171,7 +171,7 @@ def test_detach_prints_the_name_and_comes_back(terminal: Terminal) -> None:
     done = terminal.run("run", terminal.script("waits.py", WAITS), *KEEP, "--detach", "--hp", f"gate={path}")
     assert (done.returncode, done.stderr) == (0, "")
     name = done.stdout.strip()
-    client = standby.client()
+    client = autostart.client()
     assert client.wait(name, 30, "first_line").status().value == "InProgress"
     Path(path).write_text("")
     followed = terminal.run("logs", "-f", name)

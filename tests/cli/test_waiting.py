@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.cli.waiting import Waiting, waits_for
-from jupyter_smx.model.job import Job, Transition
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.cli.wait_reason import WaitReason, wait_reason
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, message_of
-from jupyter_smx.model.why import Why
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def a_job(state: SecondaryStatus, said: str = "", **fields: object) -> Job:
     ],
 )
 def test_it_is_said_what_stands_between_a_job_and_its_first_line(job: Job, words: str) -> None:
-    assert waits_for(job) == words
+    assert wait_reason(job) == words
 
 
 def test_the_same_is_told_once_and_another_thing_again() -> None:
-    waiting, one, other = Waiting(), *(a_job(SecondaryStatus.STARTING, said) for said in ("one", "other"))
-    assert [waiting.news(job) for job in (one, one, other, other, one)] == ["one", "", "other", "", "one"]
+    waiting, one, other = WaitReason(), *(a_job(SecondaryStatus.STARTING, said) for said in ("one", "other"))
+    assert [waiting.new_reason(job) for job in (one, one, other, other, one)] == ["one", "", "other", "", "one"]
 
 
 @pytest.mark.parametrize(("command", "hosts"), [("run", 1), ("logs", 1), ("run", 2)])

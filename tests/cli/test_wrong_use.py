@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx import cli
-from jupyter_smx.cli.entry import SUBCOMMANDS
-from jupyter_smx.cli.exits import TABLE
-from jupyter_smx.kernel.options import TABLE as OPTIONS
+from jupyter_smx.cli.exit_codes import TABLE
+from jupyter_smx.cli.main import SUBCOMMANDS
+from jupyter_smx.kernel.options.table import TABLE as OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 from serving import served
 
-from jupyter_smx.controller.store import Store
-from jupyter_smx.testing.fake_images import FakeImages
-from jupyter_smx.testing.object_storage import bucket
-from jupyter_smx.testing.simulation import Simulation
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
+from jupyter_smx.testing.servers.object_storage import bucket
+from jupyter_smx.testing.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -32,7 +32,7 @@ def sim() -> Iterator[Simulation]:
 @pytest.fixture
 def ships() -> Iterator[Simulation]:
     """Give a simulation of an engine whose hosts are made of images."""
-    with Simulation(engine=FakeImages) as simulation:
+    with Simulation(engine=FakeImageEngine) as simulation:
         yield simulation
         assert not simulation.bugs, "\n".join(simulation.bugs)
 

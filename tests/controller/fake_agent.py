@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL, Decoder, encode
 from jupyter_smx.engines.base import Capabilities, Observation
-from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.model.records.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

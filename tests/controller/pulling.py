@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from fake_agent import Doors, FakeAgent
 from records import a_job
 
-from jupyter_smx.controller.agents import Agents
-from jupyter_smx.controller.log_pump import LogPump
+from jupyter_smx.controller.agents.connections import Agents
+from jupyter_smx.controller.telemetry.log_collector import LogCollector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,12 +20,12 @@ CONTENT = b"0123456789" * 1000
 
 
 @asynccontextmanager
-async def pulling(folder: Path) -> AsyncIterator[tuple[FakeAgent, Agents, LogPump]]:
+async def pulling(folder: Path) -> AsyncIterator[tuple[FakeAgent, Agents, LogCollector]]:
     async with FakeAgent(folder / "a") as agent:
         agent.files[(JOB.id, "log")] = CONTENT
         doors = Doors(agent)
         agents = Agents(lambda *_: None, lambda *_: None)
-        pump = LogPump(folder / "jobs", agents, lambda _job: None)
+        pump = LogCollector(folder / "jobs", agents, lambda _job: None)
         await agents.open(doors, doors.handle(), 1)  # type: ignore[arg-type]
         yield agent, agents, pump
         await pump.close()

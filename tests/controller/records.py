@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_smx.model.cluster import Cluster, ReuseKey
-from jupyter_smx.model.event import Event
-from jupyter_smx.model.instance import InstanceGroup
-from jupyter_smx.model.job import Job, Transition
 from jupyter_smx.model.name import job_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.cluster import Cluster, ReuseKey
+from jupyter_smx.model.records.event import Event
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.model.summary import summary_of
 
 
 def an_id(number: int) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fake_agent import FakeAgent, FakeEngine
 from records import an_id
 
-from jupyter_smx.controller.identity import Door
-from jupyter_smx.controller.service import Service
-from jupyter_smx.controller.store import Store
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.server import ControllerServer
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
 
@@ -53,7 +53,7 @@ class World:
         self.agent = FakeAgent(folder / "a")
         self.engine = FakeEngine(self.agent)
         self.stop = asyncio.Event()
-        self.service = Service(
+        self.service = ControllerServer(
             Store.open(folder / "smx.sqlite"),
             Limits(),
             lambda _name: self.engine,
@@ -62,7 +62,7 @@ class World:
             user="me",
             idle_exit=1000.0,
         )
-        self.books = self.service.books
+        self.books = self.service.live_state
 
     async def ask(self, method: str, target: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         return await asyncio.to_thread(self._ask, method, target, body, headers or {})
@@ -78,7 +78,7 @@ class World:
 
     async def somebody_waits(self) -> None:
         """Wait until a request has looked at everything and waits for what changes next."""
-        await eventually(lambda: self.books.bell._next_ring is not None, "a request waits")
+        await eventually(lambda: self.books.change_signal._next_change is not None, "a request waits")
 
     async def submit(self, number: int = 1, **fields: Any) -> Answer:
         return await self.ask("POST", "/v1/jobs", self.wish(number, **fields))
@@ -93,7 +93,7 @@ async def served(folder: Path) -> AsyncIterator[World]:
     """Serve while the block lasts; nothing stays behind."""
     world = World(folder)
     async with world.agent:
-        running = asyncio.create_task(world.service.run(Door(world.socket), world.stop))
+        running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop))
         await eventually(world.socket.exists)
         yield world
         world.stop.set()

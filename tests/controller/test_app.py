@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 from records import a_job, a_spec
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch
 from jupyter_smx.controller.app import ControllerApp, main
-from jupyter_smx.controller.identity import Lock
-from jupyter_smx.controller.store import Store
-from jupyter_smx.engines import machine
-from jupyter_smx.kernel.client import Client
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.singleton import SingletonLock
+from jupyter_smx.engines.machine import resources
+from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.instance import look_up
+from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -43,16 +43,16 @@ class Controllers:
         (self.config / "jupyter_smx_config.py").write_text(text)
 
     def start(self) -> subprocess.Popen[bytes]:
-        self.started.append(launch.start_controller())
+        self.started.append(controller_launch.start_controller())
         return self.started[-1]
 
     def ready(self) -> subprocess.Popen[bytes]:
         process = self.start()
-        assert launch.wait_ready(PATIENCE, process), launch.last_words()
+        assert controller_launch.wait_ready(PATIENCE, process), controller_launch.last_log_line()
         return process
 
     def epoch(self) -> int:
-        with sqlite3.connect(launch.data_dir() / "smx.sqlite") as raw:
+        with sqlite3.connect(controller_launch.data_dir() / "smx.sqlite") as raw:
             found = int(raw.execute("SELECT epoch FROM meta").fetchone()[0])
         raw.close()
         return found
@@ -75,35 +75,35 @@ def controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Con
 
 def test_only_its_user_can_come_near_it(controllers: Controllers) -> None:
     process = controllers.ready()
-    assert stat.S_IMODE(launch.data_dir().stat().st_mode) == 0o700
-    assert stat.S_IMODE(launch.socket_path().stat().st_mode) == 0o600
-    assert stat.S_IMODE(launch.socket_path().parent.stat().st_mode) == 0o700
-    assert (launch.data_dir() / "controller.lock").read_text() == f"{process.pid}\n"
+    assert stat.S_IMODE(controller_launch.data_dir().stat().st_mode) == 0o700
+    assert stat.S_IMODE(controller_launch.socket_path().stat().st_mode) == 0o600
+    assert stat.S_IMODE(controller_launch.socket_path().parent.stat().st_mode) == 0o700
+    assert (controller_launch.data_dir() / "controller.lock").read_text() == f"{process.pid}\n"
 
 
 def test_of_many_controllers_at_once_one_stays(controllers: Controllers) -> None:
     """Number 11 of the catalogue: two controllers never both act."""
     processes = [controllers.start() for _ in range(6)]
-    assert launch.wait_ready(PATIENCE)
+    assert controller_launch.wait_ready(PATIENCE)
     eventually_blocking(lambda: sum(p.poll() is None for p in processes) == 1, "one stays", within=PATIENCE)
     assert sorted(p.poll() for p in processes if p.poll() is not None) == [0] * 5
     assert controllers.epoch() == 1
     (survivor,) = [p for p in processes if p.poll() is None]
-    client = Client(launch.socket_path(), lambda: None)
-    assert client.greet().pid == survivor.pid
+    client = Client(controller_launch.socket_path(), lambda: None)
+    assert client.controller_info().pid == survivor.pid
     client.close()
 
 
 def test_told_to_end_it_leaves_quickly_and_keeps_every_job(controllers: Controllers) -> None:
     process = controllers.ready()
-    store = Store.open(launch.data_dir() / "smx.sqlite")
+    store = Store.open(controller_launch.data_dir() / "smx.sqlite")
     store.write([a_job(state=SecondaryStatus.COMPLETED)])
     store.close()
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
-    assert not launch.socket_path().exists()
+    assert not controller_launch.socket_path().exists()
     controllers.ready()
-    client = Client(launch.socket_path(), lambda: None)
+    client = Client(controller_launch.socket_path(), lambda: None)
     assert [job.name for job in client.jobs()] == [a_job().name]
     client.close()
 
@@ -112,10 +112,10 @@ def test_what_a_killed_controller_left_is_taken_over(controllers: Controllers) -
     first = controllers.ready()
     first.kill()
     first.wait()
-    assert launch.socket_path().exists()
+    assert controller_launch.socket_path().exists()
     second = controllers.ready()
-    client = Client(launch.socket_path(), lambda: None)
-    assert client.greet().pid == second.pid
+    client = Client(controller_launch.socket_path(), lambda: None)
+    assert client.controller_info().pid == second.pid
     assert controllers.epoch() == 2
     client.close()
 
@@ -125,7 +125,9 @@ def test_one_that_starts_while_another_leaves_serves(controllers: Controllers) -
     first.send_signal(signal.SIGTERM)
     second = controllers.start()
     assert first.wait(10) == 0
-    eventually_blocking(lambda: launch.is_listening() or second.poll() is not None, "it serves", within=PATIENCE)
+    eventually_blocking(
+        lambda: controller_launch.is_listening() or second.poll() is not None, "it serves", within=PATIENCE
+    )
     assert second.poll() is None
 
 
@@ -133,15 +135,15 @@ def test_it_leaves_when_nobody_needs_it(controllers: Controllers) -> None:
     controllers.configure("c.ControllerApp.idle_exit = 0.3")
     process = controllers.ready()
     assert process.wait(PATIENCE) == 0
-    assert not launch.socket_path().exists()
-    assert "Nobody needed the controller" in launch.log_path().read_text()
+    assert not controller_launch.socket_path().exists()
+    assert "Nobody needed the controller" in controller_launch.log_path().read_text()
 
 
 def test_it_stays_while_somebody_waits_for_an_answer(controllers: Controllers) -> None:
     controllers.configure("c.ControllerApp.idle_exit = 0.2")
     process = controllers.ready()
-    client = Client(launch.socket_path(), lambda: None)
-    waiting = threading.Thread(target=lambda: client.changes(client.greet().seq, 1.5))
+    client = Client(controller_launch.socket_path(), lambda: None)
+    waiting = threading.Thread(target=lambda: client.changes(client.controller_info().seq, 1.5))
     waiting.start()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.0)
@@ -152,21 +154,21 @@ def test_it_stays_while_somebody_waits_for_an_answer(controllers: Controllers) -
 def test_a_connection_that_is_kept_for_the_next_request_does_not_keep_it(controllers: Controllers) -> None:
     controllers.configure("c.ControllerApp.idle_exit = 0.2")
     process = controllers.ready()
-    client = Client(launch.socket_path(), lambda: None)
-    client.greet()
+    client = Client(controller_launch.socket_path(), lambda: None)
+    client.controller_info()
     assert process.wait(PATIENCE) == 0
     client.close()
 
 
 def test_it_leaves_when_its_data_folder_is_removed(controllers: Controllers) -> None:
     process = controllers.ready()
-    shutil.rmtree(launch.data_dir())
+    shutil.rmtree(controller_launch.data_dir())
     assert process.wait(PATIENCE) == 0
 
 
 def test_it_stays_while_a_job_is_not_finished(controllers: Controllers) -> None:
-    launch.ensure_folders()
-    store = Store.open(launch.data_dir() / "smx.sqlite")
+    controller_launch.ensure_folders()
+    store = Store.open(controller_launch.data_dir() / "smx.sqlite")
     store.write([a_job(spec=a_spec(engine="local", keep_alive=0), state=SecondaryStatus.STARTING, cluster="x")])
     store.close()
     controllers.configure("c.ControllerApp.idle_exit = 0.3")
@@ -193,19 +195,19 @@ def test_it_stays_while_a_job_is_not_finished(controllers: Controllers) -> None:
 def test_a_configuration_that_is_wrong_ends_it_with_a_sentence(controllers: Controllers, text: str, says: str) -> None:
     controllers.configure(text)
     assert controllers.start().wait(PATIENCE) == 1
-    assert says in launch.last_words()
-    assert "Traceback" not in launch.last_words()
+    assert says in controller_launch.last_log_line()
+    assert "Traceback" not in controller_launch.last_log_line()
 
 
 def test_records_of_a_newer_version_end_it_with_a_sentence(controllers: Controllers) -> None:
-    launch.ensure_folders()
-    path = launch.data_dir() / "smx.sqlite"
+    controller_launch.ensure_folders()
+    path = controller_launch.data_dir() / "smx.sqlite"
     Store.open(path).close()
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
     raw.close()
     assert controllers.start().wait(PATIENCE) == 1
-    assert "newer jupyter-smx" in launch.last_words()
+    assert "newer jupyter-smx" in controller_launch.last_log_line()
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(
@@ -228,7 +230,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControllerApp:
 
 def test_without_a_word_the_limits_are_the_machine(app: ControllerApp) -> None:
     app.configure([])
-    found = machine.look()
+    found = resources.detect_machine()
     ahead = app.preload_memory_mib
     expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus, preload_memory_mib=ahead)
     assert app.limits() == expected
@@ -301,18 +303,18 @@ def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest
 def test_the_lock_is_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (
-        "import sys; from pathlib import Path; from jupyter_smx.controller.identity import Lock;"
-        "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from jupyter_smx.controller.singleton import SingletonLock;"
+        "lock = SingletonLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); sys.stdin.read()"
     )
     owner = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"True\n"
-        mine = Lock(path)
-        assert not mine.take()
+        mine = SingletonLock(path)
+        assert not mine.acquire()
         assert path.read_text() == f"{owner.pid}\n"
         owner.kill()
-    assert mine.take()
+    assert mine.acquire()
     assert path.read_text() == f"{os.getpid()}\n"
     mine.release()
     mine.release()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.controller.identity import Door
+from jupyter_smx.controller.singleton import ListenSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,10 +56,10 @@ async def test_another_user_is_refused_even_where_the_folder_is_open(world: Worl
 
 def test_a_door_that_another_controller_replaced_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    old, new = Door(path), Door(path)
-    old.open()
-    new.open()
-    old.hide()
+    old, new = ListenSocket(path), ListenSocket(path)
+    old.publish()
+    new.publish()
+    old.unpublish()
     old.close()
     assert path.exists()
     new.close()
@@ -67,16 +67,16 @@ def test_a_door_that_another_controller_replaced_is_left_alone(tmp_path: Path) -
 
 
 def test_a_door_can_be_hidden_and_shown(tmp_path: Path) -> None:
-    door = Door(tmp_path / "s")
+    door = ListenSocket(tmp_path / "s")
     assert not door.path.exists()
     assert [oct(entry.stat().st_mode & 0o777) for entry in tmp_path.iterdir()] == ["0o600"]
     connects: Callable[[], int] = lambda: socket.socket(socket.AF_UNIX).connect_ex(str(door.path))  # noqa: E731
     assert connects() != 0
-    door.open()
+    door.publish()
     assert connects() == 0
-    door.hide()
+    door.unpublish()
     assert connects() != 0
-    door.open()
+    door.publish()
     assert connects() == 0
     door.close()
     door.close()

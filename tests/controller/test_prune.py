@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.controller.prune import prune_hosts, prune_log
+from jupyter_smx.controller.retention import prune_hosts, rotate_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,9 +49,9 @@ def test_a_long_log_is_put_aside_and_whoever_writes_goes_on(tmp_path: Path, size
     log = tmp_path / "controller.log"
     writer = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(writer, b"x" * size)
-    assert prune_log(log, 100) is (size > 100)
+    assert rotate_log(log, 100) is (size > 100)
     os.write(writer, b"next")
     os.close(writer)
     assert log.read_bytes() == (b"next" if size > 100 else b"x" * size + b"next")
     assert (tmp_path / "controller.log.1").exists() is (size > 100)
-    assert not prune_log(tmp_path / "none", 0)
+    assert not rotate_log(tmp_path / "none", 0)

@@ -12,9 +12,9 @@ import pytest_asyncio
 from records import finished
 from serving import World
 
-from jupyter_smx.controller import housekeeping, service
-from jupyter_smx.controller.fencing import RecordsError
-from jupyter_smx.controller.identity import Door
+from jupyter_smx.controller import housekeeping, server
+from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def unserved(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def serve(world: World) -> asyncio.Task[None]:
-    running = asyncio.create_task(world.service.run(Door(world.socket), world.stop), name="service")
+    running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop), name="service")
     await eventually(lambda: world.socket.exists() or running.done(), "it serves")
     assert not running.done()
     return running
@@ -86,7 +86,7 @@ def looks_at_jobs(world: World, monkeypatch: pytest.MonkeyPatch) -> list[None]:
         looks.append(None)
         tick()
 
-    monkeypatch.setattr(service, "TICK", 0.01)
+    monkeypatch.setattr(server, "TICK", 0.01)
     monkeypatch.setattr(world.service.reconciler, "tick", counted)
     return looks
 
@@ -118,7 +118,7 @@ async def test_folders_of_hosts_go_also_where_an_engine_has_its_own(
     monkeypatch.setattr(housekeeping, "prune_hosts", lambda place, *_: looked.add(place) or [])
     monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
     monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
-    monkeypatch.setattr(service, "TICK", 0.01)
+    monkeypatch.setattr(server, "TICK", 0.01)
     await serve(unserved)
     await eventually(lambda: looked == {tmp_path / "clusters"}, "there is nothing of the engine's yet")
     await unserved.ask("POST", "/v1/jobs", unserved.wish())
@@ -145,7 +145,7 @@ async def test_what_goes_wrong_with_old_folders_is_said_and_tried_again(
     monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
     monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
     monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
-    monkeypatch.setattr(service, "TICK", 0.01)
+    monkeypatch.setattr(server, "TICK", 0.01)
     running = await serve(unserved)
     await eventually(lambda: caplog.text.count("a strange disk") > 1, "it is said twice")
     assert not running.done()
@@ -183,7 +183,7 @@ def has_in_the_file(world: World, jobs: int) -> bool:
 async def test_the_write_ahead_log_is_moved_into_the_records_when_nobody_writes(
     unserved: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "TICK", 0.01)
+    monkeypatch.setattr(server, "TICK", 0.01)
     await serve(unserved)
     for many in (50, 100):
         unserved.books.save(jobs=[finished(n) for n in range(many - 50, many)])
@@ -219,7 +219,7 @@ async def test_a_log_that_cannot_be_moved_is_said_and_moved_when_it_can_be(
     disk = SlowDisk(RecordsError("The disk is full."))
     disk.go_on.set()
     monkeypatch.setattr(unserved.service.store, "checkpoint", disk.checkpoint)
-    monkeypatch.setattr(service, "TICK", 0.01)
+    monkeypatch.setattr(server, "TICK", 0.01)
     running = await serve(unserved)
     unserved.books.save(jobs=[finished(1)])
     await eventually(lambda: caplog.text.count("The disk is full.") > 1, "it is said twice")

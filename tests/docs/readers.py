@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_client.manager import start_new_kernel
 
-from jupyter_smx.kernel.card import MIME
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx.kernel.display.card import MIME
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from blocks import Block
@@ -74,7 +74,7 @@ class Desk:
         """End the notebook, the jobs, the pools and the controller."""
         if self._notebook is not None:
             self._notebook.close()
-        end_everything()
+        stop_everything()
 
 
 class Notebook:

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from blocks import EXECUTED, INERT, PAGES, ROOT, Block, blocks, expected, is_example
 from readers import Desk, Stopwatch, Terminal, commands, same
 
-from jupyter_smx import launch
-from jupyter_smx.testing.docker_images import PYTHON
+from jupyter_smx import controller_launch
+from jupyter_smx.testing.docker.images import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.delenv("SMX_WAIT", raising=False)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     with tempfile.TemporaryDirectory(prefix="smx-reader-", dir="/tmp", ignore_cleanup_errors=True) as short:
-        monkeypatch.setenv(launch.DATA_DIR_VARIABLE, f"{short}/data")
+        monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, f"{short}/data")
         made = Desk(tmp_path)
         yield made
         made.close()

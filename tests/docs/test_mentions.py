@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from blocks import PAGES, ROOT
 
 import jupyter_smx as smx
-from jupyter_smx.cli.entry import SUBCOMMANDS, parser_of
-from jupyter_smx.controller import api
+from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
+from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
-from jupyter_smx.kernel.commands import COMMANDS
-from jupyter_smx.kernel.magics import SmxMagics
-from jupyter_smx.kernel.options import TABLE
-from jupyter_smx.model.cluster import ReuseKey
+from jupyter_smx.kernel.magics.magics import SmxMagics
+from jupyter_smx.kernel.magics.subcommands import COMMANDS
+from jupyter_smx.kernel.options.table import TABLE
+from jupyter_smx.model.records.cluster import ReuseKey
 from jupyter_smx.server.routes import ROUTES
 
 DOCS = ROOT / "docs"
@@ -140,7 +140,7 @@ def test_every_trait_is_in_a_page_that_a_person_wrote(kind: Any) -> None:
     assert [name for name in traits(kind) if not mentions(pages, name)] == [], "see docs/operators/limits.md"
 
 
-@pytest.mark.parametrize("name", sorted(registry.installed()))
+@pytest.mark.parametrize("name", sorted(registry.installed_engines()))
 def test_every_engine_has_its_words_for_users_and_for_operators(name: str) -> None:
     kind = registry.engine_class(name)
     assert mentions(text("operators"), kind.__name__), f"configure c.{kind.__name__} in docs/operators"
@@ -148,7 +148,7 @@ def test_every_engine_has_its_words_for_users_and_for_operators(name: str) -> No
 
 
 def test_every_trait_of_an_engine_says_what_it_is_for() -> None:
-    engines = [registry.engine_class(name) for name in registry.installed()]
+    engines = [registry.engine_class(name) for name in registry.installed_engines()]
     silent = [
         f"{kind.__name__}.{name}" for kind in engines for name in traits(kind) if not kind.class_traits()[name].help
     ]
@@ -157,7 +157,7 @@ def test_every_trait_of_an_engine_says_what_it_is_for() -> None:
 
 def test_the_pages_name_no_trait_that_is_not_there() -> None:
     classes: dict[str, Any] = {kind.__name__: kind for kind in (ControllerApp, SmxMagics)}
-    classes |= {kind.__name__: kind for kind in map(registry.engine_class, registry.installed())}
+    classes |= {kind.__name__: kind for kind in map(registry.engine_class, registry.installed_engines())}
     said = re.findall(r"\bc\.(\w+(?:App|Engine|Magics))\.(\w+)", everything())
     assert [
         f"{name}.{trait}" for name, trait in said if name in classes and trait not in classes[name].class_traits()
@@ -211,4 +211,4 @@ def test_the_architecture_has_every_route_and_no_other() -> None:
         for verbs, path in re.findall(r"`((?:GET|POST|PATCH|DELETE)(?:\|\w+)*) ([/\w{}]+)[^`]*`", page)
         for verb in verbs.split("|")
     }
-    assert routes(api.ROUTES, "") | routes(ROUTES, "/jupyter-smx/") == said
+    assert routes(handlers.ROUTES, "") | routes(ROUTES, "/jupyter-smx/") == said

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
-    from jupyter_smx.engines.docker.image import Images  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - imports Docker's library
 
-    monkeypatch.setattr(Images, "known", {})
+    monkeypatch.setattr(Images, "cache", {})
     with serving(tmp_path / "d.sock", live) as daemon:
         yield daemon
 
 
 @pytest.fixture
-def known(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the image and the ground have been looked at: what they are is tried elsewhere."""
-    from jupyter_smx.engines.docker.ground import Ground  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.engines.docker.image import Images, Looked  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.images.image import Images, InspectedImage  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.preflight import Preflight  # noqa: PLC0415 - imports Docker's library
 
     del daemon
 
     async def firm(_ground: object, _image: object) -> None:
         return None
 
-    monkeypatch.setattr(Images, "known", {IMAGE: Looked(IMAGE, "/opt/conda/bin/python")})
-    monkeypatch.setattr(Ground, "check", firm)
+    monkeypatch.setattr(Images, "cache", {IMAGE: InspectedImage(IMAGE, "/opt/conda/bin/python")})
+    monkeypatch.setattr(Preflight, "check", firm)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from fake_dockerd import answer, end, room
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.model.cluster import Handle
-from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -41,7 +41,7 @@ def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:
 
 
 def wanted(hosts: int = 1, image: str = "train:1") -> ClusterRequest:
-    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(1, hosts + 1)]
+    plans = [HostSpec(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(1, hosts + 1)]
     groups = (InstanceGroup(instance_count=hosts),)
     return ClusterRequest(cluster="c1", hosts=tuple(plans), instance_groups=groups, python="", image=image)
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from jupyter_smx.engines.base import Step
-    from jupyter_smx.engines.docker.pull import Pulls
+    from jupyter_smx.engines.base import PullProgress
+    from jupyter_smx.engines.docker.images.pull import ImagePuller
 
 NAME = "hub.test:5000/team/train:1"
 LAYERS = [f"{number:012x}" for number in range(1, 5)]
@@ -81,18 +81,18 @@ async def running(folder: Path) -> AsyncIterator[Daemon]:
         yield daemon
 
 
-def pulls_of(daemon: Daemon, when: Any = "missing", seconds: float = 20.0) -> Pulls:
-    from jupyter_smx.engines.docker.pull import Pulls  # noqa: PLC0415 - imports Docker's library
+def pulls_of(daemon: Daemon, when: Any = "missing", seconds: float = 20.0) -> ImagePuller:
+    from jupyter_smx.engines.docker.images.pull import ImagePuller  # noqa: PLC0415 - imports Docker's library
 
-    return Pulls(f"unix://{daemon.path}", when, seconds)
+    return ImagePuller(f"unix://{daemon.path}", when, seconds)
 
 
 class Ear:
     """Somebody who waits for an image, and what they heard."""
 
-    def __init__(self, pulls: Pulls, name: str = NAME) -> None:
-        self.heard: list[Step] = []
-        self.task = asyncio.create_task(pulls.fetch(name, self.heard.append))
+    def __init__(self, pulls: ImagePuller, name: str = NAME) -> None:
+        self.heard: list[PullProgress] = []
+        self.task = asyncio.create_task(pulls.pull(name, self.heard.append))
 
     async def hears(self, words: str) -> None:
-        await eventually(lambda: bool(self.heard) and self.heard[-1].words == words, within=30)
+        await eventually(lambda: bool(self.heard) and self.heard[-1].text == words, within=30)

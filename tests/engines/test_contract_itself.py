@@ -14,35 +14,35 @@ from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
-from jupyter_smx.testing.groups import meeting
-from jupyter_smx.testing.groups.meeting import MeetingGroup
-from jupyter_smx.testing.local_world import LocalHarness
+from jupyter_smx.testing.groups import networking
+from jupyter_smx.testing.groups.networking import NetworkingGroup
+from jupyter_smx.testing.local_harness import LocalHarness
 from jupyter_smx.testing.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest, HostPlan
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.model.records.cluster import Handle
 
 
 class ForgetsWhatDied(LocalEngine):
     async def find(self, cluster: str) -> Handle | None:
         found = await super().find(cluster)
-        alive = found is not None and await self.survey([found]) == [Observation.RUNNING]
+        alive = found is not None and await self.observe_all([found]) == [Observation.RUNNING]
         return found if alive else None
 
 
 class CallsAnOutageGone(LocalEngine):
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
-        answers = await super().survey(handles)
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        answers = await super().observe_all(handles)
         return [Observation.GONE if answer is Observation.UNKNOWN else answer for answer in answers]
 
 
 class SortsItsAnswers(LocalEngine):
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
-        return sorted(await super().survey(handles))
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        return sorted(await super().observe_all(handles))
 
 
 class ReleasesInWordsOnly(LocalEngine):
@@ -62,7 +62,7 @@ class PlansSomethingElse(LocalEngine):
 
 
 class KnowsNoGroups(LocalEngine):
-    def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
+    def _description(self, request: ClusterRequest, plan: HostSpec, limits: dict[str, object]) -> dict[str, object]:
         return {**super()._description(request, plan, limits), "groups": []}
 
 
@@ -73,7 +73,7 @@ class RefusesNothing(LocalEngine):
 
 
 class TellsEachHostAnotherPort(LocalEngine):
-    def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
+    def _description(self, request: ClusterRequest, plan: HostSpec, limits: dict[str, object]) -> dict[str, object]:
         told = super()._description(request, plan, limits)
         return {**told, "port": int(str(told["port"])) + 10 * int(plan.host.removeprefix("algo-"))}
 
@@ -95,7 +95,7 @@ class World(LocalHarness):
 
     kind: type[LocalEngine] = LocalEngine
 
-    def reborn(self) -> LocalEngine:
+    def new_engine(self) -> LocalEngine:
         return self.kind(data_dir=str(self.folder))
 
 
@@ -113,36 +113,37 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def test_each_lie_is_noticed(world: World, liar: type[LocalEngine], test: str) -> None:
     await getattr(EngineContract(), test)(world)
     world.kind = liar
-    world.engine = world.reborn()
+    world.engine = world.new_engine()
     with pytest.raises((AssertionError, UnavailableError, pytest.fail.Exception)):
         await getattr(EngineContract(), test)(world)
 
 
-@pytest.mark.parametrize("test", [name for name in dir(MeetingGroup) if name.startswith("test_")])
+@pytest.mark.parametrize("test", [name for name in dir(NetworkingGroup) if name.startswith("test_")])
 async def test_hosts_that_do_not_meet_are_noticed(world: World, monkeypatch: pytest.MonkeyPatch, test: str) -> None:
     world.kind = TellsEachHostAnotherPort
-    world.engine = world.reborn()
-    monkeypatch.setattr(meeting, "PATIENCE", 1)
+    world.engine = world.new_engine()
+    monkeypatch.setattr(networking, "PATIENCE", 1)
     with pytest.raises(AssertionError, match=r"timed out|refused"):
         await getattr(EngineContract(), test)(world)
 
 
 def test_an_exception_to_the_contract_is_declared_strict_and_with_its_reason() -> None:
     class Moon(EngineContract):
-        exceptions = {  # noqa: RUF012 - as an engine's author writes it
+        expected_failures = {  # noqa: RUF012 - as an engine's author writes it
             "test_a_handle_survives_json": never("The Moon has no JSON."),
             "test_release_leaves_nothing": notimpl("We have no broom."),
             "test_a_stranger_is_not_found": notyet("They have no list."),
         }
 
     marks = {
-        name: [mark for mark in getattr(Moon, name).pytestmark if mark.name == "xfail"] for name in Moon.exceptions
+        name: [mark for mark in getattr(Moon, name).pytestmark if mark.name == "xfail"]
+        for name in Moon.expected_failures
     }
     assert [mark.kwargs for mark in marks["test_a_handle_survives_json"]] == [
         {"strict": True, "reason": "never: The Moon has no JSON."}
     ]
     assert marks["test_release_leaves_nothing"][0].kwargs["reason"] == "notimpl: We have no broom."
-    parameters = [mark.name for mark in Moon.test_a_stranger_is_not_found.pytestmark]  # type: ignore[attr-defined]
+    parameters = [mark.name for mark in Moon.test_an_unknown_cluster_is_not_found.pytestmark]  # type: ignore[attr-defined]
     assert sorted(parameters) == ["parametrize", "xfail"]
     assert "harness" in inspect.signature(Moon.test_a_handle_survives_json).parameters
     assert not hasattr(EngineContract.test_a_handle_survives_json, "pytestmark")
@@ -150,7 +151,7 @@ def test_an_exception_to_the_contract_is_declared_strict_and_with_its_reason() -
 
 def test_an_exception_that_names_no_test_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(TypeError, match="Did you mean test_release_leaves_nothing"):
-        type("Moon", (EngineContract,), {"exceptions": {"test_release_leaves_noting": never("…")}})
+        type("Moon", (EngineContract,), {"expected_failures": {"test_release_leaves_noting": never("…")}})
 
 
 async def test_a_block_of_the_loop_is_measured_and_waiting_is_not() -> None:
@@ -158,5 +159,5 @@ async def test_a_block_of_the_loop_is_measured_and_waiting_is_not() -> None:
         time.sleep(0.08)  # noqa: ASYNC251 - what is measured
     async with LoopLag() as waited:
         await asyncio.wait_for(asyncio.shield(asyncio.to_thread(time.sleep, 0.08)), 5)
-    assert 0.06 < blocked.worst < 0.5
-    assert waited.worst < 0.05
+    assert 0.06 < blocked.max_lag < 0.5
+    assert waited.max_lag < 0.05

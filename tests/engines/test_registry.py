@@ -95,5 +95,5 @@ def test_an_entry_point_that_is_no_engine_is_refused() -> None:
 
 
 def test_listing_engines_imports_none() -> None:
-    assert "moon" in registry.installed()
+    assert "moon" in registry.installed_engines()
     assert "far_engines" not in sys.modules

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 from world import World, surround
 
-from jupyter_smx.kernel import session
+from jupyter_smx.kernel.api import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from world import PATIENCE, Ran, World
 
-from jupyter_smx.testing import docker_images, side_doors
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.docker import images
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jupyter_smx.testing.docker_fixtures import Docker
+    from jupyter_smx.testing.docker.fixtures import Docker
 
-IMAGE = docker_images.PYTHON.name
+IMAGE = images.PYTHON.name
 CONFIG = """\
 c.ControllerApp.grace = 0.5
 c.DockerEngine.grace = 0.5
@@ -45,7 +46,7 @@ class Containers(World):
     def __init__(self, folder: Path, docker: Docker) -> None:
         super().__init__(folder)
         self.docker = replace(docker, ours=False)  # of what is there without us, a daemon makes some anew each time
-        self._before = self.docker.holds()
+        self._before = self.docker.contents()
 
     def ask(self, *words: str) -> str:
         """Ask the daemon by Docker's own program."""
@@ -84,12 +85,12 @@ class Containers(World):
         """See that no pool, container, network, process or folder of a host is there when all was let go."""
         eventually_blocking(lambda: not self.pools(), "no pool is left", within=PATIENCE)
         eventually_blocking(lambda: not self._left(), "nothing of a host is left")
-        found = {key: what for key, what in self.docker.holds().items() if key not in self._before}
+        found = {key: what for key, what in self.docker.contents().items() if key not in self._before}
         assert not found, found
 
     def _left(self) -> list[str]:
         folders = [path for path in (self.data / "clusters").iterdir() if path.is_dir()]
-        left = [seen.command for path in folders for seen in side_doors.of_cluster(path.name)]
+        left = [seen.command for path in folders for seen in process_scan.cluster_processes(path.name)]
         costly = [path for name in ("ml", "tmp", "given") for path in self.data.glob(f"clusters/*/*/{name}/**/*")]
         return left + [str(path) for path in costly if path.is_file()]
 

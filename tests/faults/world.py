@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import standby
-from jupyter_smx.kernel.outage import through_outage
-from jupyter_smx.model.cluster import WarmPoolStatus
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.cluster import WarmPoolStatus
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import is_final
-from jupyter_smx.testing import side_doors
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     import pytest
     from IPython.core.interactiveshell import InteractiveShell
 
-    from jupyter_smx.model.event import PoolSummary
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.records.event import PoolSummary
+    from jupyter_smx.model.records.job import Job
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
 KEPT = 600
 """Seconds; longer than any test."""
-VARIABLE = launch.DATA_DIR_VARIABLE
+VARIABLE = controller_launch.DATA_DIR_VARIABLE
 ZYGOTE = "smx-zygote"
 
 _SAY = """\
@@ -78,8 +78,8 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.data = launch.data_dir()
-        self.client = standby.client()
+        self.data = controller_launch.data_dir()
+        self.client = autostart.client()
         self.gates: list[Path] = []
 
     # Jobs
@@ -119,7 +119,7 @@ class World:
 
     def controller(self) -> int:
         """Give the controller's process id; starts one when there is none."""
-        return through_outage(self.client.greet).pid
+        return retry_while_unavailable(self.client.controller_info).pid
 
     def cluster(self) -> str:
         """Give the one live cluster."""
@@ -128,22 +128,22 @@ class World:
 
     def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools, through a change of controllers."""
-        return through_outage(self.client.pools)
+        return retry_while_unavailable(self.client.pools)
 
     def controllers(self) -> list[int]:
         """Find the controllers of this data folder that live now."""
         line = f"{VARIABLE}={self.data}"
-        found = side_doors.processes()
-        return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has(line)]
+        found = process_scan.processes()
+        return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has_variable(line)]
 
     def agent(self, cluster: str = "") -> int:
         """Give the one agent of a cluster."""
-        ((_, pid),) = side_doors.every_agent(cluster or self.cluster())
+        ((_, pid),) = process_scan.find_agents(cluster or self.cluster())
         return pid
 
     def agents(self) -> list[int]:
         """Find all agents whose folder lies in this data folder, without the processes that they fork for slow work."""
-        found = side_doors.processes()
+        found = process_scan.processes()
         return [
             seen.pid
             for seen in found
@@ -152,7 +152,7 @@ class World:
 
     def zygotes(self, cluster: str = "") -> list[int]:
         """Find the zygotes of a cluster; a job's process has given itself another name."""
-        marked = side_doors.of_cluster(cluster or self.cluster())
+        marked = process_scan.cluster_processes(cluster or self.cluster())
         return [seen.pid for seen in marked if comm(seen.pid) == ZYGOTE]
 
     def clusters_ever(self) -> int:
@@ -172,13 +172,13 @@ class World:
         """Stop and release everything, then end the controller."""
         for gate in self.gates:
             gate.touch()
-        if launch.is_listening() or self.agents():
+        if controller_launch.is_listening() or self.agents():
             self._empty()
         self.client.close()
         eventually_blocking(lambda: not self.controllers(), "no controller is left", within=PATIENCE)
 
     def _empty(self) -> None:
-        for job in through_outage(lambda: self.client.jobs(200)):
+        for job in retry_while_unavailable(lambda: self.client.jobs(200)):
             if job.ended_at is None:
                 self.client.stop(job.id)
         eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
@@ -210,11 +210,11 @@ class Ran:
 
     def job(self) -> Job:
         """Read the record, through a change of controllers."""
-        return through_outage(lambda: self.world.client.job(self.id))
+        return retry_while_unavailable(lambda: self.world.client.job(self.id))
 
     def wait(self) -> Job:
         """Wait for the verdict, through a change of controllers."""
-        job = through_outage(lambda: self.world.client.wait(self.id, PATIENCE))
+        job = retry_while_unavailable(lambda: self.world.client.wait(self.id, PATIENCE))
         assert is_final(job.state), job
         return job
 
@@ -231,7 +231,7 @@ class Ran:
 
     def process(self) -> int:
         """Find the process that runs it: of those that a zygote of its cluster forked, the one whose log is its own."""
-        marked = side_doors.of_cluster(self.job().cluster)
+        marked = process_scan.cluster_processes(self.job().cluster)
         (pid,) = [seen.pid for seen in marked if comm(seen.pid) == "smx-job" and _writes_to(seen.pid, self.id)]
         return pid
 
@@ -245,7 +245,7 @@ class Ran:
 
     def log(self) -> str:
         """Read the whole log, through a change of controllers."""
-        read = through_outage(lambda: self.world.client.log(self.id, "", 0))
+        read = retry_while_unavailable(lambda: self.world.client.log(self.id, "", 0))
         return read.data.decode()
 
     def why(self) -> str:
@@ -263,7 +263,7 @@ def _writes_to(pid: int, job: str) -> bool:
 
 def kill(pid: int) -> None:
     """Kill a process and wait until it is dead."""
-    side_doors.kill_and_wait(pid)
+    process_scan.kill_and_wait(pid)
 
 
 @contextlib.contextmanager

@@ -10,9 +10,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.api import session
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.testing.teardown import stop_everything
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "smx"
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(folder))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.delenv("SMX_WAIT", raising=False)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
@@ -36,7 +37,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedController]:  # noqa: ARG001 - it must be there first
     """Give a fake controller; one that is started on demand is this one again."""
     fake = ScriptedController()
-    monkeypatch.setattr(standby, "start", fake.start)
+    monkeypatch.setattr(autostart, "start", fake.start)
     fake.start()
     yield fake
     fake.stop()
@@ -62,7 +63,7 @@ def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Give the folder that the test works in; whoever asks first starts a real controller, and at the end all goes."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    end_everything()
+    stop_everything()
     assert data_folder.exists()
 
 

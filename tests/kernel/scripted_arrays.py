@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from jupyter_smx.model.array import ArrayCounts, ArraySummary, ArrayTask, TaskWish, task_id
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.name import job_name, task_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.spec.array import ArrayCounts, ArraySummary, ArrayTask, TaskOverrides, task_id
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final
-from jupyter_smx.model.summary import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scripted_controller import ScriptedController
 
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.records.job import Job
 
 
 class Wish(msgspec.Struct):
     id: str
     spec: JobSpec
-    tasks: tuple[TaskWish, ...]
+    tasks: tuple[TaskOverrides, ...]
     title: str = ""
     max_concurrent: int = 0
 
@@ -51,7 +51,7 @@ def answer(
                 fake.end(job.id, SecondaryStatus.STOPPED)
         return 200, told(fake, found), {}
     ended = int(query.get("ended", 0))
-    fake.wait_for(lambda: found.size - told(fake, found).counts.left() > ended, float(query.get("wait", 0)))
+    fake.wait_for(lambda: found.size - told(fake, found).counts.remaining_count() > ended, float(query.get("wait", 0)))
     rows = [summary_of(job) for job in tasks(fake, found.id)] if query.get("tasks", "1") == "1" else []
     return 200, msgspec.to_builtins(told(fake, found)) | {"tasks": rows}, {}
 

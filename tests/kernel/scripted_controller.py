@@ -15,24 +15,24 @@ import msgspec
 import scripted_arrays
 from msgspec.structs import replace
 
-from jupyter_smx import launch
-from jupyter_smx.model.bill import Bill
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
-from jupyter_smx.model.event import Changes, Event, PoolSummary
-from jupyter_smx.model.instance import catalogue, look_up
-from jupyter_smx.model.job import Job
 from jupyter_smx.model.name import job_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.event import Changes, Event, PoolSummary
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.instance import catalogue, look_up
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final
-from jupyter_smx.model.summary import summary_of
-from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jupyter_smx.model.array import ArraySummary
-    from jupyter_smx.model.job import JobSummary
-    from jupyter_smx.model.progress import JobMetrics
+    from jupyter_smx.model.records.job import JobSummary
+    from jupyter_smx.model.results.progress import JobMetrics
+    from jupyter_smx.model.spec.array import ArraySummary
 
 
 class _Wish(msgspec.Struct):
@@ -71,13 +71,13 @@ class ScriptedController:
 
     def start(self) -> None:
         """Listen; two that start it at once get one, as with the real controller's lock."""
-        launch.ensure_folders()
+        controller_launch.ensure_folders()
         with self._starting:
             if self._server:
                 return
             with suppress(FileNotFoundError):
-                launch.socket_path().unlink()
-            self._server = server = _Server(os.fspath(launch.socket_path()), _Handler)
+                controller_launch.socket_path().unlink()
+            self._server = server = _Server(os.fspath(controller_launch.socket_path()), _Handler)
             server.fake = self
         threading.Thread(target=server.serve_forever, args=(0.01,), name="fake-controller", daemon=True).start()
 
@@ -97,7 +97,7 @@ class ScriptedController:
     def stop(self) -> None:
         self.kill()
         with suppress(FileNotFoundError):
-            launch.socket_path().unlink()
+            controller_launch.socket_path().unlink()
 
     def change(self, job_id: str, **fields: Any) -> Job:
         with self._news:

@@ -7,19 +7,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.describe import Here
-from jupyter_smx.model.bill import Bill
-from jupyter_smx.model.channel import Channel, Output
-from jupyter_smx.model.cluster import WarmPool, WarmPoolStatus
-from jupyter_smx.model.image import Image
-from jupyter_smx.model.instance import InstanceGroup
-from jupyter_smx.model.job import Job, Transition
-from jupyter_smx.model.progress import MetricValue
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.kernel.sagemaker.describe import LocalContext
+from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.progress import MetricValue
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy.transitions import advance
+from jupyter_smx.policy.lifecycle.transitions import advance
 
-HERE = Here("eu-west-1", Path("/smx/jobs"))
+HERE = LocalContext("eu-west-1", Path("/smx/jobs"))
 BILL = Bill(price_per_hour=None, billable_seconds=0.4, retained_seconds=0.0, cost=None, training_seconds=12.6)
 OPERATIONS = {"train": "DescribeTrainingJob", "process": "DescribeProcessingJob"}
 S3 = "s3://bucket/prefix"

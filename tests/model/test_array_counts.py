@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from jupyter_smx.model.array import Array, ArrayCounts, array_summary, kind_of
+from jupyter_smx.model.spec.array import Array, ArrayCounts, array_summary, task_status
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
 STEPS = list(SecondaryStatus)
@@ -14,13 +14,15 @@ STEPS = list(SecondaryStatus)
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_task_is_pending_then_running_until_its_verdict(step: SecondaryStatus) -> None:
-    counts = ArrayCounts(**Counter([kind_of(step)]))
-    assert (counts.ended(), counts.left()) == ((1, 0) if is_final(step) else (0, 1))
+    counts = ArrayCounts(**Counter([task_status(step)]))
+    assert (counts.finished_count(), counts.remaining_count()) == ((1, 0) if is_final(step) else (0, 1))
     assert (counts.pending == 1) == (step is SecondaryStatus.PENDING)
 
 
 def test_a_time_limit_stops_a_task_and_one_that_failed_fails_its_array() -> None:
-    over = ArrayCounts(**Counter([kind_of(SecondaryStatus.MAX_RUNTIME_EXCEEDED), kind_of(SecondaryStatus.COMPLETED)]))
+    over = ArrayCounts(
+        **Counter([task_status(SecondaryStatus.MAX_RUNTIME_EXCEEDED), task_status(SecondaryStatus.COMPLETED)])
+    )
     assert (over.stopped, over.status()) == (1, Status.STOPPED)
     assert ArrayCounts(stopped=1, failed=1, completed=5).status() is Status.FAILED
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.instance import InstanceType, catalogue, read_catalogue
+from jupyter_smx.model.spec.instance import InstanceType, catalogue, read_catalogue
 
 GOOD = '{"name": "ours.big", "vcpus": 64, "memory_gib": 512}'
 

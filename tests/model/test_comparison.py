@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_smx.model import secret
-from jupyter_smx.model.channel import Channel
-from jupyter_smx.model.comparison import compare
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model import redaction
+from jupyter_smx.model.records.comparison import compare
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Channel
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 VIEW = Path(__file__).parents[2] / "src" / "jobView" / "sections" / "environment.tsx"
 
@@ -19,8 +19,8 @@ VIEW = Path(__file__).parents[2] / "src" / "jobView" / "sections" / "environment
 def test_the_page_keeps_the_same_variables_to_itself_as_a_comparison_does() -> None:
     found = re.search(r"^const SECRET =\s+/(.+)/(\w*);$", VIEW.read_text(), re.MULTILINE)
     assert found is not None
-    assert found.groups() == (secret.PATTERN.pattern, "i")
-    assert secret.PATTERN.flags & re.IGNORECASE
+    assert found.groups() == (redaction.PATTERN.pattern, "i")
+    assert redaction.PATTERN.flags & re.IGNORECASE
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_the_page_keeps_the_same_variables_to_itself_as_a_comparison_does() -> N
     ],
 )
 def test_what_sounds_like_a_secret_keeps_its_value_to_itself(name: str) -> None:
-    assert secret.without({name: "x", "A": "b"}) == {name: "", "A": "b"}
+    assert redaction.redact_variables({name: "x", "A": "b"}) == {name: "", "A": "b"}
 
 
 @pytest.mark.parametrize(
     "name", ["TOKENIZERS_PARALLELISM", "KEYBOARD", "MONKEY", "SASKATOON", "AWS_REGION", "AWS_PROFILE", "PATH"]
 )
 def test_what_does_not_is_told(name: str) -> None:
-    assert secret.without({name: "x"}) == {name: "x"}
+    assert redaction.redact_variables({name: "x"}) == {name: "x"}
 
 
 def test_what_opens_a_url_is_in_no_comparison_and_is_no_difference() -> None:

@@ -46,7 +46,7 @@ def test_numbers_with_units_add_up(days: int, hours: int, minutes: int, seconds:
 
 @given(st.integers(1, 10**8))
 def test_what_is_said_is_read_back_but_for_the_units_that_were_left_out(seconds: int) -> None:
-    said = duration.words(seconds)
+    said = duration.format_duration(seconds)
     units = said.replace("min", "m").split()
     assert len(units) in {2, 4}
     read = duration.parse("".join(units))
@@ -67,7 +67,7 @@ def test_what_is_said_is_read_back_but_for_the_units_that_were_left_out(seconds:
     ],
 )
 def test_how_durations_are_said(seconds: float, said: str) -> None:
-    assert duration.words(seconds) == said
+    assert duration.format_duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_how_durations_are_said(seconds: float, said: str) -> None:
     ],
 )
 def test_how_the_time_of_a_step_is_said(seconds: float, said: str) -> None:
-    assert duration.fine(seconds) == said
+    assert duration.format_precise(seconds) == said

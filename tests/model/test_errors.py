@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.model import errors, instance
+from jupyter_smx.model import errors
 from jupyter_smx.model.errors import ErrorBody, SmxError, ValidationError
+from jupyter_smx.model.spec import instance
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SmxError)]
 

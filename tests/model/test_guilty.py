@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from jupyter_smx.model.job import HostEnd, Job, RemoteException, guilty
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import HostEnd, Job, RemoteException, failing_host
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.model.summary import summary_of
 
 SIGTERM = RemoteException(type="SignalException", message="got signal: 15", traceback="")
 PEER = RemoteException(type="RuntimeError", message="Connection closed by peer", traceback="")
@@ -28,20 +28,20 @@ BY_BLAME = (LOST, MEMORY, RAISED, CRASHED, EXITED, GOOD, TOLD_AND_RAISED)
 
 
 def test_nobody_is_guilty_where_nobody_was() -> None:
-    assert guilty(()) is None
+    assert failing_host(()) is None
 
 
 @pytest.mark.parametrize("first", range(len(BY_BLAME)))
 def test_blame_has_one_order_whatever_that_of_the_hosts(first: int) -> None:
     ends = BY_BLAME[first:]
-    assert {guilty(mixed) for mixed in itertools.permutations(ends[:4])} == {ends[0]}
+    assert {failing_host(mixed) for mixed in itertools.permutations(ends[:4])} == {ends[0]}
 
 
 @pytest.mark.parametrize("ours", [TOLD, TOLD_AND_RAISED, LATE])
 @pytest.mark.parametrize("own", [LOST, MEMORY, RAISED, CRASHED, EXITED, GOOD])
 def test_what_we_ended_explains_nothing(own: HostEnd, ours: HostEnd) -> None:
-    assert guilty((ours, own)) is own
-    assert guilty((own, ours)) is own
+    assert failing_host((ours, own)) is own
+    assert failing_host((own, ours)) is own
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.model.instance import InstanceGroup
-from jupyter_smx.model.job import Attempt, Job, Transition
-from jupyter_smx.model.log_stream import streams_of
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Attempt, Job, Transition
+from jupyter_smx.model.records.log_stream import streams_of
+from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 
 TWO = (InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model import secret
-from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ValidationError, from_body
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 PARTS = st.text(st.sampled_from("abcXYZ019._-%~!$&'()*+,;="), min_size=1)
 
@@ -49,27 +49,27 @@ PARTS = st.text(st.sampled_from("abcXYZ019._-%~!$&'()*+,;="), min_size=1)
     ],
 )
 def test_passwords_and_signatures_are_left_out_and_nothing_else(text: str, expected: str) -> None:
-    assert secret.shown(text) == expected
-    assert secret.shown(expected) == expected
+    assert redaction.redact_text(text) == expected
+    assert redaction.redact_text(expected) == expected
 
 
 @given(PARTS, PARTS, st.text())
 def test_no_password_is_ever_shown(user: str, password: str, around: str) -> None:
     marked = f"<{password}>"
-    text = secret.shown(f"{around} ftp://{user}:{marked}@host/path")
+    text = redaction.redact_text(f"{around} ftp://{user}:{marked}@host/path")
     assert marked not in text.removeprefix(around)
     assert text.endswith(f"ftp://{user}:…@host/path")
 
 
 def test_a_long_text_takes_no_longer_for_each_of_its_letters() -> None:
     began = time.process_time()
-    assert secret.shown("a" * 200_000 + " ftp://me:hunter2@h").endswith(" ftp://me:…@h")
+    assert redaction.redact_text("a" * 200_000 + " ftp://me:hunter2@h").endswith(" ftp://me:…@h")
     assert time.process_time() - began < 5, "no letter is looked at as often as there are letters"
 
 
 @given(st.text())
 def test_a_sentence_without_a_url_stays_as_it_is(text: str) -> None:
-    assert "://" in text or secret.shown(text) == text
+    assert "://" in text or redaction.redact_text(text) == text
 
 
 def test_a_record_says_where_everything_lies() -> None:
@@ -84,7 +84,7 @@ def test_a_record_says_where_everything_lies() -> None:
         arguments=("--db", "--db=postgres://me:hunter2@host/e"),
     )
     record: dict[str, Any] = msgspec.to_builtins(Job(id="1", name="job", spec=spec))
-    found = secret.shown_record(record)
+    found = redaction.redact_record(record)
     assert found["spec"]["channels"][0]["source"] == "ftp://me:…@host/a"
     assert [one["destination"] for one in found["spec"]["outputs"]] == ["ftp://me:…@host/b", ""]
     assert found["spec"]["checkpoint"] == "sftp://me:…@host/kept"

@@ -5,24 +5,24 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final, may_become, message_of, status_of
+from jupyter_smx.model.status import SecondaryStatus, Status, can_transition, is_final, message_of, status_of
 
 STEPS = list(SecondaryStatus)
 
 
 def test_nothing_may_become_itself() -> None:
-    assert not any(may_become(step, step) for step in STEPS)
+    assert not any(can_transition(step, step) for step in STEPS)
 
 
 def test_no_two_steps_may_each_follow_the_other() -> None:
     for one, other in itertools.combinations(STEPS, 2):
-        assert not (may_become(one, other) and may_become(other, one))
+        assert not (can_transition(one, other) and can_transition(other, one))
 
 
 def test_what_may_follow_in_two_steps_may_follow_in_one() -> None:
     for one, two, three in itertools.product(STEPS, repeat=3):
-        if may_become(one, two) and may_become(two, three):
-            assert may_become(one, three)
+        if can_transition(one, two) and can_transition(two, three):
+            assert can_transition(one, three)
 
 
 def test_nothing_follows_a_verdict_and_every_step_may_get_any() -> None:
@@ -30,8 +30,8 @@ def test_nothing_follows_a_verdict_and_every_step_may_get_any() -> None:
     assert {status_of(step) for step in finals} == {Status.COMPLETED, Status.FAILED, Status.STOPPED}
     for step in STEPS:
         for final in finals:
-            assert may_become(step, final) == (not is_final(step))
-            assert not may_become(final, step)
+            assert can_transition(step, final) == (not is_final(step))
+            assert not can_transition(final, step)
 
 
 def test_a_job_that_ran_too_long_is_stopped_and_did_not_fail() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.model.job import Job, Transition
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.model.summary import summary_of
-from jupyter_smx.model.why import Why
 
 AGAIN = "Attempt 2 of 3, after InternalServerError: Host algo-1 was lost."
 QUEUED = Why(start="queued", sentence="Queued, number 1 in line.")

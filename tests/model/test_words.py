@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.words import listed, number
+from jupyter_smx.model.text import format_list, format_number
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from jupyter_smx.model.words import listed, number
     ],
 )
 def test_a_few_names_are_said_and_the_others_counted(names: tuple[str, ...], said: str) -> None:
-    assert listed(names) == said
+    assert format_list(names) == said
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1), st.integers(1, 5))
 def test_every_name_is_said_or_counted(names: list[str], most: int) -> None:
-    *said, last = listed(names, most).replace(" and ", ", ").split(", ")
+    *said, last = format_list(names, most).replace(" and ", ", ").split(", ")
     counted = int(last.removesuffix(" more")) if last.endswith(" more") else 0
     shown = said if counted else [*said, last]
     assert shown == names[:most]
@@ -45,4 +45,4 @@ def test_every_name_is_said_or_counted(names: list[str], most: int) -> None:
     ],
 )
 def test_a_value_has_four_digits_and_a_count_all_of_its_own(value: float, said: str) -> None:
-    assert number(value) == said
+    assert format_number(value) == said

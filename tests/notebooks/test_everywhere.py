@@ -10,8 +10,8 @@ import nbformat
 import papermill
 import pytest
 
-from jupyter_smx import launch
-from jupyter_smx.testing.teardown import end_everything
+from jupyter_smx import controller_launch
+from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,13 +34,13 @@ CELLS = ("%load_ext jupyter_smx", PREPARE, TRAIN, "print('total', total, job.sta
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give an empty folder to run in; jobs, pools and the controller that were made there end with it."""
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.delenv("SMX_WAIT", raising=False)
     work = tmp_path / "work"
     work.mkdir()
     yield work
-    end_everything()
+    stop_everything()
 
 
 def write(path: Path, cells: tuple[str, ...]) -> Path:

@@ -7,23 +7,23 @@ from draws import a_host
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.cluster import PreloadCost
-from jupyter_smx.policy.learning import (
-    NEVER,
-    costs_of,
+from jupyter_smx.model.records.cluster import PreloadCost
+from jupyter_smx.policy.limits import Limits
+from jupyter_smx.policy.preload import (
+    EXCLUDED_PACKAGES,
+    preload_allowed,
+    preload_candidates,
+    preload_costs,
     preload_notes,
     saved_seconds,
-    worth_learning,
-    worth_trying,
 )
-from jupyter_smx.policy.limits import Limits
 
 NAMES = st.sampled_from(["numpy", "torch", "torch.nn", "sklearn", "sklearn.svm", "json", "os.path", "mine"])
 PACKAGES = st.sampled_from(["numpy", "torch", "sklearn", "mine"])
 
 
 def test_a_host_learns_what_the_code_asks_for_and_what_it_had_imported_besides() -> None:
-    assert worth_learning(("sklearn.svm", "json"), ("sklearn", "numpy"), a_host(preloaded=())) == (
+    assert preload_candidates(("sklearn.svm", "json"), ("sklearn", "numpy"), a_host(preloaded=())) == (
         "sklearn.svm",
         "numpy",
     )
@@ -31,18 +31,18 @@ def test_a_host_learns_what_the_code_asks_for_and_what_it_had_imported_besides()
 
 def test_what_is_there_or_failed_before_is_not_tried_again() -> None:
     host = a_host(preloaded=("numpy",), preload_failures={"torch": "it spoils the process"})
-    assert worth_learning(("numpy", "torch.nn"), ("numpy", "torch"), host) == ()
+    assert preload_candidates(("numpy", "torch.nn"), ("numpy", "torch"), host) == ()
 
 
 def test_what_the_code_names_but_no_installer_brought_is_not_learnt() -> None:
-    assert worth_learning(("mine.part", "sklearn.svm"), ("sklearn",), a_host()) == ("sklearn.svm",)
+    assert preload_candidates(("mine.part", "sklearn.svm"), ("sklearn",), a_host()) == ("sklearn.svm",)
 
 
 def test_what_is_never_to_be_preloaded_is_neither_learnt_nor_tried_at_a_launch() -> None:
-    assert worth_learning(("jax.numpy", "numpy"), ("jax", "numpy"), a_host(), ("jax",)) == ("numpy",)
-    assert worth_trying(("jax.numpy", "numpy"), ("jax",)) == ("numpy",)
-    assert worth_trying(("mpi4py",), Limits().preload_never) == ()
-    assert all(reason for reason in NEVER.values())
+    assert preload_candidates(("jax.numpy", "numpy"), ("jax", "numpy"), a_host(), ("jax",)) == ("numpy",)
+    assert preload_allowed(("jax.numpy", "numpy"), ("jax",)) == ("numpy",)
+    assert preload_allowed(("mpi4py",), Limits().preload_never) == ()
+    assert all(reason for reason in EXCLUDED_PACKAGES.values())
 
 
 COSTS = {
@@ -67,7 +67,7 @@ def test_the_reason_says_what_was_there_what_it_saved_and_what_was_not_and_why()
         "Already imported: sklearn.",
         "Not preloaded: bad, it takes 300 MiB of the 256 MiB that all preloads may take here.",
         "Not preloaded: banned, the administrator does not want it preloaded (preload_never).",
-        f"Not preloaded: jax, {NEVER['jax']}.",
+        f"Not preloaded: jax, {EXCLUDED_PACKAGES['jax']}.",
     )
     ready = a_host(preloaded=("sklearn", "numpy"), preload_costs=COSTS)
     assert preload_notes(("sklearn",), ready, ()) == ("Already imported: sklearn (saved about 1.7 s).",)
@@ -76,9 +76,9 @@ def test_the_reason_says_what_was_there_what_it_saved_and_what_was_not_and_why()
 
 def test_costs_are_read_from_what_an_agent_says_or_left_out() -> None:
     said = {"numpy": {"seconds": 0.2, "bytes": 20, "needs": [], "news": 1}}
-    assert costs_of({"costs": said}) == {"numpy": COSTS["numpy"]}
-    assert costs_of({}) == {}
-    assert costs_of({"costs": {"numpy": "much"}}) == {}
+    assert preload_costs({"costs": said}) == {"numpy": COSTS["numpy"]}
+    assert preload_costs({}) == {}
+    assert preload_costs({"costs": {"numpy": "much"}}) == {}
 
 
 @given(st.lists(NAMES), st.lists(PACKAGES), st.sets(NAMES), st.sets(NAMES), st.sets(PACKAGES))
@@ -86,7 +86,7 @@ def test_nothing_known_unwanted_or_of_the_standard_library_is_ever_asked_for(
     asked: list[str], imported: list[str], loaded: set[str], failed: set[str], never: set[str]
 ) -> None:
     host = a_host(preloaded=tuple(loaded), preload_failures=dict.fromkeys(failed, "reason"))
-    chosen = worth_learning(asked, imported, host, never)
+    chosen = preload_candidates(asked, imported, host, never)
     assert len(set(chosen)) == len(chosen)
     assert not set(chosen) & (loaded | failed | {"json", "os.path"})
     assert not {name.partition(".")[0] for name in chosen} & never

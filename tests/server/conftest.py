@@ -13,7 +13,7 @@ import pytest_asyncio
 from pytest_jupyter.jupyter_server import *  # noqa: F403 - fixtures are found by their names here
 from traitlets.config import Config
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch
 from jupyter_smx.testing.eventually import eventually as wait_until
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,8 +39,8 @@ async def jp_asyncio_loop() -> asyncio.AbstractEventLoop:
 @pytest.fixture(autouse=True)
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "smx"
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(folder))
-    launch.ensure_folders()
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
+    controller_launch.ensure_folders()
     return folder
 
 
@@ -59,7 +59,7 @@ def jp_server_config() -> Config:
 @pytest_asyncio.fixture
 async def controller() -> AsyncIterator[FakeController]:
     fake = FakeController()
-    fake.listen(launch.socket_path())
+    fake.listen(controller_launch.socket_path())
     yield fake
     await fake.close()
 
@@ -84,11 +84,11 @@ def started_controllers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     def start(python: str = sys.executable) -> subprocess.Popen[bytes]:
         script = Path(__file__).parent / "fake_controller.py"
-        process = subprocess.Popen([python, str(script), str(launch.socket_path())], start_new_session=True)
+        process = subprocess.Popen([python, str(script), str(controller_launch.socket_path())], start_new_session=True)
         processes.append(process)
         return process
 
-    monkeypatch.setattr(launch, "start_controller", start)
+    monkeypatch.setattr(controller_launch, "start_controller", start)
     yield processes
     for process in processes:
         process.kill()

@@ -19,8 +19,8 @@ from tornado.netutil import bind_unix_socket
 from tornado.web import Application, RequestHandler
 
 from jupyter_smx.model.errors import ErrorBody
-from jupyter_smx.model.event import Changes, Event, PoolSummary
-from jupyter_smx.model.job import JobSummary
+from jupyter_smx.model.records.event import Changes, Event, PoolSummary
+from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.status import SecondaryStatus, status_of
 
 

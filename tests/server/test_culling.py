@@ -9,9 +9,9 @@ import pytest
 from fake_controller import FakeController, job, pool
 from jupyter_server._tz import utcnow
 
-from jupyter_smx.model.event import Event
+from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.server.activity import FORGET_AFTER, Activity
+from jupyter_smx.server.activity import STALE_AFTER, Activity
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -87,24 +87,24 @@ def event(seq: int, step: SecondaryStatus) -> Event:
 
 def test_a_job_counts_from_its_first_word_to_its_verdict() -> None:
     activity = Activity()
-    activity.changed([event(1, SecondaryStatus.PENDING)], now=0.0)
-    assert activity.in_progress(1.0) == 1
-    activity.changed([event(2, SecondaryStatus.STOPPING)], now=1.0)
-    assert activity.in_progress(1.0) == 1
-    activity.changed([event(3, SecondaryStatus.STOPPED)], now=2.0)
-    assert activity.in_progress(2.0) == 0
+    activity.apply_changes([event(1, SecondaryStatus.PENDING)], now=0.0)
+    assert activity.count_in_progress(1.0) == 1
+    activity.apply_changes([event(2, SecondaryStatus.STOPPING)], now=1.0)
+    assert activity.count_in_progress(1.0) == 1
+    activity.apply_changes([event(3, SecondaryStatus.STOPPED)], now=2.0)
+    assert activity.count_in_progress(2.0) == 0
 
 
 def test_a_listing_is_the_whole_truth() -> None:
     activity = Activity()
-    activity.listed([job(1), job(2), job(3, SecondaryStatus.FAILED)], now=0.0)
-    assert activity.in_progress(0.0) == 2
-    activity.listed([], now=0.0)
-    assert activity.in_progress(0.0) == 0
+    activity.replace_all([job(1), job(2), job(3, SecondaryStatus.FAILED)], now=0.0)
+    assert activity.count_in_progress(0.0) == 2
+    activity.replace_all([], now=0.0)
+    assert activity.count_in_progress(0.0) == 0
 
 
 def test_jobs_of_a_controller_that_has_long_been_silent_no_longer_keep_the_server() -> None:
     activity = Activity()
-    activity.listed([job(1)], now=0.0)
-    assert activity.in_progress(FORGET_AFTER) == 1
-    assert activity.in_progress(FORGET_AFTER + 1) == 0
+    activity.replace_all([job(1)], now=0.0)
+    assert activity.count_in_progress(STALE_AFTER) == 1
+    assert activity.count_in_progress(STALE_AFTER + 1) == 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,87 +23,87 @@ SECRETS = [
 
 
 def test_the_folder_is_the_one_of_the_variable_or_jupyters_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "here"))
-    assert launch.data_dir() == tmp_path / "here"
-    monkeypatch.delenv(launch.DATA_DIR_VARIABLE)
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "here"))
+    assert controller_launch.data_dir() == tmp_path / "here"
+    monkeypatch.delenv(controller_launch.DATA_DIR_VARIABLE)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
-    assert launch.data_dir() == tmp_path / "jupyter" / "smx"
+    assert controller_launch.data_dir() == tmp_path / "jupyter" / "smx"
 
 
 def test_a_server_its_hub_and_its_token_are_not_inherited() -> None:
     environ = dict.fromkeys(SECRETS, "x") | {"PATH": "/bin", "MPLBACKEND": "module://matplotlib_inline.backend"}
-    assert launch.controller_environment(environ) == {"PATH": "/bin"}
+    assert controller_launch.controller_environment(environ) == {"PATH": "/bin"}
 
 
 def test_a_backend_that_the_user_chose_is_inherited() -> None:
-    assert launch.controller_environment({"MPLBACKEND": "agg"}) == {"MPLBACKEND": "agg"}
+    assert controller_launch.controller_environment({"MPLBACKEND": "agg"}) == {"MPLBACKEND": "agg"}
 
 
 def test_the_folders_are_private_even_when_they_were_not(data_dir: Path) -> None:
     data_dir.chmod(0o755)
-    launch.ensure_folders()
+    controller_launch.ensure_folders()
     assert data_dir.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_data_folder_may_be_a_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "link"))
-    launch.ensure_folders()
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "link"))
+    controller_launch.ensure_folders()
     assert (tmp_path / "target").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_socket_fits_however_long_the_path_of_the_data_folder_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / ("long" * 40)))
-    launch.ensure_folders()
-    path = launch.socket_path()
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / ("long" * 40)))
+    controller_launch.ensure_folders()
+    path = controller_launch.socket_path()
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
             listener.listen()
-            assert launch.is_listening()
+            assert controller_launch.is_listening()
         assert path.parent.stat().st_mode & 0o777 == 0o700
     finally:
         path.unlink()
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / ("long" * 39)))
-    assert launch.socket_path() != path
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / ("long" * 39)))
+    assert controller_launch.socket_path() != path
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a folder that belongs to somebody else")
 def test_a_folder_of_somebody_else_is_refused_with_the_cure(data_dir: Path) -> None:
     os.chown(data_dir, 12345, 12345)
-    with pytest.raises(PermissionError, match=launch.DATA_DIR_VARIABLE):
-        launch.ensure_folders()
+    with pytest.raises(PermissionError, match=controller_launch.DATA_DIR_VARIABLE):
+        controller_launch.ensure_folders()
 
 
 def test_a_socket_that_a_dead_controller_left_is_not_a_controller(data_dir: Path) -> None:
     del data_dir
-    launch.ensure_folders()
+    controller_launch.ensure_folders()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(launch.socket_path()))
-    assert launch.socket_path().exists()
-    assert not launch.is_listening()
+        listener.bind(str(controller_launch.socket_path()))
+    assert controller_launch.socket_path().exists()
+    assert not controller_launch.is_listening()
 
 
 def test_a_controller_that_dies_at_once_is_not_waited_for(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'no module named jupyter_smx' >&2\nexit 3\n")
     python.chmod(0o755)
-    process = launch.start_controller(str(python))
-    assert launch.wait_ready(60.0, process) is False
+    process = controller_launch.start_controller(str(python))
+    assert controller_launch.wait_ready(60.0, process) is False
     assert process.returncode == 3
-    assert launch.last_words() == "no module named jupyter_smx"
-    assert launch.log_path().stat().st_mode & 0o777 == 0o600
+    assert controller_launch.last_log_line() == "no module named jupyter_smx"
+    assert controller_launch.log_path().stat().st_mode & 0o777 == 0o600
 
 
 def test_without_a_log_there_are_no_last_words() -> None:
-    assert launch.last_words() == ""
+    assert controller_launch.last_log_line() == ""
 
 
 @pytest.mark.parametrize(
     "banned", ["tornado", "sqlalchemy", "jupyter_server", "msgspec", "IPython", "traitlets.config"]
 )
 def test_looking_for_a_controller_costs_no_heavy_import(banned: str) -> None:
-    code = f"import sys, jupyter_smx, jupyter_smx.launch; sys.exit({banned!r} in sys.modules)"
+    code = f"import sys, jupyter_smx, jupyter_smx.controller_launch; sys.exit({banned!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

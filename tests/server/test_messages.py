@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_controller import FakeController, job, pool
 
-from jupyter_smx.model.event import Event
+from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.server import outbox as rules
+from jupyter_smx.server import pending_messages as rules
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.connection import ControllerConnection
-from jupyter_smx.server.messages import addresses, send
-from jupyter_smx.server.outbox import GRACE, LONGEST_PAUSE, POOL_GRACE, Message, Outbox
-from jupyter_smx.server.relay import Relay
+from jupyter_smx.server.event_relay import EventRelay
+from jupyter_smx.server.message_sender import read_addresses, send
+from jupyter_smx.server.pending_messages import GRACE, MAX_PAUSE, POOL_GRACE, Message, PendingMessages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,75 +83,75 @@ def began(number: int) -> Event:
 
 
 def test_what_no_page_read_is_due_after_a_while_in_one_message() -> None:
-    box = Outbox()
-    box.changed([began(1), began(2)], NOW)
+    box = PendingMessages()
+    box.apply_changes([began(1), began(2)], NOW)
     failure = {"failure_type": "KeyError", "failure_line": 14, "message": "hunter2"}
-    box.changed([ended(1), ended(2, SecondaryStatus.FAILED, **failure)], NOW)
-    assert box.due(NOW + GRACE - 1) is None
-    assert box.due(NOW + GRACE) == Message(
+    box.apply_changes([ended(1), ended(2, SecondaryStatus.FAILED, **failure)], NOW)
+    assert box.take_due(NOW + GRACE - 1) is None
+    assert box.take_due(NOW + GRACE) == Message(
         title="2 jobs ended: 1 completed, 1 failed",
         lines=(
             "train-digits-1 completed after 1 min 30 s",
             "train-digits-2 failed after 1 min 30 s: KeyError, line 14",
         ),
     )
-    assert box.due(NOW + 10 * GRACE) is None
+    assert box.take_due(NOW + 10 * GRACE) is None
 
 
 def test_what_a_page_read_meanwhile_is_never_sent() -> None:
-    box = Outbox()
-    box.changed([began(1), ended(1)], NOW)
-    box.heard()
-    assert box.due(NOW + 10 * GRACE) is None
-    box.changed([ended(1)], NOW + 1)
-    assert box.due(NOW + 10 * GRACE) is None
+    box = PendingMessages()
+    box.apply_changes([began(1), ended(1)], NOW)
+    box.mark_read()
+    assert box.take_due(NOW + 10 * GRACE) is None
+    box.apply_changes([ended(1)], NOW + 1)
+    assert box.take_due(NOW + 10 * GRACE) is None
 
 
 def test_messages_become_rare_while_nobody_comes() -> None:
-    box, now, sent = Outbox(), NOW, []
+    box, now, sent = PendingMessages(), NOW, []
     for number in range(1, 7200):
         now += 1
-        box.changed([began(number), ended(number)], now)
-        if box.due(now):
+        box.apply_changes([began(number), ended(number)], now)
+        if box.take_due(now):
             sent.append(now)
     pauses = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert pauses == sorted(pauses)
-    assert pauses[-1] == LONGEST_PAUSE
-    box.heard()
-    box.changed([began(9999), ended(9999)], now)
-    assert box.due(now + GRACE) is not None
+    assert pauses[-1] == MAX_PAUSE
+    box.mark_read()
+    box.apply_changes([began(9999), ended(9999)], now)
+    assert box.take_due(now + GRACE) is not None
 
 
 def test_what_changes_once_more_long_after_its_end_is_no_news() -> None:
-    box = Outbox()
-    box.changed([Event(seq=1, at=NOW, job=job(1, SecondaryStatus.COMPLETED, ended_at=NOW - 3000))], NOW)
-    assert box.due(NOW + GRACE) is None
+    box = PendingMessages()
+    box.apply_changes([Event(seq=1, at=NOW, job=job(1, SecondaryStatus.COMPLETED, ended_at=NOW - 3000))], NOW)
+    assert box.take_due(NOW + GRACE) is None
 
 
 def test_a_short_job_is_told_once_and_nothing_is_remembered_for_longer_than_it_could_come_again() -> None:
-    box, now = Outbox(), NOW
+    box, now = PendingMessages(), NOW
     for number in range(1, 1000):
         now += 1
         short = Event(seq=number, at=now, job=job(number, SecondaryStatus.COMPLETED, created_at=now - 2, ended_at=now))
-        box.changed([short], now)
-        box.due(now)
-        box.changed([short], now)
-    told = box.due(now + LONGEST_PAUSE)
+        box.apply_changes([short], now)
+        box.take_due(now)
+        box.apply_changes([short], now)
+    told = box.take_due(now + MAX_PAUSE)
     assert told is not None
     assert len(told.lines) == len(set(told.lines))
-    assert len(box._told) <= GRACE
+    assert len(box._notified) <= GRACE
 
 
 async def test_jobs_that_ended_while_nobody_could_tell_are_named(controller: FakeController, eventually: Any) -> None:
-    box, connection = Outbox(), ControllerConnection()
+    box, connection = PendingMessages(), ControllerConnection()
     for number in (1, 2):
         await controller.happen(job(number))
-    relay = asyncio.create_task(Relay(connection, Activity(), lambda _: None, LOG, box).run())
+    relay = asyncio.create_task(EventRelay(connection, Activity(), lambda _: None, LOG, box).run())
     await eventually(lambda: controller.asked("/v1/changes"), "it follows")
     controller.jobs[job(1).id] = job(1, SecondaryStatus.COMPLETED, ended_at=job(1).created_at + 90)
     controller.forgotten_before = controller.seq + 1
     await controller.happen(job(2))
-    message = await eventually(lambda: box.due(time.time() + GRACE + 1), "a message")
+    message = await eventually(lambda: box.take_due(time.time() + GRACE + 1), "a message")
     assert message.lines == ("train-digits-1 completed after 1 min 30 s",)
     relay.cancel()
     await asyncio.gather(relay, return_exceptions=True)
@@ -159,22 +159,22 @@ async def test_jobs_that_ended_while_nobody_could_tell_are_named(controller: Fak
 
 
 def test_pools_that_are_gone_are_not_remembered() -> None:
-    box = Outbox()
+    box = PendingMessages()
     for number in range(3):
         for state in ("Available", "Releasing", "Terminated"):
-            box.changed([Event(seq=number, at=NOW, pool=pool(number, state=state))], NOW)
+            box.apply_changes([Event(seq=number, at=NOW, pool=pool(number, state=state))], NOW)
     assert box._pools == {}
 
 
 def test_a_pool_is_told_once_two_minutes_before_its_end() -> None:
-    box = Outbox()
+    box = PendingMessages()
     kept = pool(1, idle_since=NOW, expires_at=NOW + 600, jobs_served=9, price_per_hour=0.23)
-    box.listed([], [kept, pool(2, idle_since=NOW, expires_at=NOW + 170), pool(3, state="InUse", expires_at=None)])
-    assert not box.ending_pools(NOW + 479)
-    assert box.ending_pools(NOW + 480)
-    assert not box.ending_pools(NOW + 481)
-    assert box.due(NOW + 480 + POOL_GRACE - 1) is None
-    message = box.due(NOW + 480 + POOL_GRACE)
+    box.replace_all([], [kept, pool(2, idle_since=NOW, expires_at=NOW + 170), pool(3, state="InUse", expires_at=None)])
+    assert not box.add_ending_pools(NOW + 479)
+    assert box.add_ending_pools(NOW + 480)
+    assert not box.add_ending_pools(NOW + 481)
+    assert box.take_due(NOW + 480 + POOL_GRACE - 1) is None
+    message = box.take_due(NOW + 480 + POOL_GRACE)
     assert message == Message(
         title="A warm pool is about to end",
         lines=(
@@ -211,9 +211,9 @@ def test_addresses_come_from_a_file_too(tmp_path: Path, caplog: pytest.LogCaptur
     file = tmp_path / "urls"
     file.write_text("# mine\njson://a\n\n")
     file.chmod(0o644)
-    assert addresses(["json://b "], str(file), LOG) == ["json://b", "json://a"]
+    assert read_addresses(["json://b "], str(file), LOG) == ["json://b", "json://a"]
     assert "chmod 600" in caplog.text
-    assert addresses([], str(tmp_path / "none"), LOG) == []
+    assert read_addresses([], str(tmp_path / "none"), LOG) == []
 
 
 async def test_a_server_without_a_page_sends_and_one_with_a_page_does_not(
@@ -240,10 +240,10 @@ async def test_a_server_without_a_page_sends_and_one_with_a_page_does_not(
     await jp_fetch("jupyter-smx", "changes", params={"since": "0"})
     await controller.happen(job(2))
     happened = await controller.happen(job(2, SecondaryStatus.COMPLETED))
-    assert extension.outbox is not None
-    await eventually(lambda: extension.outbox._waiting)
+    assert extension.pending_messages is not None
+    await eventually(lambda: extension.pending_messages._waiting)
     await jp_fetch("jupyter-smx", "changes", params={"since": str(happened.seq - 1)})
-    assert not extension.outbox._waiting
+    assert not extension.pending_messages._waiting
     await extension.stop_extension()
     assert len(webhook.got) == 1
 

@@ -11,18 +11,18 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 from tornado.httpclient import HTTPClientError
 
-from jupyter_smx.model.channel import Artifact, Channel, Output
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.source import SourceDir
-from jupyter_smx.model.spec import JobSpec
-from jupyter_smx.server.places import MOST, Place, Shown, paths_of, places_of
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Artifact, Channel, Output
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.server.handlers.file_locations import MAX_PATHS, ContentsRoot, FileLocation, locate_files, paths_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_controller import FakeController
 
-GONE = Place(exists=False, is_folder=False, shown_as=None)
+GONE = FileLocation(exists=False, is_folder=False, shown_as=None)
 
 
 @pytest.fixture
@@ -31,23 +31,23 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "lab"
 
 
-def place(path: Path, root: Path, **how: Any) -> Place:
-    return places_of([str(path)], Shown(root=str(root), **how)).places[str(path)]
+def place(path: Path, root: Path, **how: Any) -> FileLocation:
+    return locate_files([str(path)], ContentsRoot(root=str(root), **how)).places[str(path)]
 
 
 def test_a_file_below_the_folder_has_the_name_that_the_browser_of_files_gives_it(root: Path) -> None:
     file = root / "sub" / "a b.ipynb"
     file.touch()
-    assert place(file, root) == Place(exists=True, is_folder=False, shown_as="sub/a b.ipynb")
-    assert place(root / "sub", root) == Place(exists=True, is_folder=True, shown_as="sub")
-    assert place(root, root) == Place(exists=True, is_folder=True, shown_as="")
+    assert place(file, root) == FileLocation(exists=True, is_folder=False, shown_as="sub/a b.ipynb")
+    assert place(root / "sub", root) == FileLocation(exists=True, is_folder=True, shown_as="sub")
+    assert place(root, root) == FileLocation(exists=True, is_folder=True, shown_as="")
 
 
 def test_what_lies_elsewhere_is_there_and_is_not_shown(root: Path) -> None:
     (root.parent / "lab-too").mkdir()
-    assert place(root.parent / "lab-too", root) == Place(exists=True, is_folder=True, shown_as=None)
-    assert place(root / "sub" / ".." / "..", root) == Place(exists=True, is_folder=True, shown_as=None)
-    assert places_of(["/"], Shown(root="")).places["/"].shown_as is None
+    assert place(root.parent / "lab-too", root) == FileLocation(exists=True, is_folder=True, shown_as=None)
+    assert place(root / "sub" / ".." / "..", root) == FileLocation(exists=True, is_folder=True, shown_as=None)
+    assert locate_files(["/"], ContentsRoot(root="")).places["/"].shown_as is None
 
 
 def test_a_folder_has_the_same_files_under_the_name_of_a_link(root: Path) -> None:
@@ -87,15 +87,17 @@ def test_a_record_names_its_notebook_script_inputs_outputs_and_artefacts_once() 
         channels=(Channel(name="a", source="s3://b/c"), Channel(name="b", source="/n")),
         outputs=(Output(name="model", path="model", destination="/m"), Output(name="data", path="data")),
     )
-    home = tuple(Artifact(name=str(n), path=f"/d/{n}", size=1) for n in range(MOST))
+    home = tuple(Artifact(name=str(n), path=f"/d/{n}", size=1) for n in range(MAX_PATHS))
     paths = paths_of(Job(id="a", name="a", spec=spec, artifacts=home))
     assert paths[:4] == ["/n/a.ipynb", "/n", "/m", "/d/0"]
-    assert len(paths) == MOST
+    assert len(paths) == MAX_PATHS
 
 
 def test_only_a_server_of_files_of_this_machine_shows_any(root: Path) -> None:
-    assert Shown.of(FileContentsManager(root_dir=str(root))) == Shown(root=os.path.realpath(root))
-    assert Shown.of(ContentsManager()) == Shown(root="")
+    assert ContentsRoot.from_manager(FileContentsManager(root_dir=str(root))) == ContentsRoot(
+        root=os.path.realpath(root)
+    )
+    assert ContentsRoot.from_manager(ContentsManager()) == ContentsRoot(root="")
 
 
 async def test_the_route_looks_at_the_paths_of_the_record_on_this_server(

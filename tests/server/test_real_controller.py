@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
 
-from jupyter_smx.server.notice import SCHEMA_ID
+from jupyter_smx.server.bus_events import SCHEMA_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ SOURCE = "import os\nprint('hello from', os.environ['SM_CURRENT_HOST'])\n"
 async def real(following: SmxServerExtension) -> AsyncIterator[SmxServerExtension]:
     """The extension; the controller that it starts ends with the test."""
     yield following
-    process = following.connection._started
+    process = following.connection._process
     if process is not None:
         process.terminate()
         process.wait(timeout=20)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest_asyncio
 from fake_controller import FakeController, job, pool
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.server import relay
-from jupyter_smx.server.notice import SCHEMA_ID
+from jupyter_smx.server import event_relay
+from jupyter_smx.server.bus_events import SCHEMA_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -89,7 +89,7 @@ async def test_a_controller_that_comes_later_is_found_without_being_asked_for(
     del following
     late = FakeController()
     late.seq = 41
-    late.listen(launch.socket_path())
+    late.listen(controller_launch.socket_path())
     event = await next_event()
     assert (event["kind"], event["seq"]) == ("reset", 41)
     assert started_controllers == []
@@ -104,7 +104,7 @@ async def test_news_goes_on_after_a_controllers_restart(
     await controller.close()
     again = FakeController()
     again.seq = controller.seq + 10
-    again.listen(launch.socket_path())
+    again.listen(controller_launch.socket_path())
     assert (await next_event())["kind"] == "reset"
     await again.happen(job())
     assert (await next_event())["seq"] == controller.seq + 11
@@ -120,18 +120,18 @@ async def test_a_controller_that_left_with_nothing_to_do_is_not_replaced(
     monkeypatch: pytest.MonkeyPatch,
     eventually: Any,
 ) -> None:
-    monkeypatch.setattr(relay, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
     await controller.happen(job(step=SecondaryStatus.COMPLETED))
     await next_event()
     looks: list[Path] = []
-    real = launch.socket_path
+    real = controller_launch.socket_path
 
     def counted() -> Path:
         looks.append(real())
         return looks[-1]
 
-    monkeypatch.setattr(launch, "socket_path", counted)
+    monkeypatch.setattr(controller_launch, "socket_path", counted)
     await controller.close()
     await eventually(lambda: len(looks) > 20, "the relay looks for a controller")
     assert started_controllers == []
@@ -174,20 +174,20 @@ async def test_a_log_that_was_cut_is_a_reset(
 async def test_an_answer_of_nonsense_does_not_end_the_news(
     next_event: Next, controller: FakeController, following: SmxServerExtension, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
     controller.answer("GET", "/v1/changes", 200, b'{"seq": "many"}')
     await controller.happen(job())
     assert (await next_event())["kind"] == "reset"
-    assert not following._following.done()
+    assert not following._relay_task.done()
 
 
 async def test_an_error_in_the_relay_itself_is_logged_and_survived(
     next_event: Next, controller: FakeController, following: SmxServerExtension, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
-    real, calls = relay.notices, []
+    real, calls = event_relay.to_bus_events, []
 
     def broken_once(events: Any) -> Any:
         calls.append(events)
@@ -195,9 +195,9 @@ async def test_an_error_in_the_relay_itself_is_logged_and_survived(
             raise KeyError("a bug")
         return real(events)
 
-    monkeypatch.setattr(relay, "notices", broken_once)
+    monkeypatch.setattr(event_relay, "to_bus_events", broken_once)
     await controller.happen(job())
     assert (await next_event())["kind"] == "reset"
     await controller.happen(job(2))
     assert (await next_event())["name"] == "train-digits-2"
-    assert following._following is not None
+    assert following._relay_task is not None

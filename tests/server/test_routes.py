@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from routes import ROUTES, Route
 from tornado.httpclient import HTTPClientError
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError
-from jupyter_smx.server.artifacts import file_name
-from jupyter_smx.server.handlers import segment
+from jupyter_smx.server.handlers.artifact_stream import file_name
+from jupyter_smx.server.handlers.jobs import quote_segment
 
 if TYPE_CHECKING:
     from fake_controller import FakeController
@@ -270,13 +270,13 @@ async def test_a_submission_starts_a_controller_once(jp_fetch: Any, started_cont
 async def test_a_controller_that_does_not_come_up_is_503_with_its_last_words(
     jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = launch.start_controller
+    real = controller_launch.start_controller
 
     def start() -> Any:
         return real("/bin/false")
 
-    monkeypatch.setattr(launch, "start_controller", start)
-    launch.log_path().write_text("sqlite says: the disk is full\n")
+    monkeypatch.setattr(controller_launch, "start_controller", start)
+    controller_launch.log_path().write_text("sqlite says: the disk is full\n")
     code, body = await refused(jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "a", "spec": {}}'))
     assert code == 503
     assert "the disk is full" in body["message"]
@@ -293,7 +293,7 @@ async def test_an_answer_that_breaks_off_is_503_and_not_a_traceback(jp_fetch: An
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_quoted_reference_is_one_segment_of_a_path(ref: str) -> None:
     try:
-        quoted = segment(ref)
+        quoted = quote_segment(ref)
     except (ResourceNotFoundError, UnicodeEncodeError):
         return
     assert not set("/?#% ") & set(quoted.replace("%", "", quoted.count("%"))) - set("0123456789ABCDEF")

@@ -8,7 +8,7 @@ from fake_controller import job, pool
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from jupyter_smx.model.event import Changes, Event
+from jupyter_smx.model.records.event import Changes, Event
 from jupyter_smx.server.schema import schema
 
 

@@ -14,9 +14,9 @@ from fake_controller import FakeController
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 
-from jupyter_smx import launch
-from jupyter_smx.server.refusals import NO_RIGHT, NOT_LOGGED_IN
-from jupyter_smx.unstarted import refused as unusable
+from jupyter_smx import controller_launch
+from jupyter_smx.controller_launch_errors import start_error as unusable
+from jupyter_smx.server.handlers.auth_errors import NO_RIGHT, NOT_LOGGED_IN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,9 +88,9 @@ def spoil(folder: Path) -> None:
 def mend(folder: Path) -> FakeController:
     """Make it a folder again, in which a controller listens."""
     folder.unlink()
-    launch.ensure_folders()
+    controller_launch.ensure_folders()
     fake = FakeController()
-    fake.listen(launch.socket_path())
+    fake.listen(controller_launch.socket_path())
     return fake
 
 
@@ -109,7 +109,7 @@ async def test_a_data_folder_that_is_none_is_told_with_its_cure_to_every_page_un
     code, body, _ = await refused(start(jp_fetch))
     assert (code, body["field"], body["value"]) == (503, "data_dir", str(data_dir))
     assert "could not be started" in body["message"]
-    assert launch.DATA_DIR_VARIABLE in body["cure"]
+    assert controller_launch.DATA_DIR_VARIABLE in body["cure"]
     assert (await state(jp_fetch))["problem"] == body
     fake = mend(data_dir)
     assert json.loads((await start(jp_fetch)).body)["running"] is True
@@ -129,21 +129,23 @@ async def test_a_controller_that_another_program_started_ends_the_complaint(jp_f
 async def test_the_controllers_own_last_sentence_is_told_whole_and_ends_once(
     jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = launch.start_controller
-    monkeypatch.setattr(launch, "start_controller", lambda: real("/bin/false"))
-    launch.log_path().write_text("The records were written by a newer jupyter-smx. Update jupyter-smx here.\n")
+    real = controller_launch.start_controller
+    monkeypatch.setattr(controller_launch, "start_controller", lambda: real("/bin/false"))
+    controller_launch.log_path().write_text(
+        "The records were written by a newer jupyter-smx. Update jupyter-smx here.\n"
+    )
     _, body, _ = await refused(start(jp_fetch))
     assert body["message"].endswith("by a newer jupyter-smx. Update jupyter-smx here.")
-    assert launch.log_path().name in body["cure"]
+    assert controller_launch.log_path().name in body["cure"]
 
 
 @pytest.mark.parametrize(("number", "words"), [(errno.EROFS, "Read-only file system"), (errno.EACCES, "denied")])
 def test_a_folder_that_may_not_be_written_is_named_with_the_reason_and_two_cures(number: int, words: str) -> None:
     error = unusable(OSError(number, {errno.EROFS: "Read-only file system", errno.EACCES: "Permission denied"}[number]))
     assert words in error.message
-    assert str(launch.data_dir()) in error.message
+    assert str(controller_launch.data_dir()) in error.message
     assert "write to" in error.cure
-    assert launch.DATA_DIR_VARIABLE in error.cure
+    assert controller_launch.DATA_DIR_VARIABLE in error.cure
 
 
 class Leaving:
@@ -154,11 +156,11 @@ class Leaving:
         self._door: asyncio.Server | None = None
 
     async def listen(self) -> None:
-        self._door = await asyncio.start_unix_server(self._cut, launch.socket_path())
+        self._door = await asyncio.start_unix_server(self._cut, controller_launch.socket_path())
 
     def _cut(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.lines += 1
-        launch.socket_path().unlink()
+        controller_launch.socket_path().unlink()
         assert self._door is not None
         self._door.close()
         writer.close()

@@ -1,1 +1,4 @@
-"""What lies between a job and the places of its data: channels, checkpoints, archives."""
+"""Move data between a job and its sources and destinations: input channels, checkpoints, archives.
+
+Key modules: ``stage_in``, ``fastfile``, ``checkpoint``, ``archive``. Protocols of stores belong in ``stores``.
+"""

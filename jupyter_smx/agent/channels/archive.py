@@ -10,14 +10,15 @@ import stat
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.place import ARCHIVES, ML
-from jupyter_smx.agent.system import disk, plain_file
-from jupyter_smx.agent.system.descent import descend
-from jupyter_smx.agent.system.folder import is_folder
+from jupyter_smx.agent.paths import ARCHIVES, ML
+from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.files.host_folder import is_folder
+from jupyter_smx.agent.system.files.walk import descend
+from jupyter_smx.agent.system.resources import disk
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
-_NAMED = 200
+_MAX_NAME_LENGTH = 200
 """Characters of a name that is told."""
 
 
@@ -43,7 +44,7 @@ def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
     return sorted(level.inner(entry) for level in levels for entry in [*level.folders, *level.files])
 
 
-def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _anonymize(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     info.mtime = 0
@@ -58,27 +59,31 @@ def pack(folder: str, path: str) -> List[str]:
     errors: List[str] = []
     closed: List[str] = []
     with contextlib.ExitStack() as files:
-        raw = files.enter_context(plain_file.anew(path + ".part"))
+        raw = files.enter_context(safe_open.open_to_write(path + ".part"))
         zipped = files.enter_context(gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0))
         archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
         for name in _members(folder, closed):
             source = os.path.join(folder, name)
             if not os.path.islink(source) and not os.access(source, os.R_OK):
-                errors.append(f"{_shown(name)} cannot be read and was left out.")
+                errors.append(f"{_shorten_name(name)} cannot be read and was left out.")
             elif not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
-                errors.append(f"{_shown(name)} is neither a file nor a folder and was left out.")
+                errors.append(f"{_shorten_name(name)} is neither a file nor a folder and was left out.")
             else:
-                archive.add(source, arcname=name, recursive=False, filter=_anonymous)
+                archive.add(source, arcname=name, recursive=False, filter=_anonymize)
     os.replace(path + ".part", path)
-    return errors + [f"the folder {_shown(name)} cannot be read and what is in it was left out." for name in closed]
+    return errors + [
+        f"the folder {_shorten_name(name)} cannot be read and what is in it was left out." for name in closed
+    ]
 
 
-def _shown(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """Give a name for a sentence: of one that is too long to be opened the beginning and the end tell enough."""
-    return name if len(name) <= _NAMED else f"{name[: _NAMED // 2]}…{name[-_NAMED // 2 :]}"
+    return (
+        name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH // 2]}…{name[-_MAX_NAME_LENGTH // 2 :]}"
+    )
 
 
-def _why_left(folder: str, ml: str) -> str:
+def _skip_reason(folder: str, ml: str) -> str:
     """Say why nothing can be moved out of an output's folder, '' when it can: only what lies below ``ml`` is the job's.
 
     SageMaker follows no links there either. A channel in FastFile mode has links to the user's own folders.
@@ -91,16 +96,16 @@ def _why_left(folder: str, ml: str) -> str:
     return ""
 
 
-def _take_output(folder: str, target: str) -> None:
+def _move_output(folder: str, target: str) -> None:
     """Move an output's content; a rename where both lie on one file system."""
     os.makedirs(target, exist_ok=True)
-    _let_in(folder)
+    _grant_access(folder)
     for name in sorted(os.listdir(folder)):
-        _let_in(os.path.join(folder, name))
+        _grant_access(os.path.join(folder, name))
         shutil.move(os.path.join(folder, name), os.path.join(target, name))
 
 
-def _let_in(path: str) -> None:
+def _grant_access(path: str) -> None:
     """Give its owner the rights that a move takes, as root has them: that nobody writes to a folder is copied, too."""
     if is_folder(path) and not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IRWXU)
@@ -125,11 +130,11 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     errors: List[str] = []
     # Outputs come first, so that a processing job's that lies in one of the others comes home once.
     for name, folder in outputs:
-        why = _why_left(folder, ml)
+        why = _skip_reason(folder, ml)
         if why:
             errors.append(f"output {name}: {os.path.join(ML, os.path.relpath(folder, ml))} {why}.")
         else:
-            _take_output(folder, os.path.join(target, "outputs", name))
+            _move_output(folder, os.path.join(target, "outputs", name))
     for source, name in ARCHIVES:
         folder = os.path.join(ml, source)
         if not is_empty(folder):
@@ -140,22 +145,22 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     return {"artifacts": artifacts, "errors": errors}
 
 
-def bring_home(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: disk.Places) -> Dict[str, Any]:
+def stage_out(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: disk.DiskPaths) -> Dict[str, Any]:
     """Do what :func:`archive` does, and leave no half where it fails; ``places`` are where a disk may be full.
 
     :raises DiskError: one of them is.
     """
     try:
-        return disk.explained(lambda: archive(ml, outputs, job_folder), places)
+        return disk.with_disk_errors(lambda: archive(ml, outputs, job_folder), places)
     except Exception:
-        drop_halves(job_folder)
+        remove_partial_archives(job_folder)
         raise
 
 
-def drop_halves(job_folder: str) -> None:
+def remove_partial_archives(job_folder: str) -> None:
     """Delete archives that did not become whole: on a full disk they have the very room that the next job needs.
 
-    For who was killed while it did :func:`bring_home` somebody else has to.
+    For who was killed while it did :func:`stage_out` somebody else has to.
     """
     for _source, name in ARCHIVES:
         with contextlib.suppress(OSError):

@@ -14,28 +14,28 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import outcome
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.stores import looking
-from jupyter_smx.agent.system import makedirs, plain_file
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.stores import scan
+from jupyter_smx.agent.system.files import makedirs, safe_open
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.outcome import Outcome
+    from jupyter_smx.agent.file_result import FileResult
 
 NAME = "checkpoints"
-SETTLED = 1.0
+SETTLE_SECONDS = 1.0
 """Seconds without a change after which a file counts as written."""
-TOO_LONG = 30.0
+SETTLE_TIMEOUT = 30.0
 """Seconds after which a file that never settles, as a log does not, is kept as it is."""
 _NOTES = 5
 _TRIES = 3
 """How often a folder is made that another host takes away before the file is in it."""
 
-_UNSURE: looking.Stamp = (-1, -1, -1)
+_UNKNOWN_STAMP: scan.Stamp = (-1, -1, -1)
 """That of no file: of what may be kept, or not."""
 
-Known = Dict[str, List[int]]
-Row = Tuple[str, str, Optional[looking.Stamp]]
+FileStamps = Dict[str, List[int]]
+UploadRow = Tuple[str, str, Optional[scan.Stamp]]
 """A file to be kept: its path, its name, and what it has to be like still when it was read; None: whatever it is."""
 
 
@@ -43,7 +43,7 @@ class CheckpointError(RefusalError):
     """A place for checkpoints that cannot be used."""
 
 
-class Store(Protocol):
+class CheckpointStore(Protocol):
     """A place for checkpoints, in which a file appears whole or not at all."""
 
     is_flat: bool
@@ -54,20 +54,20 @@ class Store(Protocol):
     def names(self) -> List[str]:
         """Name the files that are there."""
 
-    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+    def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Bring files by name to paths; False of one that is not there any more."""
 
-    def keep(self, rows: List[Row]) -> List[Outcome]:
+    def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Put files there."""
 
-    def forget(self, names: List[str]) -> List[Outcome]:
+    def delete(self, names: List[str]) -> List[FileResult]:
         """Delete files there."""
 
-    def sweep(self) -> None:
+    def remove_partial_files(self) -> None:
         """Delete what this writer was writing aside when it was killed, as far as that goes."""
 
 
-class _LostError(OSError):
+class _DestinationMissingError(OSError):
     """Something of the place is not there, whatever is done; the file that is to be kept is."""
 
 
@@ -84,7 +84,7 @@ class FolderStore:
     def __init__(self, root: str, writer: str, *, is_ours: bool = True) -> None:
         self._root = root
         self._is_ours = is_ours
-        self._part = os.path.join(root, looking.PART + writer)
+        self._part = os.path.join(root, scan.PART + writer)
 
     def names(self) -> List[str]:
         """Name the files that are there, after the place was made where it is not.
@@ -93,66 +93,66 @@ class FolderStore:
         """
         try:
             os.makedirs(self._root, exist_ok=True)
-            self.sweep()
-            found, closed, _is_whole = looking.look(self._root)
+            self.remove_partial_files()
+            found, closed, _is_whole = scan.scan_folder(self._root)
         except OSError as error:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
         if closed:
             raise CheckpointError(f"checkpoint: {closed[0]} cannot be read.")
-        return sorted(name for name in found if not name.startswith(looking.PART))
+        return sorted(name for name in found if not name.startswith(scan.PART))
 
-    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+    def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""
-        return [self._came(name, path) for name, path in rows]
+        return [self._download_one(name, path) for name, path in rows]
 
-    def sweep(self) -> None:
+    def remove_partial_files(self) -> None:
         """Delete what an attempt of this job was writing here when it was killed."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._part)
 
-    def _came(self, name: str, path: str) -> bool:
+    def _download_one(self, name: str, path: str) -> bool:
         try:
             self.fetch(name, path)
         except FileNotFoundError:
             return False
         return True
 
-    def keep(self, rows: List[Row]) -> List[Outcome]:
+    def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Copy files there, one after the other."""
-        return [outcome.of(partial(self._keep_one, *row)) for row in rows]
+        return [file_result.attempt(partial(self._upload_one, *row)) for row in rows]
 
-    def _keep_one(self, path: str, name: str, stamp: Optional[looking.Stamp]) -> bool:
+    def _upload_one(self, path: str, name: str, stamp: Optional[scan.Stamp]) -> bool:
         try:
-            return self.put(path, name, lambda: stamp is None or looking.stamp(path) == stamp)
+            return self.put(path, name, lambda: stamp is None or scan.read_stamp(path) == stamp)
         except FileNotFoundError as error:
             if not os.path.exists(path):
                 raise
             # Only of a file that is gone here nothing is to be said.
-            raise _LostError(error.errno, error.strerror, error.filename) from error
+            raise _DestinationMissingError(error.errno, error.strerror, error.filename) from error
 
-    def forget(self, names: List[str]) -> List[Outcome]:
+    def delete(self, names: List[str]) -> List[FileResult]:
         """Delete files there, one after the other."""
-        return [outcome.of(partial(self.remove, name)) for name in names]
+        return [file_result.attempt(partial(self.remove, name)) for name in names]
 
     def fetch(self, name: str, path: str) -> None:
         """Copy a file from there to ``path``."""
-        plain_file.copy(os.path.join(self._root, name), path)
+        safe_open.copy(os.path.join(self._root, name), path)
 
     def put(self, path: str, name: str, is_same: Callable[[], bool]) -> bool:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
         target = os.path.join(self._root, name)
         with contextlib.suppress(FileNotFoundError):  # as below
-            makedirs.make(os.path.dirname(target))
+            makedirs.make_folders(os.path.dirname(target))
         try:
-            return self._put_aside(path, target, is_same)
+            return self._write_and_rename(path, target, is_same)
         except OSError:
             # On a full disk it has the very room that is missing, and it lies among the user's files.
             with contextlib.suppress(OSError):
                 os.unlink(self._part)
             raise
 
-    def _put_aside(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
-        plain_file.copy(path, self._part)
+    def _write_and_rename(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
+        safe_open.copy(path, self._part)
         if not is_same():
             os.unlink(self._part)
             return False
@@ -163,7 +163,7 @@ class FolderStore:
         for _try in range(_TRIES):
             # Whoever leaves the folder empty takes it away, and the copy above may have taken its time.
             with contextlib.suppress(FileNotFoundError):
-                makedirs.make(os.path.dirname(target))
+                makedirs.make_folders(os.path.dirname(target))
                 os.replace(self._part, target)
                 return True
         os.replace(self._part, target)
@@ -184,19 +184,19 @@ class FolderStore:
 class Mirror:
     """A folder of the job and the place that it is kept in; ``known`` are the files that are there as they are here."""
 
-    forgets = True
+    propagates_deletes = True
     """What the job deletes is deleted there, too."""
 
-    def __init__(self, folder: str, store: Store, known: Optional[Known] = None) -> None:
+    def __init__(self, folder: str, store: CheckpointStore, known: Optional[FileStamps] = None) -> None:
         self._folder = folder
         self._store = store
-        self._known: Dict[str, looking.Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
+        self._known: Dict[str, scan.Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
         self._unsettled: Dict[str, float] = {}
-        self._silence = Silence()
+        self._unreachable = UnreachablePeriods()
         self.errors: Dict[str, str] = {}
         """What cannot be kept now, by name: a sentence without its end."""
 
-    def restore(self) -> Known:
+    def restore(self) -> FileStamps:
         """Bring everything here; gives what is known then.
 
         :raises CheckpointError: the place cannot be used.
@@ -204,13 +204,13 @@ class Mirror:
         """
         rows = [(name, os.path.join(self._folder, name)) for name in self._store.names()]
         for _name, path in rows:
-            makedirs.make(os.path.dirname(path))
-        for (name, path), came in zip(rows, self._store.bring(rows)):  # noqa: B905 - Python 3.10
+            makedirs.make_folders(os.path.dirname(path))
+        for (name, path), came in zip(rows, self._store.download(rows)):  # noqa: B905 - Python 3.10
             if came:
-                self._known[name] = looking.stamp(path)
+                self._known[name] = scan.read_stamp(path)
         return {name: list(stamp) for name, stamp in self._known.items()}
 
-    def keep(self, now: float, *, everything: bool = False) -> None:
+    def sync(self, now: float, *, everything: bool = False) -> None:
         """Keep what is new or changed, then delete what is gone; ``everything`` waits for no file to settle.
 
         In this order, and nothing is deleted while a file waits or cannot be kept: who writes a checkpoint and deletes
@@ -218,28 +218,28 @@ class Mirror:
         some. Nor is anything while the folder itself is away, as at the end of a job that removed it. ``now`` is in the
         seconds of the files' times.
         """
-        found, closed, is_whole = self._look()
+        found, closed, is_whole = self._scan_folder()
         self.errors = {path: f"{path} cannot be read" for path in closed}
-        self._silence.begin()
+        self._unreachable.begin_pass()
         self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
         # What cannot be seen may still be there, and a script may put another folder in the place of this one.
-        is_sure = self.forgets and is_whole and not closed
+        is_sure = self.propagates_deletes and is_whole and not closed
         gone = [name for name in self._known if name not in found] if is_sure else []
         if not self._store.is_flat:
-            self._forget([name for name in gone if any(other.startswith(name + os.sep) for other in found)])
-        if self._put_all(found, now, everything=everything):
-            self._forget([name for name in gone if name in self._known])
+            self._delete([name for name in gone if any(other.startswith(name + os.sep) for other in found)])
+        if self._upload_changed(found, now, everything=everything):
+            self._delete([name for name in gone if name in self._known])
         else:
-            self._forget([name for name in gone if name in self._known and self._is_in_the_way(name)])
-        self._silence.end(now, is_whole=not self.errors)
+            self._delete([name for name in gone if name in self._known and self._is_in_the_way(name)])
+        self._unreachable.end_pass(now, is_whole=not self.errors)
 
-    def is_away(self) -> bool:
+    def is_unreachable(self) -> bool:
         """Say whether the place did not answer at the last look."""
-        return self._silence.since is not None
+        return self._unreachable.since is not None
 
-    def told(self) -> Dict[str, Any]:
+    def report(self) -> Dict[str, Any]:
         """Give what is to be said of it now."""
-        return {"errors": list(self.errors.values()), "notes": self._silence.notes}
+        return {"errors": list(self.errors.values()), "notes": self._unreachable.notes}
 
     @property
     def patience(self) -> float:
@@ -248,10 +248,10 @@ class Mirror:
 
     def _is_in_the_way(self, name: str) -> bool:
         """Say whether something there keeps a file from being kept that has its name as a folder, or a folder of it."""
-        wanted = [other for other in self.errors if other not in self._silence.names]
+        wanted = [other for other in self.errors if other not in self._unreachable.names]
         return any(other.startswith(name + os.sep) or name.startswith(other + os.sep) for other in wanted)
 
-    def _put_all(self, found: Dict[str, looking.Stamp], now: float, *, everything: bool) -> bool:
+    def _upload_changed(self, found: Dict[str, scan.Stamp], now: float, *, everything: bool) -> bool:
         """Put what is new or changed; says whether nothing waits to settle, or could not be kept."""
         due, waits = [], False
         for name, stamp in found.items():
@@ -261,83 +261,83 @@ class Mirror:
                 due.append(name)
             else:
                 waits = True
-        return self._put(due, now) and not waits
+        return self._upload(due, now) and not waits
 
-    def _look(self) -> looking.Look:
-        return looking.look(self._folder)
+    def _scan_folder(self) -> scan.FolderScan:
+        return scan.scan_folder(self._folder)
 
-    def _is_settled(self, name: str, stamp: looking.Stamp, now: float) -> bool:
+    def _is_settled(self, name: str, stamp: scan.Stamp, now: float) -> bool:
         self._unsettled.setdefault(name, now)
         # A time that lies ahead was set by somebody, and says nothing of when the file was written.
-        return not 0 <= now - stamp[1] / 1e9 < SETTLED or self._is_restless(name, now)
+        return not 0 <= now - stamp[1] / 1e9 < SETTLE_SECONDS or self._is_settle_timed_out(name, now)
 
-    def _is_restless(self, name: str, now: float) -> bool:
-        return now - self._unsettled.get(name, now) >= TOO_LONG
+    def _is_settle_timed_out(self, name: str, now: float) -> bool:
+        return now - self._unsettled.get(name, now) >= SETTLE_TIMEOUT
 
-    def _put(self, names: List[str], now: float) -> bool:
+    def _upload(self, names: List[str], now: float) -> bool:
         """Keep files; one that never rests also where it changes meanwhile, when it counts as what it was before."""
-        stamps: Dict[str, looking.Stamp] = {}
+        stamps: Dict[str, scan.Stamp] = {}
         for name in names:
             with contextlib.suppress(OSError):  # the job removed it, or gave it another name; the next look sees that
-                stamps[name] = looking.stamp(os.path.join(self._folder, name))
+                stamps[name] = scan.read_stamp(os.path.join(self._folder, name))
         is_whole = len(stamps) == len(names)
-        rows: List[Row] = [
-            (os.path.join(self._folder, name), name, None if self._is_restless(name, now) else stamp)
+        rows: List[UploadRow] = [
+            (os.path.join(self._folder, name), name, None if self._is_settle_timed_out(name, now) else stamp)
             for name, stamp in stamps.items()
         ]
-        for name, found in zip(stamps, self._store.keep(rows) if rows else []):  # noqa: B905 - Python 3.10
-            if found.how == outcome.DONE:
+        for name, found in zip(stamps, self._store.upload(rows) if rows else []):  # noqa: B905 - Python 3.10
+            if found.status == file_result.DONE:
                 self._known[name] = stamps[name]
                 self._unsettled.pop(name, None)
             else:
-                if found.how == outcome.AWAY:
+                if found.status == file_result.UNREACHABLE:
                     # It may be there, and only the answer be lost: what the job removes now has to go there, too.
-                    self._known.setdefault(name, _UNSURE)
-                self._say(name, found)
+                    self._known.setdefault(name, _UNKNOWN_STAMP)
+                self._record_error(name, found)
                 # Of one that is gone the job may have made another one since, which the next look finds.
-                is_whole = is_whole and found.how == outcome.FULL
+                is_whole = is_whole and found.status == file_result.FULL
         return is_whole
 
-    def _say(self, name: str, found: Outcome) -> None:
-        if found.how in (outcome.CHANGED, outcome.GONE):
+    def _record_error(self, name: str, found: FileResult) -> None:
+        if found.status in (file_result.CHANGED, file_result.MISSING):
             return
-        self.errors[name] = f"{name} could not be kept ({found.said})"
-        if found.how == outcome.AWAY:
-            self._silence.hear(name, found.said)
+        self.errors[name] = f"{name} could not be kept ({found.message})"
+        if found.status == file_result.UNREACHABLE:
+            self._unreachable.record_failure(name, found.message)
 
-    def _forget(self, names: List[str]) -> None:
-        for name, found in zip(names, self._store.forget(names) if names else []):  # noqa: B905 - Python 3.10
-            if found.how in (outcome.DONE, outcome.GONE):
+    def _delete(self, names: List[str]) -> None:
+        for name, found in zip(names, self._store.delete(names) if names else []):  # noqa: B905 - Python 3.10
+            if found.status in (file_result.DONE, file_result.MISSING):
                 del self._known[name]
             else:
-                self._say(name, found)
+                self._record_error(name, found)
 
 
-class Silence:
+class UnreachablePeriods:
     """Times in which a place did not answer."""
 
     def __init__(self) -> None:
         self.since: Optional[float] = None
         self.names: Set[str] = set()
         self.notes: List[str] = []
-        self._said = ""
+        self._message = ""
 
-    def begin(self) -> None:
+    def begin_pass(self) -> None:
         """Begin a look."""
         self.names = set()
 
-    def hear(self, name: str, said: str) -> None:
+    def record_failure(self, name: str, said: str) -> None:
         """Take note of a file that it did not take."""
         self.names.add(name)
-        self._said = said
+        self._message = said
 
-    def end(self, now: float, *, is_whole: bool) -> None:
+    def end_pass(self, now: float, *, is_whole: bool) -> None:
         """End a look, by which everything is kept or not."""
         if self.names:
             self.since = now if self.since is None else self.since
         elif self.since is not None:
             times = " and ".join(time.strftime("%H:%M:%S", time.gmtime(moment)) for moment in (self.since, now))
             since = "; all is kept since" if is_whole else ""
-            self.notes.append(f"the store did not answer between {times} UTC ({self._said}){since}.")
+            self.notes.append(f"the store did not answer between {times} UTC ({self._message}){since}.")
             self.notes = self.notes[-_NOTES:]
             self.since = None

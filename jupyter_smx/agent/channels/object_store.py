@@ -8,20 +8,20 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from jupyter_smx.agent import outcome
-from jupyter_smx.agent.channels.checkpoint import CheckpointError, FolderStore, Row, Store
-from jupyter_smx.agent.outcome import Outcome
-from jupyter_smx.agent.stores import fetch, objects
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.channels.checkpoint import CheckpointError, CheckpointStore, FolderStore, UploadRow
+from jupyter_smx.agent.file_result import FileResult
+from jupyter_smx.agent.stores import objects, worker_client
 
 PATIENCE = 60.0
 """Seconds that a store which does not answer is waited for before a job begins, and when it is over."""
-_AGAIN = 2.0
-_AT_ONCE = 256
+_RETRY_DELAY = 2.0
+_BATCH_SIZE = 256
 """Files of one wish; a job's end waits for the wish that is under way."""
 _NO_PARTS = ("", ".", "..")
 
 
-def usable(names: List[str]) -> List[str]:
+def usable_names(names: List[str]) -> List[str]:
     """Give the names that can be files of one folder; of a file and a folder of one name the folder stays."""
     good = [name for name in names if "\0" not in name and not any(part in _NO_PARTS for part in name.split("/"))]
     folders: Set[str] = set()
@@ -39,19 +39,19 @@ class ObjectStore:
 
     patience = PATIENCE
 
-    def __init__(self, url: str, writer: str, means: fetch.Means, what: str) -> None:
+    def __init__(self, url: str, writer: str, means: worker_client.WorkerOptions, what: str) -> None:
         self.is_flat = objects.protocol(url) not in objects.SERVERS
         self._url = url.rstrip("/")
         self._writer = writer
         self._what = what
-        self._courier = fetch.Courier(means, what)
-        self._changed: Dict[str, Optional[float]] = {}
+        self._worker = worker_client.FsspecWorker(means, what)
+        self._modified_times: Dict[str, Optional[float]] = {}
 
-    def _ask(self, do: str, **words: Any) -> Any:
+    def _request(self, do: str, **words: Any) -> Any:
         try:
-            return self._courier.ask(self._url, do, top=self._url, **words)
-        except fetch.FetchError:
-            self._courier.close()  # the next wish gets another one
+            return self._worker.request(self._url, do, top=self._url, **words)
+        except worker_client.FetchError:
+            self._worker.close()  # the next wish gets another one
             raise
 
     def names(self) -> List[str]:
@@ -60,74 +60,82 @@ class ObjectStore:
         :raises RefusalError: they cannot be listed.
         """
         until = time.monotonic() + PATIENCE
-        answer = self._ask("names", writer=self._writer)
+        answer = self._request("names", writer=self._writer)
         while "away" in answer and time.monotonic() < until:
-            time.sleep(_AGAIN)
-            answer = self._ask("names", writer=self._writer)
+            time.sleep(_RETRY_DELAY)
+            answer = self._request("names", writer=self._writer)
         if "away" in answer:
             raise CheckpointError(f"{self._what}: {answer['away']}")
-        self._changed = dict(answer["rows"])
-        return usable(list(self._changed))
+        self._modified_times = dict(answer["rows"])
+        return usable_names(list(self._modified_times))
 
-    def sweep(self) -> None:
+    def remove_partial_files(self) -> None:
         """Delete what this writer was writing aside on a server when it was killed; it only takes room."""
         if objects.protocol(self._url) in objects.RENAMING:
-            with contextlib.suppress(fetch.FetchError, OSError):
-                self._ask("sweep", writer=self._writer)
+            with contextlib.suppress(worker_client.FetchError, OSError):
+                self._request("sweep", writer=self._writer)
 
-    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+    def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Bring objects into files, which get the times of the objects.
 
         :raises RefusalError: one of them cannot be had.
         :raises OSError: the host's disk is full.
         """
         until = time.monotonic() + PATIENCE
-        found = self._bring(rows)
-        while (away := [row for row in rows if found[row[0]].how == outcome.AWAY]) and time.monotonic() < until:
-            time.sleep(_AGAIN)
-            found.update(self._bring(away))
+        found = self._download(rows)
+        while (
+            away := [row for row in rows if found[row[0]].status == file_result.UNREACHABLE]
+        ) and time.monotonic() < until:
+            time.sleep(_RETRY_DELAY)
+            found.update(self._download(away))
         for name, path in rows:
-            if found[name].how == outcome.FULL:
+            if found[name].status == file_result.FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-            if found[name].how not in (outcome.DONE, outcome.GONE):
-                raise CheckpointError(f"{self._what}: {name} cannot be restored ({found[name].said}).")
-        return [found[name].how == outcome.DONE for name, _path in rows]
+            if found[name].status not in (file_result.DONE, file_result.MISSING):
+                raise CheckpointError(f"{self._what}: {name} cannot be restored ({found[name].message}).")
+        return [found[name].status == file_result.DONE for name, _path in rows]
 
-    def _bring(self, rows: List[Tuple[str, str]]) -> Dict[str, Outcome]:
-        wish = [[name, path, self._changed.get(name)] for name, path in rows]
-        return dict(zip([name for name, _path in rows], _outcomes(self._ask("bring", rows=wish))))  # noqa: B905 - 3.10
+    def _download(self, rows: List[Tuple[str, str]]) -> Dict[str, FileResult]:
+        wish = [[name, path, self._modified_times.get(name)] for name, path in rows]
+        return dict(zip([name for name, _path in rows], _parse_results(self._request("bring", rows=wish))))  # noqa: B905 - 3.10
 
-    def keep(self, rows: List[Row]) -> List[Outcome]:
+    def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Put files there; of one that changes while it is read nothing is seen there."""
-        return self._each("keep", [list(row) for row in rows], writer=self._writer)
+        return self._request_in_batches("keep", [list(row) for row in rows], writer=self._writer)
 
-    def forget(self, names: List[str]) -> List[Outcome]:
+    def delete(self, names: List[str]) -> List[FileResult]:
         """Delete objects."""
-        return self._each("drop", names)
+        return self._request_in_batches("drop", names)
 
-    def _each(self, do: str, rows: List[Any], **words: str) -> List[Outcome]:
-        found: List[Outcome] = []
-        for start in range(0, len(rows), _AT_ONCE):
-            away = next((one for one in found if one.how == outcome.AWAY), None)
+    def _request_in_batches(self, do: str, rows: List[Any], **words: str) -> List[FileResult]:
+        found: List[FileResult] = []
+        for start in range(0, len(rows), _BATCH_SIZE):
+            away = next((one for one in found if one.status == file_result.UNREACHABLE), None)
             if away is not None:
                 # Each try takes its time, and who waits for a store comes back to all of them.
                 return found + [away] * (len(rows) - start)
-            part = rows[start : start + _AT_ONCE]
+            part = rows[start : start + _BATCH_SIZE]
             try:
-                found += _outcomes(self._ask(do, rows=part, **words))
-            except fetch.FetchError as error:
-                how = outcome.REFUSED if isinstance(error, fetch.LackingError) else outcome.AWAY
-                found += [Outcome(how, str(error).rstrip("."))] * len(part)
+                found += _parse_results(self._request(do, rows=part, **words))
+            except worker_client.FetchError as error:
+                how = (
+                    file_result.REFUSED
+                    if isinstance(error, worker_client.WorkerUnavailableError)
+                    else file_result.UNREACHABLE
+                )
+                found += [FileResult(how, str(error).rstrip("."))] * len(part)
             except OSError as error:
-                found += [Outcome(outcome.FULL, str(error.strerror))] * len(part)
+                found += [FileResult(file_result.FULL, str(error.strerror))] * len(part)
         return found
 
 
-def _outcomes(answer: List[List[str]]) -> List[Outcome]:
-    return [Outcome(*one) for one in answer]
+def _parse_results(answer: List[List[str]]) -> List[FileResult]:
+    return [FileResult(*one) for one in answer]
 
 
-def store_of(place: str, writer: str, means: fetch.Means, *, what: str, is_ours: bool = True) -> Optional[Store]:
+def open_store(
+    place: str, writer: str, means: worker_client.WorkerOptions, *, what: str, is_ours: bool = True
+) -> Optional[CheckpointStore]:
     """Give the store of a place, which is a URL, a folder as this process finds it, or '' for none."""
     if objects.is_url(place):
         return ObjectStore(place, writer, means, what)

@@ -7,14 +7,14 @@ import math
 import os
 from typing import Any, Container, Dict, List, Tuple
 
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
 
 
-ALL = {"turn": 0, "count": 1}
+WHOLE_CHANNEL = {"turn": 0, "count": 1}
 """Share of a host that gets the whole channel."""
 
 
@@ -34,13 +34,13 @@ def entries(channel: Dict[str, Any]) -> Pairs:
         return [(name, os.path.join(source, name)) for name in sorted(os.listdir(source))]
     if os.path.isfile(source):
         return [(os.path.basename(source), source)]
-    found = _found(source)
+    found = _expand_pattern(source)
     if not found:
         raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
     return found
 
 
-def _found(pattern: str) -> Pairs:
+def _expand_pattern(pattern: str) -> Pairs:
     """Find what a pattern stands for, named from its fixed part on, so that files of equal names do not meet.
 
     What lies in a folder that was found, too, comes with it.
@@ -65,14 +65,14 @@ def _is_within(name: str, names: Container[str]) -> bool:
     return bool(outer)
 
 
-def part(pairs: Pairs, share: Dict[str, int]) -> Pairs:
+def select_share(pairs: Pairs, share: Dict[str, int]) -> Pairs:
     """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names."""
     if share["count"] == 1:
         return pairs
     everything: Pairs = []
     for name, source in pairs:
         if os.path.isdir(source):
-            everything += [(os.path.join(name, one.name), one.path) for one in digest.files(source, math.inf)]
+            everything += [(os.path.join(name, one.name), one.path) for one in digest.list_files(source, math.inf)]
         else:
             everything.append((name, source))
     return sorted(everything)[share["turn"] :: share["count"]]

@@ -1,1 +1,4 @@
-"""The user's code on a host: how it comes, what it imports, how a cell is run."""
+"""Prepare and execute the user's code on a host: archives, requirements, imports, cells.
+
+Key function: ``execute.execute``. Environment variables of the contract belong in ``contract``.
+"""

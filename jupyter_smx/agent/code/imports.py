@@ -26,7 +26,7 @@ _COMPILED = tuple(EXTENSION_SUFFIXES)
 _PYTHONS_OWN = (_STDLIB_FOLDER, os.path.join(_STDLIB_FOLDER, "lib-dynload"))
 
 
-class _Notes:
+class _ImportLog:
     """What was noticed in this process; children of a zygote inherit it and add their own."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _Notes:
         self.in_zygote = False
 
 
-_notes = _Notes()
+_notes = _ImportLog()
 
 
 class _WatchedSpec(ModuleSpec):
@@ -49,9 +49,9 @@ class _WatchedSpec(ModuleSpec):
     @property
     def _initializing(self) -> bool:
         if _notes.in_zygote:
-            _note_need(root(self.name))
+            _record_dependency(top_level_package(self.name))
         else:
-            _notes.asked.add(root(self.name))
+            _notes.asked.add(top_level_package(self.name))
             _notes.noticed.append(self)
             self.__class__ = ModuleSpec  # type: ignore[assignment] # once is enough, and imports in a loop go on at their own speed
         return bool(self.__dict__.get("_initializing"))
@@ -71,17 +71,17 @@ class _Watcher:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if type(spec) is ModuleSpec and root(name) not in STDLIB:
+                if type(spec) is ModuleSpec and top_level_package(name) not in STDLIB:
                     spec.__class__ = _WatchedSpec
-                    _note_need(root(name))
+                    _record_dependency(top_level_package(name))
                 return spec
         return None
 
 
-def _note_need(needed: str) -> None:
+def _record_dependency(needed: str) -> None:
     frame = sys._getframe(2)  # noqa: SLF001 - who imports is only known by its frame
     while frame is not None:
-        importer = root(str(frame.f_globals.get("__name__", "")))
+        importer = top_level_package(str(frame.f_globals.get("__name__", "")))
         if importer not in _MACHINERY:
             if importer != needed:
                 _notes.needs.setdefault(importer, set()).add(needed)
@@ -89,12 +89,12 @@ def _note_need(needed: str) -> None:
         frame = frame.f_back  # type: ignore[assignment]
 
 
-def root(name: str) -> str:
+def top_level_package(name: str) -> str:
     """Give the top-level package of a dotted name."""
     return name.partition(".")[0]
 
 
-def _look_also_in_calls() -> None:
+def _watch_import_calls() -> None:
     bootstrap: Any = importlib._bootstrap  # noqa: SLF001 - what import_module calls
     original = bootstrap._gcd_import  # noqa: SLF001
 
@@ -109,7 +109,7 @@ def _look_also_in_calls() -> None:
 def begin_watching() -> None:
     """Watch every module that is imported from now on; for a process that imports for jobs to come."""
     if sys.version_info < _LOOKS_ALWAYS:
-        _look_also_in_calls()
+        _watch_import_calls()
     _notes.in_zygote = True
     sys.meta_path.insert(0, _Watcher)
 
@@ -120,8 +120,8 @@ def end_watching() -> None:
         sys.meta_path.remove(_Watcher)
     _notes.in_zygote = False
     _notes.before = frozenset(sys.modules)
-    _notes.ours = [name for name in sys.modules if root(name) == "jupyter_smx"]
-    _notes.watched = frozenset(filter(_is_watched, map(root, _notes.before)))
+    _notes.ours = [name for name in sys.modules if top_level_package(name) == "jupyter_smx"]
+    _notes.watched = frozenset(filter(_is_watched, map(top_level_package, _notes.before)))
 
 
 def begin_job() -> None:
@@ -136,12 +136,12 @@ def begin_job() -> None:
     _notes.last = next(reversed(sys.modules))
 
 
-def ours() -> List[str]:
+def agent_modules() -> List[str]:
     """Name the modules of this package, as they were when the zygote had its preloads."""
     return _notes.ours
 
 
-def needed_by(roots: Iterable[str]) -> Set[str]:
+def dependencies_of(roots: Iterable[str]) -> Set[str]:
     """Give packages with everything that they need, as far as a zygote imported it."""
     return _closure(roots, _notes.needs)
 
@@ -157,7 +157,7 @@ def _closure(roots: Iterable[str], steps: Mapping[str, Set[str]]) -> Set[str]:
     return found
 
 
-def needing(roots: Iterable[str]) -> Set[str]:
+def dependents_of(roots: Iterable[str]) -> Set[str]:
     """Give packages with everything that needs them, as far as a zygote imported it."""
     users: Dict[str, Set[str]] = {}
     for name, needed in _notes.needs.items():
@@ -166,28 +166,28 @@ def needing(roots: Iterable[str]) -> Set[str]:
     return _closure(roots, users)
 
 
-def compiled() -> Set[str]:
+def compiled_packages() -> Set[str]:
     """Name the packages that have compiled parts here: most cannot be loaded twice into one process."""
     return {
-        root(name)
+        top_level_package(name)
         for name, module in list(sys.modules.items())
         if str(getattr(getattr(module, "__spec__", None), "origin", "")).endswith(_COMPILED)
     }
 
 
-def forget(roots: Set[str]) -> None:
+def unload(roots: Set[str]) -> None:
     """Let the next import load packages again, but no script: nobody could load that."""
-    for name in [name for name in sys.modules if root(name) in roots and name != "__main__"]:
+    for name in [name for name in sys.modules if top_level_package(name) in roots and name != "__main__"]:
         del sys.modules[name]
 
 
-def by_folder() -> Dict[str, List[str]]:
+def imports_by_folder() -> Dict[str, List[str]]:
     """Name what this job imported, of Python's own modules nothing, by the folder that it came from."""
     # One that was dropped and imported once more is another module, and may need others.
     others = {name for name in _notes.watched - _notes.asked if name in sys.modules and not _is_watched(name)}
-    new = {root(name) for name in _new_names()} - others
+    new = {top_level_package(name) for name in _new_names()} - others
     found: Dict[str, List[str]] = {}
-    for name in sorted(needed_by(new | _notes.asked) | others):
+    for name in sorted(dependencies_of(new | _notes.asked) | others):
         if name not in STDLIB and name not in ("__main__", "__mp_main__", "jupyter_smx"):
             _put(name, found)
     return found
@@ -206,7 +206,7 @@ def _new_names() -> List[str]:
     return [name for name in list(sys.modules) if name not in _notes.before]
 
 
-def own(folder: str) -> List[ModuleType]:
+def modules_below(folder: str) -> List[ModuleType]:
     """Give the modules that this job imported from below a folder, the last one first."""
     found = [sys.modules.get(name) for name in _new_names() if name != "__main__"]
     return [one for one in found if one is not None and str(getattr(one, "__file__", "")).startswith(folder + os.sep)]
@@ -240,13 +240,13 @@ def folder_of(name: str, spec: Any) -> str:
     return "" if folder in _PYTHONS_OWN else folder
 
 
-def is_the_users(name: str) -> bool:
+def is_user_module(name: str) -> bool:
     """Say whether a module would come from the user's own files, which may be others when the next job comes."""
     try:
-        spec = importlib.util.find_spec(root(name))
+        spec = importlib.util.find_spec(top_level_package(name))
     except (ImportError, ValueError):
         return False  # there is none, or it cannot be told; to import it will
-    folder = folder_of(root(name), spec)
+    folder = folder_of(top_level_package(name), spec)
     return bool(folder) and not _is_installed(folder)
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, NamedTup
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.system.errand import Errand
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-    from jupyter_smx.agent.system.loop import Loop, Timer
+    from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
 
 PATIENCE = 20.0
 """Seconds that the record of a job waits for this at most."""
@@ -24,12 +24,12 @@ _ENTRIES = 5_000
 _BYTES = 64 * 1024 * 1024
 """Above these a package of the user's own is named but not hashed."""
 
-Shelf = Dict[str, Any]
+FolderIndex = Dict[str, Any]
 """What is known of one folder: ``stamp`` (its time in nanoseconds), ``modules`` {dotted name: [distribution, …]},
 ``versions`` {distribution: version} and ``direct`` {distribution: URL that it was installed from}."""
 
 
-class Found(NamedTuple):
+class PackageReport(NamedTuple):
     """What a job imported: distributions with their versions, modules of nobody, top-level names of the former."""
 
     packages: Dict[str, str]
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     notes: List[str]
 
 
-NOTHING = Found({}, [], [], [])
+NO_PACKAGES = PackageReport({}, [], [], [])
 
 
 def _stamp(folder: str) -> int:
@@ -60,7 +60,7 @@ def _module(path: str) -> str:
     return ".".join(parts)
 
 
-def _outermost(paths: List[str]) -> Set[str]:
+def _top_level_names(paths: List[str]) -> Set[str]:
     """Give the packages and modules of a distribution that lie in no package of it."""
     packages = {_module(path) for path in paths if path.rpartition("/")[2].startswith("__init__.")}
     found = set()
@@ -74,7 +74,7 @@ def _outermost(paths: List[str]) -> Set[str]:
 def _names(dist: Distribution) -> Set[str]:
     record = dist.read_text("RECORD")
     if record is not None:
-        return _outermost([line.partition(",")[0].strip('"') for line in record.splitlines()])
+        return _top_level_names([line.partition(",")[0].strip('"') for line in record.splitlines()])
     return set((dist.read_text("top_level.txt") or "").split())
 
 
@@ -110,9 +110,9 @@ def _may_hold_metadata(folder: str) -> bool:
     return any(name.endswith((".dist-info", ".egg-info")) or name == "egg-info" for name in names)
 
 
-def read_folder(folder: str) -> Shelf:
+def read_folder(folder: str) -> FolderIndex:
     """Read what is installed in a folder; slow, tens of milliseconds for a hundred distributions."""
-    shelf: Shelf = {"stamp": _stamp(folder), "modules": {}, "versions": {}, "direct": {}}
+    shelf: FolderIndex = {"stamp": _stamp(folder), "modules": {}, "versions": {}, "direct": {}}
     if not _may_hold_metadata(folder):
         return shelf
     from importlib import metadata  # noqa: PLC0415 - an errand pays for it, the agent need not carry it
@@ -144,25 +144,25 @@ def _code_files(folder: str) -> Optional[List[str]]:
     return found
 
 
-def _own(folder: str, name: str) -> Dict[str, str]:
+def _describe_user_module(folder: str, name: str) -> Dict[str, str]:
     """Describe a module of the user's: its place, and a hash of its file or of the Python files of its folder."""
     base = os.path.join(folder, *name.split("."))
     path = base if os.path.isdir(base) else base + ".py"
     described = {"name": name, "path": path, "sha256": ""}
     try:
         if path != base:
-            described["sha256"] = digest.of_path(path)
+            described["sha256"] = digest.hash_path(path)
             return described
         files = _code_files(path)
         if files is not None:
-            rows = "".join(f"{digest.of_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
+            rows = "".join(f"{digest.hash_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
             described["sha256"] = hashlib.sha256(rows.encode(errors="surrogateescape")).hexdigest()
     except OSError:
         pass  # it is named all the same; what cannot be read any more has no hash
     return described
 
 
-def _known(shelf: Shelf, name: str) -> List[str]:
+def _find_distributions(shelf: FolderIndex, name: str) -> List[str]:
     """Give the distributions that have a module, or that part of it which was imported from a namespace."""
     parts = name.split(".")
     for depth in range(len(parts), 0, -1):
@@ -172,18 +172,18 @@ def _known(shelf: Shelf, name: str) -> List[str]:
     return []
 
 
-def resolve(imported: Dict[str, List[str]], shelves: Dict[str, Shelf]) -> Found:
+def resolve(imported: Dict[str, List[str]], shelves: Dict[str, FolderIndex]) -> PackageReport:
     """Part what was imported into distributions and the user's own modules, which get no hash here."""
-    found = Found({}, [], [], [])
+    found = PackageReport({}, [], [], [])
     for folder in sorted(imported):
         shelf = shelves[folder]
         for name in imported[folder]:
-            distributions = _known(shelf, name)
+            distributions = _find_distributions(shelf, name)
             if not distributions:
                 found.own.append({"folder": folder, "name": name})
                 continue
-            if imports.root(name) not in found.installed:
-                found.installed.append(imports.root(name))
+            if imports.top_level_package(name) not in found.installed:
+                found.installed.append(imports.top_level_package(name))
             found.packages.update((one, shelf["versions"][one]) for one in distributions)
         found.notes.extend(
             f"{one} {shelf['versions'][one]} was installed from {url}."
@@ -205,57 +205,57 @@ def _metadata_in(folder: str) -> FrozenSet[str]:
         return frozenset()
 
 
-class Installed:
+class InstallSnapshot:
     """What was installed at one moment; to ask whether it is so still costs microseconds."""
 
     def __init__(self) -> None:
-        self._seen = {folder: (_stamp(folder), _metadata_in(folder)) for folder in site_folders()}
+        self._stamps = {folder: (_stamp(folder), _metadata_in(folder)) for folder in site_folders()}
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Say whether a distribution came, went or has another version since."""
-        for folder, (stamp, names) in list(self._seen.items()):
+        for folder, (stamp, names) in list(self._stamps.items()):
             now = _stamp(folder)
             if now != stamp:
                 if _metadata_in(folder) != names:
                     return True
-                self._seen[folder] = (now, names)
+                self._stamps[folder] = (now, names)
         return False
 
 
-class Packages:
+class PackageIndex:
     """What is installed here, as far as it was asked for."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._shelves: Dict[str, Shelf] = {}
+        self._indexes: Dict[str, FolderIndex] = {}
 
     def read_ahead(self) -> None:
         """Read the folders that most modules come from, so that the first job need not wait for it."""
         old = [folder for folder in site_folders() if self._is_old(folder)]
         if old:
-            Errand(self._loop, lambda: {"shelves": {one: read_folder(one) for one in old}, "own": []}, self._take)
+            ForkedTask(self._loop, lambda: {"shelves": {one: read_folder(one) for one in old}, "own": []}, self._take)
 
     def _is_old(self, folder: str) -> bool:
-        return folder not in self._shelves or self._shelves[folder]["stamp"] != _stamp(folder)
+        return folder not in self._indexes or self._indexes[folder]["stamp"] != _stamp(folder)
 
     def _take(self, result: Optional[Dict[str, Any]], _error: str) -> None:
         if result is not None:
-            self.learn(result["shelves"])
+            self.update(result["shelves"])
 
-    def learn(self, fresh: Dict[str, Shelf]) -> None:
+    def update(self, fresh: Dict[str, FolderIndex]) -> None:
         """Keep what was read, and nothing of folders that are gone: some jobs have a folder of their own each."""
-        self._shelves.update(fresh)
-        for folder in [folder for folder in self._shelves if not _stamp(folder)]:
-            del self._shelves[folder]
+        self._indexes.update(fresh)
+        for folder in [folder for folder in self._indexes if not _stamp(folder)]:
+            del self._indexes[folder]
 
-    def find(self, imported: Dict[str, List[str]], done: Callable[[Found], None]) -> None:
+    def find(self, imported: Dict[str, List[str]], done: Callable[[PackageReport], None]) -> None:
         """Say whose the modules are; at once when all is known, else when an errand has read what is missing."""
         old = [folder for folder in imported if self._is_old(folder)]
-        found = None if old else resolve(imported, self._shelves)
+        found = None if old else resolve(imported, self._indexes)
         if found is not None and not found.own:
             done(found)
             return
-        known = {folder: self._shelves[folder] for folder in imported if folder not in old}
+        known = {folder: self._indexes[folder] for folder in imported if folder not in old}
         _Search(self, self._loop, imported, known, done).begin()
 
 
@@ -267,29 +267,29 @@ class _Search:
 
     def __init__(
         self,
-        packages: Packages,
+        packages: PackageIndex,
         loop: Loop,
         imported: Dict[str, List[str]],
-        known: Dict[str, Shelf],
-        done: Callable[[Found], None],
+        known: Dict[str, FolderIndex],
+        done: Callable[[PackageReport], None],
     ) -> None:
         self._packages = packages
         self._loop = loop
         self._imported = imported
-        self._known = known
+        self._indexes = known
         self._done = done
         self._patience: Optional[Timer] = None
 
     def begin(self) -> None:
-        errand = Errand(self._loop, self._work, self._finish)
-        self._patience = self._loop.later(PATIENCE, lambda: self._too_late(errand))
+        errand = ForkedTask(self._loop, self._work, self._finish)
+        self._patience = self._loop.later(PATIENCE, lambda: self._on_timeout(errand))
 
     def _work(self) -> Dict[str, Any]:
-        fresh = {folder: read_folder(folder) for folder in self._imported if folder not in self._known}
-        found = resolve(self._imported, dict(self._known, **fresh))
-        return {"shelves": fresh, "own": [_own(one["folder"], one["name"]) for one in found.own]}
+        fresh = {folder: read_folder(folder) for folder in self._imported if folder not in self._indexes}
+        found = resolve(self._imported, dict(self._indexes, **fresh))
+        return {"shelves": fresh, "own": [_describe_user_module(one["folder"], one["name"]) for one in found.own]}
 
-    def _too_late(self, errand: Errand) -> None:
+    def _on_timeout(self, errand: ForkedTask) -> None:
         errand.cancel()
         self._finish(None, f"it took more than {PATIENCE:g} s")
 
@@ -297,9 +297,11 @@ class _Search:
         if self._patience is not None:
             self._patience.cancel()  # else it would hold all this for as long as it waits
         if result is None:
-            names = sorted({imports.root(name) for folder in self._imported for name in self._imported[folder]})
-            self._done(Found({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
+            names = sorted(
+                {imports.top_level_package(name) for folder in self._imported for name in self._imported[folder]}
+            )
+            self._done(PackageReport({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
             return
-        self._packages.learn(result["shelves"])
-        found = resolve(self._imported, dict(self._known, **result["shelves"]))
+        self._packages.update(result["shelves"])
+        found = resolve(self._imported, dict(self._indexes, **result["shelves"]))
         self._done(found._replace(own=result["own"]))

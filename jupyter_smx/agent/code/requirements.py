@@ -17,10 +17,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 from jupyter_smx.agent.code import imports, sourcedir
-from jupyter_smx.agent.contract import entry
+from jupyter_smx.agent.contract import entry_point
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 FOLDER = "requirements"
 """Below ``/opt/ml``, where the host removes it after the job."""
@@ -29,7 +29,7 @@ _CACHE = ("sagemaker", "warmpoolcache", "pip")
 _OVERLAY = "_jupyter_smx_image.pth"
 _LAST = 40
 """Lines of pip's that are looked at where it fails."""
-_UNREACHED = re.compile(
+_NETWORK_ERRORS = re.compile(
     r"failed to establish a new connection|name resolution|network is unreachable|connection (refused|timed out)"
     r"|read timed out|proxyerror",
     re.IGNORECASE,
@@ -40,33 +40,33 @@ _CUT_OFF = (
 )
 
 
-def install(spec: Dict[str, Any], place: Place, code: str) -> bool:
+def install(spec: Dict[str, Any], place: HostInfo, code: str) -> bool:
     """Install what a job requires, if anything; then it is on the path, behind the folders of its ``code``.
 
     True where this process has imported a module already of which the job has another one now.
 
     :raises InstallError: that failed; the text is what sagemaker-training calls it, and a sentence.
     """
-    lines = [_moved(line, spec["folder"], code) for line in spec["requirements"]]
+    lines = [_host_path(line, spec["folder"], code) for line in spec["requirements"]]
     if not lines:
         return False
     if importlib.util.find_spec("pip") is None:
-        raise entry.InstallError(
+        raise entry_point.InstallError(
             f"InstallRequirementsError: {sys.executable} in the image has no pip, so nothing can be installed. "
             "Take an image with pip, or install what the job needs when the image is built."
         )
     home = place.path(FOLDER)
-    entry.say(f"what the job requires is installed into {home}, for this job alone.")
+    entry_point.print_note(f"what the job requires is installed into {home}, for this job alone.")
     packages = _make(home)
     cache = ["--cache-dir", place.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
-    _call([*pip, "--disable-pip-version-check", *cache, *_written(home, lines)], code)
-    added = _appear(packages)
-    entry.put_on_path(code, added, os.path.join(home, "bin"))
+    _call([*pip, "--disable-pip-version-check", *cache, *_write_requirements(home, lines)], code)
+    added = _path_entries(packages)
+    entry_point.add_to_path(code, added, os.path.join(home, "bin"))
     return any(_have_another(folder, added) for folder in added)
 
 
-def _moved(line: str, theirs: str, code: str) -> str:
+def _host_path(line: str, theirs: str, code: str) -> str:
     """Name a file of the submitter's folder of code as it is called here."""
     return re.sub(re.escape(theirs) + r"(?=[/\s\[']|$)", lambda _: code, line) if len(theirs) > 1 else line
 
@@ -88,7 +88,7 @@ def _make(home: str) -> str:
     return packages
 
 
-def _written(home: str, lines: List[str]) -> List[str]:
+def _write_requirements(home: str, lines: List[str]) -> List[str]:
     """Write the lines where pip reads them, constraints into a file of their own; gives its words for them."""
     words: List[str] = []
     for option, name, constrains in (("-r", "requirements.txt", False), ("-c", "constraints.txt", True)):
@@ -118,11 +118,11 @@ def _call(words: List[str], folder: str) -> None:
             sys.stdout.write(line)
             sys.stdout.flush()
     if pip.returncode:
-        why = _CUT_OFF if _UNREACHED.search("".join(last)) else "The log says why."
-        raise entry.InstallError(f"InstallRequirementsError: pip ended with exit code {pip.returncode}. {why}")
+        why = _CUT_OFF if _NETWORK_ERRORS.search("".join(last)) else "The log says why."
+        raise entry_point.InstallError(f"InstallRequirementsError: pip ended with exit code {pip.returncode}. {why}")
 
 
-def _appear(packages: str) -> List[str]:
+def _path_entries(packages: str) -> List[str]:
     """Give what Python's path has for a folder of packages: itself, and what files in it add."""
     before = list(sys.path)
     try:
@@ -138,11 +138,11 @@ def _have_another(folder: str, added: List[str], package: str = "") -> bool:
     A folder without ``__init__.py`` is a part of a namespace (``google`` of ``google.protobuf``): it is nobody's, so
     what counts is what lies in it, as far as this process knows the namespace.
     """
-    if any(_is_another(f"{package}{name}", added) for name in sourcedir.own_modules(folder)):
+    if any(_is_another(f"{package}{name}", added) for name in sourcedir.top_level_modules(folder)):
         return True
     return any(
         _have_another(os.path.join(folder, name), added, f"{package}{name}.")
-        for name in sourcedir.namespaces(folder)
+        for name in sourcedir.namespace_packages(folder)
         if f"{package}{name}" in sys.modules
     )
 

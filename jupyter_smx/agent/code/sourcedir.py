@@ -17,12 +17,12 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.contract import script
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 
 _PIECE = 1 << 20
 _TREE, _READY = "tree", "ready"
-_KEPT = 2
+_MAX_TREES = 2
 """Trees that an idle host keeps: two notebooks may take turns on one pool."""
 _INLINE_FILES = 200
 _INLINE_BYTES = 4_000_000
@@ -39,12 +39,12 @@ def is_small(source: Dict[str, Any]) -> bool:
     return int(source["files"]) <= _INLINE_FILES and int(source["size"]) <= _INLINE_BYTES
 
 
-def takes_long(source: Optional[Dict[str, Any]], trees: str) -> bool:
+def is_slow_copy(source: Optional[Dict[str, Any]], trees: str) -> bool:
     """Say whether the code is put in place by a process of its own: it is large, and no copy waits."""
-    return source is not None and not is_small(source) and not has_ready(source, trees)
+    return source is not None and not is_small(source) and not has_spare_copy(source, trees)
 
 
-def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
+def copy_tree(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
     """Put a copy of the folder at ``target``, which is empty or not there; ``trees`` is where this host keeps its own.
 
     Both are paths in the host's folder: what leads through ``/opt/ml`` is another mount, into which nothing is renamed.
@@ -65,7 +65,7 @@ def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
     return {}
 
 
-def put_archive(source: Dict[str, Any], folder: str) -> None:
+def write_archive(source: Dict[str, Any], folder: str) -> None:
     """Put the packed folder beside what was unpacked of it, as a FrameworkProcessor leaves it there.
 
     :raises OSError: disk full.
@@ -77,12 +77,12 @@ def put_archive(source: Dict[str, Any], folder: str) -> None:
             shutil.copyfile(source["path"], path)
 
 
-def has_ready(source: Dict[str, Any], trees: str) -> bool:
+def has_spare_copy(source: Dict[str, Any], trees: str) -> bool:
     """Say whether a copy waits."""
     return os.path.isdir(os.path.join(trees, source["sha256"], _READY))
 
 
-def _newest(trees: str) -> List[str]:
+def _trees_by_use(trees: str) -> List[str]:
     """Give the folders of all contents, the last one used first."""
     try:
         found = sorted(((entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(trees)), reverse=True)
@@ -91,17 +91,17 @@ def _newest(trees: str) -> List[str]:
     return [path for _used, path in found]
 
 
-def lacks_ready(trees: str) -> bool:
+def is_spare_missing(trees: str) -> bool:
     """Say whether the content that was used last has no copy that waits."""
-    return any(not os.path.isdir(os.path.join(home, _READY)) for home in _newest(trees)[:1])
+    return any(not os.path.isdir(os.path.join(home, _READY)) for home in _trees_by_use(trees)[:1])
 
 
-def make_ready(trees: str) -> None:
+def make_spare_copy(trees: str) -> None:
     """Make the next copy of the content that was used last.
 
     :raises OSError: disk full; the next job makes its own.
     """
-    for home in _newest(trees)[:1]:
+    for home in _trees_by_use(trees)[:1]:
         part = os.path.join(home, _READY + ".part")
         shutil.rmtree(part, ignore_errors=True)
         os.mkdir(part)
@@ -127,7 +127,7 @@ def _unpack(source: Dict[str, Any], tree: str) -> None:
 
 
 def _check(file: Any, source: Dict[str, Any]) -> None:
-    if digest.of_file(file) != source["sha256"]:
+    if digest.hash_file(file) != source["sha256"]:
         raise SourceDirError(
             f"source_dir: {source['path']} is not the archive that was packed; its SHA-256 differs. Run the cell again."
         )
@@ -166,17 +166,17 @@ def _copy(tree: str, target: str) -> None:
 
 def trim(trees: str, trash: str) -> None:
     """Move the trees that were not used for longest to the trash."""
-    for home in _newest(trees)[_KEPT:]:
+    for home in _trees_by_use(trees)[_MAX_TREES:]:
         with contextlib.suppress(FileNotFoundError):
             os.rename(home, os.path.join(trash, os.path.basename(home)))
 
 
-def own_modules(folder: str) -> List[str]:
+def top_level_modules(folder: str) -> List[str]:
     """Name the modules and packages in a folder that Python would import before any others."""
     return list(dict.fromkeys(name for entry in _entries(folder) for name in _module(entry)))
 
 
-def namespaces(folder: str) -> List[str]:
+def namespace_packages(folder: str) -> List[str]:
     """Name the folders in a folder that may be parts of a namespace, in which packages of several owners lie."""
     return [entry.name for entry in _entries(folder) if entry.is_dir() and not _is_package(entry)]
 
@@ -198,16 +198,16 @@ def _is_package(entry: "os.DirEntry[str]") -> bool:
     return os.path.isfile(os.path.join(entry.path, "__init__.py"))
 
 
-def forget_modules(folders: List[str], keep: AbstractSet[str] = frozenset()) -> Set[str]:
+def unload_shadowing_modules(folders: List[str], keep: AbstractSet[str] = frozenset()) -> Set[str]:
     """Let an import find what lies in ``folders``, even where the host has imported another module of that name.
 
     Python's own modules stay, as they would where Python had loaded them before the script began. So do those of
     ``keep``; gives the names of these that lie in ``folders`` and come from elsewhere.
     """
-    ours = {name for folder in folders for name in own_modules(folder)}
+    ours = {name for folder in folders for name in top_level_modules(folder)}
     ours -= imports.STDLIB | {"__main__"}
     kept = ours & keep
-    imports.forget(ours - kept)
+    imports.unload(ours - kept)
     # The folders were filled within the tick in which Python last looked. What it knows of others stays, for
     # importlib.invalidate_caches() takes milliseconds.
     for path in [path for path in sys.path_importer_cache if path.startswith(tuple(folders))]:

@@ -1,1 +1,4 @@
-"""SageMaker's script-mode contract, as files, variables, words and sentences."""
+"""Implement SageMaker's script-mode contract: files, environment variables, command lines and failure messages.
+
+Pure except for the writing of configuration files. Nothing here starts a process.
+"""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.contract import service
-from jupyter_smx.agent.contract.script import is_driven, script_name
-from jupyter_smx.agent.place import checkpoints
+from jupyter_smx.agent.contract import platform_variables
+from jupyter_smx.agent.contract.script import is_sdk3_driven, script_name
+from jupyter_smx.agent.paths import checkpoint_folder
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 LOG_LEVEL = 20
-OF_THE_DRIVER = ("code", "sm_drivers")
+DRIVER_CHANNELS = ("code", "sm_drivers")
 """Channels that SageMaker's SDK 3 adds: the folder of code, and that of its own drivers."""
 
 
-def resource_config(place: Place) -> Dict[str, Any]:
+def resource_config(place: HostInfo) -> Dict[str, Any]:
     """Give the content of ``resourceconfig.json`` of a training job."""
     return {
         "current_host": place.host,
@@ -45,37 +45,37 @@ def input_data_config(spec: Dict[str, Any]) -> Dict[str, Any]:
         )
         for channel in spec.get("channels") or []
     }
-    if is_driven(spec):
-        found.update({name: _channel("File", "FullyReplicated", "") for name in OF_THE_DRIVER})
+    if is_sdk3_driven(spec):
+        found.update({name: _channel("File", "FullyReplicated", "") for name in DRIVER_CHANNELS})
     return found
 
 
-def hyperparameters(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def hyperparameters(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the content of ``hyperparameters.json``: what was given, and what SageMaker's SDK 2 adds for a script."""
     given = spec.get("hyperparameters") or {}
-    if is_driven(spec):
+    if is_sdk3_driven(spec):
         return dict(given)
     added = {
         "sagemaker_submit_directory": place.path("code"),
         "sagemaker_program": script_name(spec),
         "sagemaker_container_log_level": LOG_LEVEL,
         "sagemaker_job_name": spec.get("name", ""),
-        "sagemaker_region": service.region(spec, place),
+        "sagemaker_region": platform_variables.job_region(spec, place),
     }
     return {**{name: json.dumps(value) for name, value in added.items()}, **given}
 
 
-def _of_checkpoints(spec: Dict[str, Any]) -> Dict[str, str]:
+def _checkpoint_config(spec: Dict[str, Any]) -> Dict[str, str]:
     if not spec.get("checkpoint"):
         return {}
-    return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": checkpoints(spec)})}
+    return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": checkpoint_folder(spec)})}
 
 
-def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def texts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     return {
         "input/config/resourceconfig.json": json.dumps(resource_config(place)),
         "input/config/inputdataconfig.json": json.dumps(input_data_config(spec)),
         "input/config/hyperparameters.json": json.dumps(hyperparameters(spec, place)),
-        **_of_checkpoints(spec),
+        **_checkpoint_config(spec),
     }

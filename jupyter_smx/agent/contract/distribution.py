@@ -7,12 +7,12 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent.contract import tfconfig, toolkit
+from jupyter_smx.agent.contract import tfconfig, training_toolkit
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, split
-from jupyter_smx.agent.contract.script import is_driven
+from jupyter_smx.agent.contract.script import is_sdk3_driven
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 _MIRRORS = "sagemaker_multi_worker_mirrored_strategy_enabled"
 RUNNERS = (
@@ -22,7 +22,7 @@ RUNNERS = (
     (_MIRRORS, tfconfig.MIRRORED),
 )
 """Hyperparameters of the SDK's, and what each lets SageMaker's images start; the first that is set counts."""
-_OF_RANKS = (
+_RANK_SETTINGS = (
     ("pml", "ob1"),
     ("btl", "^openib"),
     ("orte_abort_on_non_zero_status", "1"),
@@ -64,7 +64,7 @@ def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
     return count
 
 
-def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+def read_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
     """Read a job's distribution from its hyperparameters, by SDK 3's contract from the wish; None where it has none.
 
     Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
@@ -74,15 +74,15 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     """
     if spec["kind"] == "process":
         return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
-    if is_driven(spec):
-        return _driven(spec, place)
+    if is_sdk3_driven(spec):
+        return _read_sdk3_distribution(spec, place)
     _own, framework = split(spec.get("hyperparameters") or {})
     runner = _runner(framework, place)
     if not runner:
         return None
-    groups = toolkit.distribution_groups(framework, place)
+    groups = training_toolkit.distribution_groups(framework, place)
     gpus = _gpus(spec, place)
-    hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    hosts = training_toolkit.leading_hosts(groups, place) or sorted(place.hosts)
     if runner in tfconfig.STRATEGIES:
         return Distribution(runner, groups, hosts, 1)
     processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
@@ -92,18 +92,18 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     )
 
 
-def _runner(framework: Dict[str, Any], place: Place) -> str:
+def _runner(framework: Dict[str, Any], place: HostInfo) -> str:
     wanted = [name for flag, name in RUNNERS if framework.get(flag)]
     if len(place.hosts) == 1 and tfconfig.PARAMETER_SERVER in wanted:
         wanted.remove(tfconfig.PARAMETER_SERVER)  # with nobody to serve SageMaker has none
     return wanted[0] if wanted else ""
 
 
-def _gpus(spec: Dict[str, Any], place: Place) -> int:
+def _gpus(spec: Dict[str, Any], place: HostInfo) -> int:
     return len(spec.get("gpus") or []) or place.gpus
 
 
-def _driven(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+def _read_sdk3_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
     """Read a distribution of SDK 3's: it is over all hosts, and mpirun gets as many ranks as one host has processes."""
     if not spec["distribution"]:
         return None
@@ -111,41 +111,41 @@ def _driven(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     return Distribution(spec["distribution"], [place.group], sorted(place.hosts), count, total=count, driven=True)
 
 
-def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+def host_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
     """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
-    found = chosen(spec, place)
+    found = read_distribution(spec, place)
     return found if found is not None and place.group in found.groups else None
 
 
-def launched(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+def launcher_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
     """Give the distribution by which a launcher starts the script here; None where it runs once, as it is."""
-    found = here(spec, place)
+    found = host_distribution(spec, place)
     return None if found is not None and found.runner in tfconfig.STRATEGIES else found
 
 
-def torchrun_words(found: Distribution, place: Place) -> List[str]:
+def torchrun_arguments(found: Distribution, place: HostInfo) -> List[str]:
     """Give what stands between ``torchrun`` and the script."""
     words = ["--nnodes", str(len(found.hosts)), "--nproc_per_node", str(found.processes)]
     if len(found.hosts) > 1:
-        words += ["--master_addr", place.reach(found.hosts[0]), "--master_port", str(place.port)]
+        words += ["--master_addr", place.address_of(found.hosts[0]), "--master_port", str(place.port)]
         words += ["--node_rank", str(found.hosts.index(place.host))]
     return words
 
 
-def driven_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+def sdk3_arguments(found: Distribution, place: HostInfo, environment: Iterable[str]) -> List[str]:
     """Give what stands before the script where SDK 3's drivers start it in several processes."""
     if found.runner == "mpi":
-        return ["mpirun", *mpi_words(found, place, environment), sys.executable, "-m", "mpi4py"]
-    words = torchrun_words(found, place)
+        return ["mpirun", *mpirun_arguments(found, place, environment), sys.executable, "-m", "mpi4py"]
+    words = torchrun_arguments(found, place)
     return ["torchrun", *(f"{words[at]}={words[at + 1]}" for at in range(0, len(words), 2))]
 
 
-def _of_the_contract(environment: Iterable[str]) -> List[str]:
+def _forwarded_variables(environment: Iterable[str]) -> List[str]:
     """Name the variables that mpirun hands on."""
     return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
 
 
-def _between_hosts(place: Place) -> List[Tuple[str, str]]:
+def _network_settings(place: HostInfo) -> List[Tuple[str, str]]:
     """Give Open MPI's settings by which hosts speak to each other in both contracts."""
     interface = place.interface
     return [("btl_tcp_if_include", interface), ("oob_tcp_if_include", interface), ("plm_rsh_no_tree_spawn", "1")]
@@ -155,23 +155,23 @@ def _mca(settings: Iterable[Tuple[str, str]]) -> List[str]:
     return [word for name, value in settings for word in ("-mca", name, value)]
 
 
-def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+def mpirun_arguments(found: Distribution, place: HostInfo, environment: Iterable[str]) -> List[str]:
     """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
     if found.driven:
-        return _driven_mpi_words(found, place, environment)
+        return _sdk3_mpirun_arguments(found, place, environment)
     hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
     said = ["--host", hosts, "-np", str(found.total or found.processes * len(found.hosts)), "--allow-run-as-root"]
-    said += ["--display-map", "--tag-output", *_mca(_between_hosts(place))]
-    said += ["-bind-to", "none", "-map-by", "slot", *_mca(_OF_RANKS)]
+    said += ["--display-map", "--tag-output", *_mca(_network_settings(place))]
+    said += ["-bind-to", "none", "-map-by", "slot", *_mca(_RANK_SETTINGS)]
     said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={place.interface}", "-x", "NCCL_DEBUG=INFO"]
     said += [word for name in ("LD_LIBRARY_PATH", "PATH") if name in environment for word in ("-x", name)]
     said += shlex.split(found.options)
-    return said + [word for name in _of_the_contract(environment) for word in ("-x", name)]
+    return said + [word for name in _forwarded_variables(environment) for word in ("-x", name)]
 
 
-def _driven_mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+def _sdk3_mpirun_arguments(found: Distribution, place: HostInfo, environment: Iterable[str]) -> List[str]:
     slots = f":{found.processes}" if found.processes > 1 else ""
-    settings = [*_between_hosts(place), *_OF_RANKS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
+    settings = [*_network_settings(place), *_RANK_SETTINGS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
     said = ["--host", ",".join(host + slots for host in found.hosts), "-np", str(found.total)]
     said += ["--allow-run-as-root", "--tag-output", *_mca(settings)]
     handed = [f"NCCL_SOCKET_IFNAME={place.interface}", *(n for n in ("LD_LIBRARY_PATH", "PATH") if n in environment)]
@@ -188,25 +188,25 @@ def _strategy(spec: Dict[str, Any], found: Optional[Distribution]) -> str:
     return tfconfig.MIRRORED if framework.get(_MIRRORS) else ""
 
 
-def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the variables by which the processes of several hosts find each other; those of the wish win.
 
     SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
     """
     if spec["kind"] != "train":
         return {}
-    found = here(spec, place)
+    found = host_distribution(spec, place)
     ours: Dict[str, str] = {}
     if found is not None and found.driven:
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
-    elif not is_driven(spec) and (found is not None or len(place.hosts) > 1):
+    elif not is_sdk3_driven(spec) and (found is not None or len(place.hosts) > 1):
         _own, framework = split(spec.get("hyperparameters") or {})
-        master = toolkit.master(toolkit.distribution_groups(framework, place), place)
-        ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))
+        master = training_toolkit.master(training_toolkit.distribution_groups(framework, place), place)
+        ours.update(MASTER_ADDR=place.address_of(master), MASTER_PORT=str(place.port))
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
     strategy = _strategy(spec, found)
     if found is not None and strategy:
-        ours["TF_CONFIG"] = json.dumps(tfconfig.of_script(strategy, found.hosts, place))
+        ours["TF_CONFIG"] = json.dumps(tfconfig.script_config(strategy, found.hosts, place))
     if found is not None and found.runner == "torchrun":
         ours.update(NCCL_PROTO="simple")
         if found.processes > 1:

@@ -12,11 +12,11 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
 
-from jupyter_smx.agent.contract import command, script
-from jupyter_smx.agent.system import plain_file
+from jupyter_smx.agent.contract import failure_command, script
+from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 LIMIT = 1024
 """Characters, as SageMaker reads of ``/opt/ml/output/failure``."""
@@ -24,20 +24,20 @@ _WITH_REMARK = LIMIT - len("AlgorithmError: ")
 """Characters that are left where a remark stands at the end, and the verdict puts its word before all of it."""
 _MESSAGE_LIMIT = 1024
 """Bytes that SageMaker reads of ``/opt/ml/output/message``."""
-_KILLED = 128 + signal.SIGKILL
+_SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
 """What a shell leaves with whose program was killed, as the system does for lack of memory."""
 
 
-def own_words(ml: str) -> str:
+def read_failure_file(ml: str) -> str:
     """Read what the job wrote of its failure, '' when it wrote nothing, or left something that is no file."""
     try:
-        with plain_file.opened(os.path.join(ml, "output", "failure")) as file:
+        with safe_open.open_to_read(os.path.join(ml, "output", "failure")) as file:
             return io.TextIOWrapper(file, encoding="utf-8", errors="replace").read(LIMIT)
     except OSError:
         return ""
 
 
-def of_exception(exception: Dict[str, Any], remark: str) -> str:
+def format_exception(exception: Dict[str, Any], remark: str) -> str:
     """Give class and text of an exception; the remark of the host comes after it and is never cut."""
     text = ": ".join(part for part in (exception["type"], exception["message"]) if part)
     if not remark:
@@ -46,7 +46,7 @@ def of_exception(exception: Dict[str, Any], remark: str) -> str:
     return f"{ended[: max(_WITH_REMARK - len(remark) - 1, 0)]} {remark}"
 
 
-def of_signal(status: Optional[int], remark: str) -> str:
+def format_signal(status: Optional[int], remark: str) -> str:
     """Say what a death by a signal means, '' when nothing more is known than the signal."""
     if status is None or not os.WIFSIGNALED(status) or not remark:
         return ""
@@ -54,17 +54,17 @@ def of_signal(status: Optional[int], remark: str) -> str:
     return f"The job was ended by signal {number} ({signal.Signals(number).name}). {remark}"
 
 
-def _words(ml: str, report: Dict[str, Any]) -> str:
-    """Give what the job wrote, or what kept it from beginning; after :func:`settle` the file may hold other words."""
-    return str(report["words"] if "words" in report else own_words(ml) or report.get("failure") or "")
+def _job_message(ml: str, report: Dict[str, Any]) -> str:
+    """Return what the job wrote, or what prevented its start; :func:`write_marker_file` may replace it later."""
+    return str(report["words"] if "words" in report else read_failure_file(ml) or report.get("failure") or "")
 
 
-def describe(ml: str, report: Dict[str, Any], status: Optional[int], fate: str) -> str:
+def format_failure(ml: str, report: Dict[str, Any], status: Optional[int], fate: str) -> str:
     """Choose the sentence that explains most; ``fate`` is what only the host knows, as that memory ran out."""
-    text, exception, remark = _words(ml, report), report.get("exception"), str(report.get("remark") or "")
+    text, exception, remark = _job_message(ml, report), report.get("exception"), str(report.get("remark") or "")
     if not text and exception:
-        text = of_exception(exception, remark)
-    return (text or fate or of_signal(status, remark) or str(report.get("refused") or ""))[:LIMIT]
+        text = format_exception(exception, remark)
+    return (text or fate or format_signal(status, remark) or str(report.get("refused") or ""))[:LIMIT]
 
 
 class Facts(NamedTuple):
@@ -72,40 +72,40 @@ class Facts(NamedTuple):
 
     ml: str
     spec: Dict[str, Any]
-    place: Place
+    place: HostInfo
     report: Dict[str, Any]
     status: Optional[int]
     fate: str = ""
 
 
-def as_sagemaker(facts: Facts) -> str:
+def format_failure_file(facts: Facts) -> str:
     """Give the text of the failure file: the job's own, else sagemaker-training's; '' where neither wrote one.
 
     The drivers of SDK 3 write how their own call of the script ended; here it is the script's traceback, if there is
     one. Where a processing job runs is neither, so only its script can write one.
     """
     status, report = facts.status, facts.report
-    text = _words(facts.ml, report)
+    text = _job_message(facts.ml, report)
     exception = report.get("exception")
     if text or facts.spec["kind"] != "train" or not status or report.get("refused"):
         return text
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-    if script.is_driven(facts.spec):
-        told = (report.get("traceback") or exception["traceback"]) if exception else _driven_end(facts, code)
+    if script.is_sdk3_driven(facts.spec):
+        told = (report.get("traceback") or exception["traceback"]) if exception else _sdk3_last_line(facts, code)
         return str(told)[:LIMIT]
-    message = of_exception(exception, str(report.get("remark") or "")) if exception else ""
+    message = format_exception(exception, str(report.get("remark") or "")) if exception else ""
     lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
-    if facts.fate or code == _KILLED:
+    if facts.fate or code == _SIGKILL_EXIT_CODE:
         lines.append(f'ExtraInfo "OutOfMemory: {facts.fate or "a program was ended by SIGKILL (signal 9)."}"')
-    lines.append(f'Command "{" ".join(command.words(facts.spec, facts.place))}"')
+    lines.append(f'Command "{" ".join(failure_command.command_prefix(facts.spec, facts.place))}"')
     return "\n".join(lines)[:LIMIT]
 
 
-def _driven_end(facts: Facts, code: int) -> str:
+def _sdk3_last_line(facts: Facts, code: int) -> str:
     """Give the last line of what those drivers write of a script that ended without an exception."""
     import subprocess  # noqa: PLC0415 - only a failure waits for it
 
-    name, *words = command.words(facts.spec, facts.place)
+    name, *words = failure_command.command_prefix(facts.spec, facts.place)
     called = [name, *(words[1:] if words[0] == "--" else words)]
     return f"subprocess.CalledProcessError: {subprocess.CalledProcessError(code, called)}"
 
@@ -113,7 +113,7 @@ def _driven_end(facts: Facts, code: int) -> str:
 def exit_message(ml: str) -> Optional[str]:
     """Read what a processing job says of its end, None where that is no UTF-8; a letter that is cut is left out."""
     try:
-        with plain_file.opened(os.path.join(ml, "output", "message")) as file:
+        with safe_open.open_to_read(os.path.join(ml, "output", "message")) as file:
             data = file.read(_MESSAGE_LIMIT + 1)
     except OSError:
         return ""
@@ -123,21 +123,25 @@ def exit_message(ml: str) -> Optional[str]:
         return None
 
 
-def told(facts: Facts) -> Dict[str, Any]:
+def failure_fields(facts: Facts) -> Dict[str, Any]:
     """Give what a record says in words."""
     return {
-        "failure": describe(facts.ml, facts.report, facts.status, facts.fate),
-        "reason": as_sagemaker(facts),
+        "failure": format_failure(facts.ml, facts.report, facts.status, facts.fate),
+        "reason": format_failure_file(facts),
         "message": exit_message(facts.ml) if facts.spec["kind"] == "process" else "",
     }
 
 
-def settle(facts: Facts) -> None:
+def write_marker_file(facts: Facts) -> None:
     """Leave the file that sagemaker-training leaves: ``success`` or ``failure``; a script's own stays as it is."""
-    facts.report["words"] = _words(facts.ml, facts.report)
-    if facts.spec["kind"] != "train" or facts.status is None or (script.is_driven(facts.spec) and not facts.status):
+    facts.report["words"] = _job_message(facts.ml, facts.report)
+    if (
+        facts.spec["kind"] != "train"
+        or facts.status is None
+        or (script.is_sdk3_driven(facts.spec) and not facts.status)
+    ):
         return
-    name, text = ("failure", as_sagemaker(facts)) if facts.status else ("success", "")
+    name, text = ("failure", format_failure_file(facts)) if facts.status else ("success", "")
     path = os.path.join(facts.ml, "output", name)
     # The job may have left one, or a full disk, or no folder at all. And the text of an exception may have half a
     # character, as of a file whose name is no UTF-8.

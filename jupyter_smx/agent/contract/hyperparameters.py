@@ -14,7 +14,7 @@ class HyperparameterError(Exception):
     """One that is SageMaker's cannot be what it is; the text is a sentence for the user."""
 
 
-def compact(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Write JSON as sagemaker-training does: sorted keys, no spaces, ASCII."""
     return _ENCODER.encode(value)  # json.dumps would make one each time, and a warm start writes thirty values
 
@@ -55,19 +55,19 @@ def arguments(own: Dict[str, Any]) -> List[str]:
     return words
 
 
-def variable(value: Any) -> str:
+def format_variable(value: Any) -> str:
     """Write the value of one variable: text as it is, nothing for None, else JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else compact(value)
+    return value if isinstance(value, str) else dump_json(value)
 
 
-def driven(value: Any) -> str:
+def format_sdk3_value(value: Any) -> str:
     """Write a value as the drivers of SageMaker's SDK 3 do, for a variable or a word: text as it is, else JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def driven_arguments(hyperparameters: Dict[str, str]) -> List[str]:
+def sdk3_arguments(hyperparameters: Dict[str, str]) -> List[str]:
     """Give the words that those drivers make of hyperparameters: in the order given, each with two dashes.
 
     They read a text twice, on its way into ``SM_HPS`` and out of it: what is JSON inside of JSON is a value at last.
@@ -75,5 +75,5 @@ def driven_arguments(hyperparameters: Dict[str, str]) -> List[str]:
     words = []
     for name, text in hyperparameters.items():
         value = decode(text)
-        words += ["--" + name, driven(decode(value) if isinstance(value, str) else value)]
+        words += ["--" + name, format_sdk3_value(decode(value) if isinstance(value, str) else value)]
     return words

@@ -9,14 +9,14 @@ import os
 from typing import Any, Dict
 
 from jupyter_smx.agent.contract.hyperparameters import split
-from jupyter_smx.agent.contract.script import is_driven
+from jupyter_smx.agent.contract.script import is_sdk3_driven
 
 FOLDER = os.path.join("output", "intermediate")
 
 
 def destination(spec: Dict[str, Any]) -> str:
     """Give the folder or URL of a job's own that its files go to, "" where they go nowhere."""
-    if spec["kind"] != "train" or is_driven(spec):
+    if spec["kind"] != "train" or is_sdk3_driven(spec):
         return ""
     _own, framework = split(spec["hyperparameters"])
     place = framework.get("sagemaker_s3_output")

@@ -6,11 +6,11 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from jupyter_smx.agent.contract import script, service
-from jupyter_smx.agent.place import input_folder
+from jupyter_smx.agent.contract import platform_variables, script
+from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 
 _RUNPROC = """\
@@ -40,35 +40,35 @@ def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict
     }
 
 
-def _starter(place: Place) -> str:
+def _starter(place: HostInfo) -> str:
     return place.path("processing", "input", "entrypoint", "runproc.sh")
 
 
-def _entrypoint(spec: Dict[str, Any], place: Place) -> List[str]:
-    if script.is_frameworks(spec):
+def _entrypoint(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+    if script.is_framework_processor(spec):
         return ["/bin/bash", _starter(place)]
     name = script.argv(spec, place)[0]
     return ["python3", name] if name.endswith(".py") else [name]
 
 
-def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
+def _inputs(spec: Dict[str, Any], place: HostInfo) -> List[Dict[str, Any]]:
     """Name the channels, and the code, which is an input like any other."""
     found = [
         _input(one["name"], input_folder(place, "process", one), one.get("source", ""), one) for one in spec["channels"]
     ]
     if spec["source_dir"] or spec["entry_point"]:
         found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
-    if script.is_frameworks(spec):
+    if script.is_framework_processor(spec):
         found.append(_input("entrypoint", place.path("processing", "input", "entrypoint"), "", {}))
     return found
 
 
-def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
+def _job_config(spec: Dict[str, Any], place: HostInfo) -> Dict[str, Any]:
     outputs = [
         {
             "OutputName": output["name"],
             "S3Output": {
-                "LocalPath": place.real(output["path"]),
+                "LocalPath": place.real_path(output["path"]),
                 "S3Uri": output.get("destination", ""),
                 "S3UploadMode": output.get("mode") or "EndOfJob",
             },
@@ -78,7 +78,7 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     words = script.argv(spec, place)[1:]
     cluster = {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
     return {
-        "ProcessingJobArn": service.arn(spec, place),
+        "ProcessingJobArn": platform_variables.job_arn(spec, place),
         "ProcessingJobName": spec["name"],
         "AppSpecification": {
             "ImageUri": spec["image"],
@@ -94,14 +94,14 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     }
 
 
-def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def texts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     hosts = {"current_host": place.host, "hosts": sorted(place.hosts)}
     found = {
         "config/resourceconfig.json": json.dumps(hosts),
         "config/processingjobconfig.json": json.dumps(_job_config(spec, place)),
     }
-    if script.is_frameworks(spec):
+    if script.is_framework_processor(spec):
         name = script.script_name(spec)
         start = f"exec python3 {shlex.quote(name)}"
         if not name.endswith(".py"):
@@ -118,12 +118,12 @@ def _name(text: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in text).upper()
 
 
-def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the variables of the folders that the wish names; SageMaker itself has none for them."""
     found = {}
     if spec["kind"] == "process":
         for channel in spec.get("channels") or []:
             found["SMX_INPUT_" + _name(channel["name"])] = input_folder(place, "process", channel)
     for output in spec.get("outputs") or []:
-        found["SMX_OUTPUT_" + _name(output["name"])] = place.real(output["path"])
+        found["SMX_OUTPUT_" + _name(output["name"])] = place.real_path(output["path"])
     return found

@@ -6,36 +6,36 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent.contract import hyperparameters
-from jupyter_smx.agent.place import input_folder
+from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 
 ARCHIVE = "sourcedir.tar.gz"
 """Name that SageMaker's SDK gives the packed folder of code."""
 
 
-def is_driven(spec: Dict[str, Any]) -> bool:
+def is_sdk3_driven(spec: Dict[str, Any]) -> bool:
     """Say whether the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
     return bool(spec["kind"] == "train" and spec["contract"] == "v3")
 
 
-def is_frameworks(spec: Dict[str, Any]) -> bool:
+def is_framework_processor(spec: Dict[str, Any]) -> bool:
     """Say whether SageMaker's FrameworkProcessor would start the job: a folder of code is what it is for."""
     return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]
 
 
-def code_folder(spec: Dict[str, Any], place: Place) -> str:
+def code_folder(spec: Dict[str, Any], place: HostInfo) -> str:
     """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
     if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
         return place.path("processing", "input", "code")
-    if is_driven(spec):
+    if is_sdk3_driven(spec):
         return place.path("input", "data", "code")
     return place.path("code")
 
 
-def folder_to_fill(spec: Dict[str, Any], place: Place, ml: str) -> str:
+def code_target_folder(spec: Dict[str, Any], place: HostInfo, ml: str) -> str:
     """Give the folder of the code by the name that it has to be filled by; ``ml`` is the host's own of ``/opt/ml``.
 
     By that name it can be put there by a rename. Where an input is mounted over it, as one that lies at
@@ -47,12 +47,12 @@ def folder_to_fill(spec: Dict[str, Any], place: Place, ml: str) -> str:
     return folder if covered else code_folder(spec, place._replace(base=ml))
 
 
-def working_folder(spec: Dict[str, Any], place: Place) -> str:
+def working_folder(spec: Dict[str, Any], place: HostInfo) -> str:
     """Give the folder that the script starts in.
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
     """
-    return code_folder(spec, place) if spec["source_dir"] or is_driven(spec) else place.path("code")
+    return code_folder(spec, place) if spec["source_dir"] or is_sdk3_driven(spec) else place.path("code")
 
 
 def script_name(spec: Dict[str, Any]) -> str:
@@ -60,24 +60,24 @@ def script_name(spec: Dict[str, Any]) -> str:
     return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
 
 
-def search_path(spec: Dict[str, Any], place: Place) -> List[str]:
+def search_path(spec: Dict[str, Any], place: HostInfo) -> List[str]:
     """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
     folder = code_folder(spec, place)
     beside = os.path.dirname(os.path.join(folder, script_name(spec)))
     return list(dict.fromkeys([beside, folder]))
 
 
-def argv(spec: Dict[str, Any], place: Place) -> List[str]:
+def argv(spec: Dict[str, Any], place: HostInfo) -> List[str]:
     """Give ``sys.argv`` of the script; a processing job gets its arguments as they are."""
     name, given = script_name(spec), spec.get("hyperparameters") or {}
-    if is_driven(spec):
-        return [name, *hyperparameters.driven_arguments(given)]
+    if is_sdk3_driven(spec):
+        return [name, *hyperparameters.sdk3_arguments(given)]
     if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
         name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
     return [name, *hyperparameters.arguments(hyperparameters.split(given)[0]), *spec["arguments"]]
 
 
-def module_of(name: str) -> str:
+def script_module(name: str) -> str:
     """Give what sagemaker-training calls the module of a script: its name, without ``.py`` where it has that."""
     stem, ending = os.path.splitext(name)
     return stem if ending == ".py" else name

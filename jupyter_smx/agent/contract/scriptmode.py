@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.contract import configfiles, distribution, driver, processing, service, toolkit
-from jupyter_smx.agent.contract.script import is_driven
-from jupyter_smx.agent.place import ML
+from jupyter_smx.agent.contract import (
+    configfiles,
+    distribution,
+    platform_variables,
+    processing,
+    sdk3_driver,
+    training_toolkit,
+)
+from jupyter_smx.agent.contract.script import is_sdk3_driven
+from jupyter_smx.agent.paths import ML
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 
-def config_files(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def config_files(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     if spec["kind"] == "process":
         return processing.texts(spec, place)
-    return {**configfiles.texts(spec, place), **(driver.texts(spec, place) if is_driven(spec) else {})}
+    return {**configfiles.texts(spec, place), **(sdk3_driver.texts(spec, place) if is_sdk3_driven(spec) else {})}
 
 
-def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     """Give every variable of the job: the wish's own first, ours win."""
     found = dict(spec.get("environment") or {})
-    found.update(service.variables(spec, place))
+    found.update(platform_variables.variables(spec, place))
     if spec["kind"] == "train":
-        found.update((driver if is_driven(spec) else toolkit).variables(spec, place))
+        found.update((sdk3_driver if is_sdk3_driven(spec) else training_toolkit).variables(spec, place))
         found.update(distribution.variables(spec, place))
     found.update(processing.variables(spec, place))
     if place.base != ML:

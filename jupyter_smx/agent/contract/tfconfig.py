@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from jupyter_smx.agent.place import PORT
+from jupyter_smx.agent.paths import PORT
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
 PARAMETER_SERVER, MIRRORED = STRATEGIES = ("parameter_server", "multi_worker_mirrored_strategy")
 _MASTER, _WORKER, _SERVER = "master", "worker", "ps"
@@ -15,7 +15,7 @@ _WORKS, _SERVES, _MIRRORS = PORTS = (2222, 2223, 8890)
 """Where a worker, a parameter server, and a worker of the mirrored strategy listen."""
 
 
-def port(wanted: int, host: str, place: Place) -> int:
+def port(wanted: int, host: str, place: HostInfo) -> int:
     """Give the port of a server of TensorFlow's on a host.
 
     It listens on all addresses of its machine, so hosts that share one cannot all have SageMaker's ports: each gets
@@ -26,33 +26,33 @@ def port(wanted: int, host: str, place: Place) -> int:
     return place.port + 1 + len(PORTS) * sorted(place.hosts).index(host) + PORTS.index(wanted)
 
 
-def _at(wanted: int, hosts: List[str], place: Place) -> List[str]:
-    return [f"{place.reach(host)}:{port(wanted, host, place)}" for host in hosts]
+def _host_address(wanted: int, hosts: List[str], place: HostInfo) -> List[str]:
+    return [f"{place.address_of(host)}:{port(wanted, host, place)}" for host in hosts]
 
 
-def cluster(hosts: List[str], place: Place) -> Dict[str, List[str]]:
+def cluster(hosts: List[str], place: HostInfo) -> Dict[str, List[str]]:
     """Give who does what where there are parameter servers: the first host leads, and each has a server of its own."""
-    found = {_MASTER: _at(_WORKS, hosts[:1], place)}
+    found = {_MASTER: _host_address(_WORKS, hosts[:1], place)}
     if len(hosts) > 1:
-        found[_SERVER] = _at(_SERVES, hosts, place)
-        found[_WORKER] = _at(_WORKS, hosts[1:], place)
+        found[_SERVER] = _host_address(_SERVES, hosts, place)
+        found[_WORKER] = _host_address(_WORKS, hosts[1:], place)
     return found
 
 
-def of_script(strategy: str, hosts: List[str], place: Place) -> Dict[str, Any]:
+def script_config(strategy: str, hosts: List[str], place: HostInfo) -> Dict[str, Any]:
     """Give what the script of this host is told."""
     number = hosts.index(place.host)
     who, task = cluster(hosts, place), {"index": max(number - 1, 0), "type": _WORKER if number else _MASTER}
     if strategy == MIRRORED:
-        who, task = {_WORKER: _at(_MIRRORS, hosts, place)}, {"index": number, "type": _WORKER}
+        who, task = {_WORKER: _host_address(_MIRRORS, hosts, place)}, {"index": number, "type": _WORKER}
     return {"cluster": who, "environment": "cloud", "task": task}
 
 
-def served(place: Place) -> int:
+def server_port(place: HostInfo) -> int:
     """Give the port of the parameter server of this host."""
     return port(_SERVES, place.host, place)
 
 
-def leader(hosts: List[str], place: Place) -> int:
+def leader_port(hosts: List[str], place: HostInfo) -> int:
     """Give the port at which the leading host listens while its script trains."""
     return port(_WORKS, hosts[0], place)

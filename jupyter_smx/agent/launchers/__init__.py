@@ -1,1 +1,4 @@
-"""What starts one script on several hosts: torchrun, Open MPI, Spark."""
+"""Start one script on several hosts: torchrun, Open MPI, Spark, parameter servers.
+
+Environment variables that scripts read belong in ``contract``.
+"""

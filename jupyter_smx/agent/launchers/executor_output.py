@@ -12,24 +12,24 @@ _HEAD = b"Spark Executor Command:"
 _HEAD_END = b"=" * 40 + b"\n\n"
 
 
-class Outputs:
+class ExecutorLogs:
     """The files below a worker's folder, ``APPLICATION/EXECUTOR/stdout`` and ``stderr``; ``write`` gets whole lines."""
 
     def __init__(self, folder: str, write: Callable[[bytes], None]) -> None:
         self._files = os.path.join(glob.escape(folder), "*", "*", "std???")
         self._write = write
-        self._read: Dict[str, int] = {}
+        self._offsets: Dict[str, int] = {}
 
-    def show(self, *, last: bool = False) -> None:
+    def forward(self, *, last: bool = False) -> None:
         """Show what is new; with ``last`` everything that is left, also where a line has no end."""
         for path in sorted(glob.glob(self._files)):
             with contextlib.suppress(OSError):
-                while self._show(path, last=last):
+                while self._forward_piece(path, last=last):
                     pass
 
-    def _show(self, path: str, *, last: bool) -> bool:
+    def _forward_piece(self, path: str, *, last: bool) -> bool:
         """Show the next piece of a file; True where there may be more."""
-        begin = self._read.get(path, 0)
+        begin = self._offsets.get(path, 0)
         with open(path, "rb") as file:
             file.seek(begin)
             data = file.read(_PIECE)
@@ -40,17 +40,17 @@ class Outputs:
             skipped = data.find(_HEAD_END)
             if skipped < 0:
                 return False
-            self._read[path] = skipped + len(_HEAD_END)
+            self._offsets[path] = skipped + len(_HEAD_END)
             return True
         if not end:
             return False
-        self._read[path] = begin + end
+        self._offsets[path] = begin + end
         mark = b"[executor %s] " % os.path.basename(os.path.dirname(path)).encode()
         self._write(b"".join(mark + line + b"\n" for line in data[:end].splitlines()))
         return whole or (last and end < len(data))
 
 
-def to_log(data: bytes) -> None:
+def write_to_log(data: bytes) -> None:
     """Write to the log of this process's job; what a full disk refuses is lost, as anything that a job prints."""
     with contextlib.suppress(OSError):
         os.write(1, data)

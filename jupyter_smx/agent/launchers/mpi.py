@@ -1,7 +1,7 @@
 """``mpirun`` over the hosts of a job: Open MPI's own, which reaches the other hosts through our doors instead of sshd.
 
 The leading host runs ``mpirun``. Where that would call ``ssh`` it calls this program again (``reach``), which says the
-words to a door, a socket in the folder of the job on the other host; the process of the job there (``wait_at_door``)
+words to a door, a socket in the folder of the job on the other host; the process of the job there (``run_worker``)
 runs them in its own world, and its part is over when they are.
 """
 
@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import distribution
-from jupyter_smx.agent.launchers import door, open_mpi, rank_lines
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.launchers import line_demux, open_mpi, rendezvous
+from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import HostInfo
 
-_DOOR = "orted.sock"
+_SOCKET_NAME = "orted.sock"
 _CHUNK = 64 * 1024
 _TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
 
 
-def tagged(line: bytes, found: distribution.Distribution) -> bytes:
+def tag_line(line: bytes, found: distribution.Distribution) -> bytes:
     """Say in a line of mpirun's which rank of which host it is, as sagemaker-training does."""
 
     def said(match: re.Match[bytes]) -> bytes:
@@ -47,7 +47,7 @@ def tagged(line: bytes, found: distribution.Distribution) -> bytes:
     return _TAG.sub(said, line)
 
 
-def _need(program: str) -> str:
+def _require_program(program: str) -> str:
     path = shutil.which(program)
     if path is None:
         raise RefusalError(
@@ -71,7 +71,7 @@ def _remote_shell(path: str, job: str) -> None:
 
 
 @contextlib.contextmanager
-def _remote_shell_there(path: str, job: str) -> Iterator[None]:
+def _remote_shell_on_worker(path: str, job: str) -> Iterator[None]:
     """Have that program on a host that the leading one reaches: hosts have a ``/tmp`` of their own, mostly.
 
     mpirun tells Open MPI there its name as well, and where nothing has that name Open MPI does not begin.
@@ -88,27 +88,27 @@ def _remote_shell_there(path: str, job: str) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def lead(words: List[str], script: List[str], found: distribution.Distribution, job: str) -> int:
+def run_leader(words: List[str], script: List[str], found: distribution.Distribution, job: str) -> int:
     """Run ``mpirun`` with these words before the script, show what it says with the ranks' names; gives its exit code.
 
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
-    mpirun = _need("mpirun")
+    mpirun = _require_program("mpirun")
     # In a folder whose name has no blanks: mpirun takes what follows one for another word.
     shell = os.path.join(tempfile.mkdtemp(prefix="smx-mpi-"), "reach")
     _remote_shell(shell, job)
     own = ["-mca", "plm_rsh_agent", shell, "-mca", "orte_leave_session_attached", "1"]
     command = [mpirun, *own, *words, sys.executable, "-m", "mpi4py", *script]
     try:
-        program = open_mpi.Program(command, shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
-        with program.running as running:
+        program = open_mpi.OpenMpiProgram(command, shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
+        with program.popen as running:
             chunks = iter(functools.partial(running.stdout.read, _CHUNK), b"")  # type: ignore[union-attr]
-            for text in rank_lines.whole(chunks):
-                _write_all(text if found.driven else tagged(text, found))
+            for text in line_demux.merge_lines(chunks):
+                _write_all(text if found.driven else tag_line(text, found))
             code = program.wait()
     finally:
         shutil.rmtree(os.path.dirname(shell), ignore_errors=True)
-    program.leave_it()
+    program.restore_sigterm()
     return code if code >= 0 else 128 - code
 
 
@@ -117,47 +117,47 @@ def _write_all(text: bytes) -> None:
         text = text[os.write(1, text) :]
 
 
-def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
+def run_worker(job: str, first_line: Callable[[], None]) -> int:
     """Run what the leading host says at the door of this one; the exit code of a host that only helps is 0.
 
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
-    _need("orted")
-    with door.opened(job, _DOOR) as listener:
+    _require_program("orted")
+    with rendezvous.listen(job, _SOCKET_NAME) as listener:
         visitor = listener.accept()[0]
     with visitor:
         asked: Dict[str, str] = wire.receive(visitor).header
         first_line()
-        with _remote_shell_there(asked["program"], job):
-            program = open_mpi.Program(open_mpi.in_shell(asked["command"]), asked["program"])
+        with _remote_shell_on_worker(asked["program"], job):
+            program = open_mpi.OpenMpiProgram(open_mpi.shell_command(asked["command"]), asked["program"])
             code = program.wait()
         with contextlib.suppress(OSError):  # where both are told to end, the leading host may be gone first
             visitor.sendall(wire.encode({"code": code}))
-    program.leave_it()
+    program.restore_sigterm()
     return 0
 
 
-def reach(words: List[str]) -> int:
+def remote_shell(words: List[str]) -> int:
     """Be what mpirun calls instead of ssh: ``JOB_FOLDER PROGRAM HOST WORDS…``; gives the exit code of those words."""
     job, program, host, command = words[0], words[1], words[2], " ".join(words[3:])
-    folder, until = door.folder_of(job, host), time.monotonic() + door.PATIENCE
+    folder, until = rendezvous.peer_folder(job, host), time.monotonic() + rendezvous.PATIENCE
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            if not door.enters(connection, folder, _DOOR):
-                time.sleep(door.LOOK_AGAIN)
+            if not rendezvous.can_connect(connection, folder, _SOCKET_NAME):
+                time.sleep(rendezvous.RETRY_DELAY)
                 continue
             connection.sendall(wire.encode({"command": command, "program": program}))
             try:
-                code = open_mpi.attend(connection)
+                code = open_mpi.wait_for_remote(connection)
             except (EOFError, OSError):
                 code = 255  # as ssh, when the other side is gone
             return code if code >= 0 else 128 - code
-    sys.stderr.write(f"{host} did not open its door for {door.PATIENCE:.0f} s\n")
+    sys.stderr.write(f"{host} did not open its door for {rendezvous.PATIENCE:.0f} s\n")
     return 255
 
 
 def run(
-    found: distribution.Distribution, place: Place, script: List[str], job: str, first_line: Callable[[], None]
+    found: distribution.Distribution, place: HostInfo, script: List[str], job: str, first_line: Callable[[], None]
 ) -> int:
     """Do this host's part of ``script``, the words that Python gets; gives its exit code.
 
@@ -167,6 +167,6 @@ def run(
         raise RefusalError("distribution: hosts reach each other for mpi on Linux only.")
     sys.stdout.flush()
     if place.host != found.hosts[0]:
-        return wait_at_door(job, first_line)
+        return run_worker(job, first_line)
     first_line()
-    return lead(distribution.mpi_words(found, place, os.environ), script, found, job)
+    return run_leader(distribution.mpirun_arguments(found, place, os.environ), script, found, job)

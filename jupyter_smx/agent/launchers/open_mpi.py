@@ -13,9 +13,9 @@ import sys
 from typing import TYPE_CHECKING, Any, List
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.launchers import forked
-from jupyter_smx.agent.launchers.news import News
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.launchers import fork_script
+from jupyter_smx.agent.launchers.child_signals import SignalWaiter
+from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
     import socket
@@ -29,55 +29,55 @@ _BLOCK = (
 )
 
 
-def in_shell(command: str) -> List[str]:
+def shell_command(command: str) -> List[str]:
     """Give what runs this as ssh would and is not ended by SIGTERM; some shells unblock it at their start."""
     text = "trap : TERM\n" + _ORTED.sub('"$@" ', command, count=1)
     return ["/bin/sh", "-c", text, "sh", sys.executable, "-IS", "-c", _BLOCK]
 
 
-class Program:
+class OpenMpiProgram:
     """One that was started, until it has ended; ``shell`` is what it calls as ssh."""
 
     def __init__(self, words: List[str], shell: str, **how: Any) -> None:
         self._shell = shell
-        self._told = False
+        self._has_sigterm = False
         # It inherits what is blocked, and gives ranks none of it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
-            self.running = subprocess.Popen(words, **how)
-            signal.signal(signal.SIGTERM, self._hear)
+            self.popen = subprocess.Popen(words, **how)
+            signal.signal(signal.SIGTERM, self._on_sigterm)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
     def wait(self) -> int:
         """Wait for its end; gives its exit code."""
-        return self.running.wait()
+        return self.popen.wait()
 
-    def leave_it(self) -> None:
+    def restore_sigterm(self) -> None:
         """Let SIGTERM do again what it does in any program; one that came meanwhile counts now."""
-        if self._told:
-            forked.die_of(signal.SIGTERM)
+        if self._has_sigterm:
+            fork_script.exit_by_signal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def _hear(self, *_: Any) -> None:
-        self._told = True
+    def _on_sigterm(self, *_: Any) -> None:
+        self._has_sigterm = True
         # Behind the shell that may have started it.
-        found = (pid for pid in process.tree([self.running.pid]) if process.nickname(pid) in _NAMES)
-        program = next(found, self.running.pid)
+        found = (pid for pid in process.tree([self.popen.pid]) if process.comm(pid) in _NAMES)
+        program = next(found, self.popen.pid)
         if not any(map(self._is_rank, process.children(program))):
             process.kill([program], signal.SIGINT)  # it still begins, and this one is not blocked
 
     def _is_rank(self, pid: int) -> bool:
-        return process.is_alive(pid) and self._shell not in process.read(f"/proc/{pid}/cmdline")
+        return process.is_alive(pid) and self._shell not in process.read_file(f"/proc/{pid}/cmdline")
 
 
-def attend(connection: socket.socket) -> int:
+def wait_for_remote(connection: socket.socket) -> int:
     """Be on the leading host for a program on another one until that ends; gives its exit code.
 
     :raises EOFError: the other host is gone.
     :raises OSError: so it is.
     """
-    news = News()  # SIGTERM is for the ranks: without this process Open MPI would end them
+    news = SignalWaiter()  # SIGTERM is for the ranks: without this process Open MPI would end them
     while not news.wait([connection]):
         pass
     return int(wire.receive(connection).header["code"])

@@ -16,17 +16,17 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Tuple
 
-from jupyter_smx.agent.contract import entry, tfconfig
-from jupyter_smx.agent.launchers import forked
-from jupyter_smx.agent.launchers.news import News
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.contract import entry_point, tfconfig
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.launchers import fork_script
+from jupyter_smx.agent.launchers.child_signals import SignalWaiter
+from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.code.cell import Ending
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.code.execute import RunResult
+    from jupyter_smx.agent.paths import HostInfo
 
-_LOOK_AGAIN = 0.5
+_RETRY_DELAY = 0.5
 """Seconds after which a host whose script is done looks again whether the leading one still trains."""
 _CONNECTS = 5.0
 _LONGEST = 900
@@ -37,7 +37,7 @@ class ServerError(Exception):
     """The server ended before the script did; the text is a sentence."""
 
 
-def take_part(hosts: List[str], place: Place, ending: Ending, *, asked: bool) -> bool:
+def run_with_server(hosts: List[str], place: HostInfo, ending: RunResult, *, asked: bool) -> bool:
     """Have a server here, of which each of ``hosts`` has one; the first of them leads.
 
     ``asked`` says whether somebody wants one who knows our words. SageMaker's flag alone is known to its other images
@@ -49,15 +49,15 @@ def take_part(hosts: List[str], place: Place, ending: Ending, *, asked: bool) ->
     if len(hosts) == 1:
         return True  # a group of one host: nobody to serve
     if not asked and not _has_tensorflow():
-        entry.say("there is no TensorFlow in the job's Python, so no parameter server works beside it.")
+        entry_point.print_note("there is no TensorFlow in the job's Python, so no parameter server works beside it.")
         return True
     try:
-        _need()
+        _require_tensorflow()
         return _begin(hosts, place)
     except RefusalError as refusal:
         ending.refuse(str(refusal))
     except ServerError as broken:
-        ending.fail_with(str(broken))
+        ending.fail_with_message(str(broken))
     return False
 
 
@@ -65,7 +65,7 @@ def _has_tensorflow() -> bool:
     return importlib.util.find_spec("tensorflow") is not None
 
 
-def _need() -> None:
+def _require_tensorflow() -> None:
     if not process.LINUX:
         raise RefusalError("distribution: parameter_server forks the script, which only Linux does safely.")
     if not _has_tensorflow():
@@ -75,24 +75,24 @@ def _need() -> None:
         )
 
 
-def _begin(hosts: List[str], place: Place) -> bool:
-    entry.say(f"a parameter server of TensorFlow's works here, at port {tfconfig.served(place)}.")
+def _begin(hosts: List[str], place: HostInfo) -> bool:
+    entry_point.print_note(f"a parameter server of TensorFlow's works here, at port {tfconfig.server_port(place)}.")
     said, says = os.pipe()
     server = os.fork()
     if server == 0:
         os.close(said)
         _serve(hosts, place, says)
     os.close(says)
-    news = News()
+    news = SignalWaiter()
     script = os.fork()
     if script == 0:
         os.close(said)
-        news.leave_it()
+        news.restore_handlers()
         return True
     return _watch(hosts, place, news, _Server(server, said), script)
 
 
-def _serve(hosts: List[str], place: Place, says: int) -> NoReturn:
+def _serve(hosts: List[str], place: HostInfo, says: int) -> NoReturn:
     """Be the server, until somebody kills it: it is needed as long as scripts tidy up after a stop."""
     process.die_with_parent()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -122,56 +122,57 @@ class _Server:
 
     def __init__(self, pid: int, said: int) -> None:
         self._pid = pid
-        self._said = said
+        self._stderr_fd = said
         self._status: Optional[int] = None
 
-    def is_gone(self) -> bool:
+    def has_exited(self) -> bool:
         """Say whether it has ended by itself."""
         if self._status is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._status = status if pid else None
         return self._status is not None
 
-    def why(self) -> str:
+    def exit_reason(self) -> str:
         """Give what it raised, or what killed it, in brackets."""
         if self._status is not None and os.WIFSIGNALED(self._status):
             number = os.WTERMSIG(self._status)
             memory = ", which is what happens where memory runs out" if number == signal.SIGKILL else ""
             return f" (killed by signal {number}{memory})"
-        return os.read(self._said, 4 * _LONGEST).decode(errors="replace")
+        return os.read(self._stderr_fd, 4 * _LONGEST).decode(errors="replace")
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         """End it."""
-        if not self.is_gone():
+        if not self.has_exited():
             os.kill(self._pid, signal.SIGKILL)
             self._status = os.waitpid(self._pid, 0)[1]
 
 
-def _watch(hosts: List[str], place: Place, news: News, server: _Server, script: int) -> NoReturn:
+def _watch(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Server, script: int) -> NoReturn:
     """Wait until the script has ended, then until nobody needs the server any more, and end as the script did."""
     status: Optional[int] = None
     while status is None:
         pid, found = os.waitpid(script, os.WNOHANG)
         if pid:
             status = found
-        elif server.is_gone():
-            forked.end(script)
+        elif server.has_exited():
+            fork_script.terminate_script(script)
             raise ServerError(
-                f"The parameter server of {place.host} ended before the script{server.why()}. Its log says more."
+                f"The parameter server of {place.host} ended before the script{server.exit_reason()}. "
+                "Its log says more."
             )
         else:
             news.wait()
     if status == 0 and place.host != hosts[0]:
         _wait_for_leader(hosts, place, news, server)
-    server.end()
-    forked.end_like(status)
+    server.terminate()
+    fork_script.exit_like(status)
 
 
-def _wait_for_leader(hosts: List[str], place: Place, news: News, server: _Server) -> None:
+def _wait_for_leader(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Server) -> None:
     """Let the server work while the leading host trains, as SageMaker's image does; a stop ends that at once."""
-    leader = place.reach(hosts[0]), tfconfig.leader(hosts, place)
-    while not (news.told or server.is_gone()) and _listens(leader):
-        news.wait(seconds=_LOOK_AGAIN)
+    leader = place.address_of(hosts[0]), tfconfig.leader_port(hosts, place)
+    while not (news.has_sigterm or server.has_exited()) and _listens(leader):
+        news.wait(seconds=_RETRY_DELAY)
 
 
 def _listens(address: Tuple[str, int]) -> bool:

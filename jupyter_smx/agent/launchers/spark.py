@@ -19,19 +19,20 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.contract import entry, script
-from jupyter_smx.agent.launchers import door, executor_output, forked, spark_settings
-from jupyter_smx.agent.launchers.news import News
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import limits, memory, process
+from jupyter_smx.agent.contract import entry_point, script
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.launchers import executor_output, fork_script, rendezvous, spark_settings
+from jupyter_smx.agent.launchers.child_signals import SignalWaiter
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.resources import cgroups, memory
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.contract.distribution import Distribution
-    from jupyter_smx.agent.launchers.spark_settings import Offer, Settings
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.launchers.spark_settings import HostSettings, WorkerOffer
+    from jupyter_smx.agent.paths import HostInfo
 
-_DOOR = "spark.sock"
-_SHOW_AGAIN = 0.5
+_SOCKET_NAME = "spark.sock"
+_LOG_INTERVAL = 0.5
 """Seconds after which the log shows what executors have said."""
 _START_PATIENCE = 120.0
 _END_PATIENCE = 10.0
@@ -43,26 +44,26 @@ class ClusterError(Exception):
     """The cluster ended before the script did; the text is a sentence."""
 
 
-class Part(NamedTuple):
+class HostPart(NamedTuple):
     """One host's part in one job; ``job`` is the job's folder on this host, ``first_line`` says that work begins."""
 
     found: Distribution
     spec: Dict[str, Any]
-    place: Place
+    place: HostInfo
     job: str
     first_line: Callable[[], None]
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Say whether the script runs here."""
         return self.place.host == self.found.hosts[0]
 
     def memory(self) -> int:
         """Give the bytes that the job may have here."""
-        whole = memory.of_machine().get("MemTotal", 0) // len(self.found.hosts)
-        return limits.current().memory or whole
+        whole = memory.machine_memory().get("MemTotal", 0) // len(self.found.hosts)
+        return cgroups.current().memory or whole
 
 
-def take_part(part: Part) -> bool:
+def run_host_part(part: HostPart) -> bool:
     """Do this host's part. True in the process that has to run the script; what watches over it never comes back.
 
     :raises RefusalError: this host has no Java, or the job's Python no Spark.
@@ -71,36 +72,36 @@ def take_part(part: Part) -> bool:
     """
     if not process.LINUX:
         raise RefusalError("distribution: pyspark runs on Linux hosts only, where a script can be forked safely.")
-    spark, configuration = _need(), _wished(part.place.path(*_CONFIGURATION))
+    spark, configuration = _require_spark(), _read_configuration(part.place.path(*_CONFIGURATION))
     sys.stdout.flush()
     settings = _settings(part, spark)
     process.become_subreaper()
     ours = {**spark_settings.variables(settings, sys.executable), **configuration.variables}
     os.environ.update({name: value for name, value in ours.items() if name not in part.spec["environment"]})
-    cluster = _Cluster(part, settings, News())
+    cluster = _Cluster(part, settings, SignalWaiter())
     try:
-        return _lead(cluster, configuration) if part.leads() else _help(cluster)
-    except _ToldError:
-        cluster.end()
-        forked.die_of(signal.SIGTERM)
+        return _run_leader(cluster, configuration) if part.is_leader() else _run_worker(cluster)
+    except _StopRequestedError:
+        cluster.terminate()
+        fork_script.exit_by_signal(signal.SIGTERM)
     except EOFError as error:
-        cluster.end()
+        cluster.terminate()
         raise ClusterError("There is no Spark cluster: another host left.") from error
     except BaseException:
-        cluster.end()
+        cluster.terminate()
         raise
 
 
-def explain(report: Dict[str, Any]) -> None:
+def add_worker_exception(report: Dict[str, Any]) -> None:
     """Add to what is known of an exception of the script's what a function of its raised on another host."""
     if report["exception"] and not report["remark"]:
-        report["remark"] = spark_settings.raised_by_worker(report["exception"]["traceback"])
+        report["remark"] = spark_settings.worker_exception(report["exception"]["traceback"])
 
 
 # What there must be
 
 
-def _need() -> str:
+def _require_spark() -> str:
     """Give the folder of Spark, where all is there that it needs."""
     spark = _spark_home()
     java = os.environ.get("JAVA_HOME", "")
@@ -114,12 +115,12 @@ def _need() -> str:
     return spark
 
 
-def _settings(part: Part, spark: str) -> Settings:
+def _settings(part: HostPart, spark: str) -> HostSettings:
     """Make the folders of this host; that outside of the job's own comes last, so that none is left where one fails."""
     folder = os.path.join(part.job, "spark")
     os.makedirs(os.path.join(folder, "conf"), mode=0o700)
     temporary = tempfile.mkdtemp(prefix="spark-local-")
-    return spark_settings.Settings(part.place.reach(part.place.host), spark, folder, temporary, "")
+    return spark_settings.HostSettings(part.place.address_of(part.place.host), spark, folder, temporary, "")
 
 
 def _spark_home() -> str:
@@ -141,41 +142,43 @@ def _spark_home() -> str:
     )
 
 
-def _wished(path: str) -> spark_settings.Wished:
+def _read_configuration(path: str) -> spark_settings.RequestedConfiguration:
     """Read the configuration that SageMaker's SDK would hand in, where the job has one."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = spark_settings.wished(file.read())
+            found = spark_settings.parse_configuration(file.read())
     except OSError:
-        return spark_settings.Wished({}, {}, ())
+        return spark_settings.RequestedConfiguration({}, {}, ())
     except ValueError as error:
         raise RefusalError(f"{path}: {error}.") from error
     if found.unused:
-        entry.say(f"{path}: {', '.join(found.unused)} has no meaning here and is left out.")
+        entry_point.print_note(f"{path}: {', '.join(found.unused)} has no meaning here and is left out.")
     return found
 
 
 # The cluster
 
 
-class _ToldError(Exception):
+class _StopRequestedError(Exception):
     """Somebody wants this job to end."""
 
 
 class _Cluster:
     """The daemons of this host, their files, and how all of that ends."""
 
-    def __init__(self, part: Part, settings: Settings, news: News) -> None:
+    def __init__(self, part: HostPart, settings: HostSettings, news: SignalWaiter) -> None:
         self.part = part
         self.settings = settings
-        self.news = news
+        self.signals = news
         self.daemons: Dict[str, subprocess.Popen[bytes]] = {}
-        self._outputs = executor_output.Outputs(os.path.join(settings.folder, "work"), executor_output.to_log)
+        self._outputs = executor_output.ExecutorLogs(
+            os.path.join(settings.folder, "work"), executor_output.write_to_log
+        )
 
-    def configure(self, secret: str, properties: Callable[[Settings], Dict[str, str]]) -> None:
+    def configure(self, secret: str, properties: Callable[[HostSettings], Dict[str, str]]) -> None:
         """Write the files that Spark's programs read."""
         self.settings = self.settings._replace(secret=secret)
-        texts = {"spark-defaults.conf": spark_settings.lines(properties(self.settings))}
+        texts = {"spark-defaults.conf": spark_settings.format_properties(properties(self.settings))}
         texts["log4j2.properties"] = spark_settings.LOGGING
         for name, text in texts.items():
             path = os.path.join(self.settings.folder, "conf", name)
@@ -188,33 +191,33 @@ class _Cluster:
 
     def wait(self, others: Sequence[socket.socket] = ()) -> List[socket.socket]:
         """Wait for news or for others to be read, and show meanwhile what executors say."""
-        ready = self.news.wait(others, _SHOW_AGAIN)
-        self._outputs.show()
+        ready = self.signals.wait(others, _LOG_INTERVAL)
+        self._outputs.forward()
         return ready
 
-    def broken(self) -> str:
+    def exited_daemon(self) -> str:
         """Say which daemon ended by itself, '' while all are there."""
         for name, daemon in self.daemons.items():
             code = daemon.poll()
-            if code is not None and not self.news.told:
+            if code is not None and not self.signals.has_sigterm:
                 how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.Signals(-code).name})"
                 return (
                     f"The Spark {name} of {self.part.place.host} ended with {how} before the script. Its log says why."
                 )
         return ""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Notice what keeps this host from going on.
 
         :raises ClusterError: a daemon ended.
         """
-        broken = self.broken()
-        if self.news.told:
-            raise _ToldError
+        broken = self.exited_daemon()
+        if self.signals.has_sigterm:
+            raise _StopRequestedError
         if broken:
             raise ClusterError(broken)
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         """End what is left of Spark on this host, workers before their master, and remove its files."""
         for name in reversed(list(self.daemons)):
             daemon = self.daemons[name]
@@ -223,7 +226,7 @@ class _Cluster:
             process.kill(process.wait_gone(everything, _END_PATIENCE))
             daemon.wait()
         self.daemons.clear()
-        self._outputs.show(last=True)
+        self._outputs.forward(last=True)
         for folder in (self.settings.folder, self.settings.temporary):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -231,53 +234,55 @@ class _Cluster:
 # The first host
 
 
-def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
+def _run_leader(cluster: _Cluster, configuration: spark_settings.RequestedConfiguration) -> bool:
     part, settings = cluster.part, cluster.settings
-    share = spark_settings.share_of(part.memory(), leads=True)
-    own = spark_settings.offer_of(share, part.place.cpus, alone=len(part.found.hosts) == 1)
-    with door.opened(part.job, _DOOR, len(part.found.hosts)) as listener:
+    share = spark_settings.memory_share(part.memory(), leads=True)
+    own = spark_settings.worker_offer(share, part.place.cpus, alone=len(part.found.hosts) == 1)
+    with rendezvous.listen(part.job, _SOCKET_NAME, len(part.found.hosts)) as listener:
         visitors = _gather(cluster, listener)
     offers = [own, *(offer for _, offer in visitors)]
     wanted = configuration.properties
-    too_large = spark_settings.too_large(wanted, offers)
+    too_large = spark_settings.oversize_reason(wanted, offers)
     if too_large:
         raise RefusalError(too_large)
     secret, port = os.urandom(32).hex(), _free_port(settings.host)
-    master, name = spark_settings.address(settings.host, port), os.path.basename(script.script_name(part.spec))
+    master, name = spark_settings.master_address(settings.host, port), os.path.basename(script.script_name(part.spec))
 
-    def properties(known: Settings) -> Dict[str, str]:
-        found = spark_settings.properties(known, master, name, share.driver)
-        return {**found, **spark_settings.executors(wanted, offers), **wanted}
+    def properties(known: HostSettings) -> Dict[str, str]:
+        found = spark_settings.driver_properties(known, master, name, share.driver)
+        return {**found, **spark_settings.executor_properties(wanted, offers), **wanted}
 
     cluster.configure(secret, properties)
-    cluster.start("master", spark_settings.master_words(cluster.settings, port))
+    cluster.start("master", spark_settings.master_command(cluster.settings, port))
     _await_master(cluster, port)
     for connection, _ in visitors:
         connection.sendall(wire.encode({"master": master, "secret": secret}))
     if own.cpus:
-        cluster.start("worker", spark_settings.worker_words(cluster.settings, own, master))
-    entry.say(spark_settings.summary(master, wanted, offers))
+        cluster.start("worker", spark_settings.worker_command(cluster.settings, own, master))
+    entry_point.print_note(spark_settings.format_summary(master, wanted, offers))
     driver = os.fork()
     if driver == 0:
-        cluster.news.leave_it()
+        cluster.signals.restore_handlers()
         for connection, _ in visitors:
             connection.close()
         return True
     return _watch(cluster, driver, [connection for connection, _ in visitors])
 
 
-def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, Offer]]:
+def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, WorkerOffer]]:
     """Wait until the other hosts are there and have said what they offer."""
-    found: List[Tuple[socket.socket, Offer]] = []
-    until = time.monotonic() + door.PATIENCE
+    found: List[Tuple[socket.socket, WorkerOffer]] = []
+    until = time.monotonic() + rendezvous.PATIENCE
     while len(found) < len(cluster.part.found.hosts) - 1:
-        cluster.look()
+        cluster.check()
         if time.monotonic() > until:
-            raise RefusalError(f"distribution: not all hosts came for {door.PATIENCE:.0f} s, so there is no cluster.")
-        if cluster.news.wait([listener], until - time.monotonic()):
+            raise RefusalError(
+                f"distribution: not all hosts came for {rendezvous.PATIENCE:.0f} s, so there is no cluster."
+            )
+        if cluster.signals.wait([listener], until - time.monotonic()):
             visitor = listener.accept()[0]
             said = wire.receive(visitor).header
-            found.append((visitor, spark_settings.Offer(int(said["cpus"]), int(said["memory"]))))
+            found.append((visitor, spark_settings.WorkerOffer(int(said["cpus"]), int(said["memory"]))))
     return found
 
 
@@ -294,21 +299,21 @@ def _free_port(host: str) -> int:
 def _await_master(cluster: _Cluster, port: int) -> None:
     until = time.monotonic() + _START_PATIENCE
     while True:
-        cluster.look()
+        cluster.check()
         with contextlib.suppress(OSError), socket.create_connection((cluster.settings.host, port), _END_PATIENCE):
             return
         if time.monotonic() > until:
             raise ClusterError(f"The Spark master did not listen within {_START_PATIENCE:.0f} s. Its log says why.")
-        cluster.news.wait(seconds=door.LOOK_AGAIN)
+        cluster.signals.wait(seconds=rendezvous.RETRY_DELAY)
 
 
 def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoReturn:
     """Wait until the script has ended, end the cluster, and end as the script did."""
     status: Optional[int] = None
     while status is None:
-        broken = cluster.broken()
+        broken = cluster.exited_daemon()
         if broken:
-            forked.end(driver)  # it waits for a cluster that is gone
+            fork_script.terminate_script(driver)  # it waits for a cluster that is gone
             raise ClusterError(broken)
         pid, found = os.waitpid(driver, os.WNOHANG)
         if pid:
@@ -324,52 +329,54 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
         visitor.settimeout(_END_PATIENCE)
         with contextlib.suppress(OSError):
             visitor.recv(1)
-    cluster.end()
-    forked.end_like(status)
+    cluster.terminate()
+    fork_script.exit_like(status)
 
 
 def _gateways() -> List[int]:
     """Find the JVMs that PySpark started for the script, which has ended."""
-    words = {pid: process.read(f"/proc/{pid}/cmdline") for pid in process.children(os.getpid())}
+    words = {pid: process.read_file(f"/proc/{pid}/cmdline") for pid in process.children(os.getpid())}
     return [pid for pid, line in words.items() if spark_settings.DRIVER_CLASS in line]
 
 
 # Other hosts
 
 
-def _help(cluster: _Cluster) -> bool:
+def _run_worker(cluster: _Cluster) -> bool:
     """Have a worker for as long as the script runs."""
     part = cluster.part
-    share = spark_settings.share_of(part.memory(), leads=False)
-    offer = spark_settings.offer_of(share, part.place.cpus, alone=False)
-    with _visit(cluster) as connection:
+    share = spark_settings.memory_share(part.memory(), leads=False)
+    offer = spark_settings.worker_offer(share, part.place.cpus, alone=False)
+    with _connect_to_leader(cluster) as connection:
         connection.sendall(wire.encode(offer._asdict()))
         try:
-            while not cluster.news.wait([connection]):
-                cluster.look()
+            while not cluster.signals.wait([connection]):
+                cluster.check()
             said = wire.receive(connection).header
         except EOFError:
-            cluster.end()  # the first host has failed, and says why
+            cluster.terminate()  # the first host has failed, and says why
             return False
         cluster.configure(said["secret"], spark_settings.worker_properties)
-        entry.say(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
-        cluster.start("worker", spark_settings.worker_words(cluster.settings, offer, said["master"]))
+        entry_point.print_note(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
+        cluster.start("worker", spark_settings.worker_command(cluster.settings, offer, said["master"]))
         part.first_line()
         while not cluster.wait([connection]):
-            cluster.look()
-        cluster.end()
+            cluster.check()
+        cluster.terminate()
     return False
 
 
 @contextlib.contextmanager
-def _visit(cluster: _Cluster) -> Iterator[socket.socket]:
+def _connect_to_leader(cluster: _Cluster) -> Iterator[socket.socket]:
     """Go to the door of the first host, which may not be open yet."""
-    part, until = cluster.part, time.monotonic() + door.PATIENCE
-    folder = door.folder_of(part.job, part.found.hosts[0])
+    part, until = cluster.part, time.monotonic() + rendezvous.PATIENCE
+    folder = rendezvous.peer_folder(part.job, part.found.hosts[0])
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        while not door.enters(connection, folder, _DOOR):
-            cluster.look()
+        while not rendezvous.can_connect(connection, folder, _SOCKET_NAME):
+            cluster.check()
             if time.monotonic() > until:
-                raise RefusalError(f"distribution: {part.found.hosts[0]} did not begin for {door.PATIENCE:.0f} s.")
-            cluster.news.wait(seconds=door.LOOK_AGAIN)
+                raise RefusalError(
+                    f"distribution: {part.found.hosts[0]} did not begin for {rendezvous.PATIENCE:.0f} s."
+                )
+            cluster.signals.wait(seconds=rendezvous.RETRY_DELAY)
         yield connection

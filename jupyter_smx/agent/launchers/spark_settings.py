@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 MASTER_PORT = 7077
 """Spark's own; where somebody else has it on this address, another one is taken."""
-LEAST_HEAP = 512
+MIN_HEAP = 512
 """MiB; with less than 450 Spark starts no executor."""
 _MIB = 1 << 20
 _DAEMON_HEAP = 256
@@ -27,7 +27,7 @@ MASTER, WORKER = CLASSES + ".master.Master", CLASSES + ".worker.Worker"
 DRIVER_CLASS = CLASSES + ".SparkSubmit"
 """What PySpark starts for the script."""
 
-_OURS = ("spark.master", "spark.submit.deployMode", "spark.authenticate", "spark.authenticate.secret")
+_CLUSTER_PROPERTIES = ("spark.master", "spark.submit.deployMode", "spark.authenticate", "spark.authenticate.secret")
 """Properties without which a driver finds no way into the cluster."""
 _HADOOP = ("core-site", "hdfs-site")
 _EXECUTOR_MEMORY, _EXECUTOR_CPUS = "spark.executor.memory", "spark.executor.cores"
@@ -37,21 +37,21 @@ _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """What computes next to nothing is up sooner when nothing is made ready for long work."""
 
 
-class Share(NamedTuple):
+class MemoryShare(NamedTuple):
     """A host's memory in MiB: the heap of the driver's JVM (0: it is elsewhere), and what executors may have."""
 
     driver: int
     executors: int
 
 
-class Offer(NamedTuple):
+class WorkerOffer(NamedTuple):
     """What the worker of a host offers: CPUs, and MiB; 0 CPUs of one that has no worker."""
 
     cpus: int
     memory: int
 
 
-class Settings(NamedTuple):
+class HostSettings(NamedTuple):
     """One host of the cluster: what it is called, Spark's folder, its own folder, one for temporary files, the key."""
 
     host: str
@@ -61,39 +61,39 @@ class Settings(NamedTuple):
     secret: str
 
 
-def share_of(memory: int, *, leads: bool) -> Share:
+def memory_share(memory: int, *, leads: bool) -> MemoryShare:
     """Part the memory of a host (bytes); the first one has the master and the driver beside its worker."""
     whole = memory // _MIB
     if not leads:
-        return Share(0, max(whole - _DAEMON, LEAST_HEAP))
-    driver = min(max(int(whole * _DRIVER_SHARE), LEAST_HEAP), _DRIVER_MOST)
+        return MemoryShare(0, max(whole - _DAEMON, MIN_HEAP))
+    driver = min(max(int(whole * _DRIVER_SHARE), MIN_HEAP), _DRIVER_MOST)
     left = whole - 2 * _DAEMON - driver - max(_OVERHEAD_LEAST, int(driver * _OVERHEAD_SHARE))
-    return Share(driver, max(left, 0))
+    return MemoryShare(driver, max(left, 0))
 
 
-def offer_of(share: Share, cpus: int, *, alone: bool) -> Offer:
+def worker_offer(share: MemoryShare, cpus: int, *, alone: bool) -> WorkerOffer:
     """Say what a host's worker offers. The first of several hosts has none where it has no memory left for one."""
-    if alone or _heap(share.executors) >= LEAST_HEAP or not share.driver:
-        return Offer(cpus, max(share.executors, LEAST_HEAP))
-    return Offer(0, 0)
+    if alone or _heap(share.executors) >= MIN_HEAP or not share.driver:
+        return WorkerOffer(cpus, max(share.executors, MIN_HEAP))
+    return WorkerOffer(0, 0)
 
 
 def _heap(memory: int) -> int:
     return int(memory * _HEAP_SHARE)
 
 
-def executor_heap(offers: Sequence[Offer], cpus: int = 0) -> int:
+def executor_heap(offers: Sequence[WorkerOffer], cpus: int = 0) -> int:
     """Give the MiB of each executor's heap, all of one size: what the smallest host has, or a part for each of several.
 
     Those have ``cpus`` of it each, and are no more than have a heap that Spark takes.
     """
     smallest = min((offer for offer in offers if offer.cpus), key=lambda offer: offer.memory)
     heap = _heap(smallest.memory)
-    count = min(smallest.cpus // cpus, heap // LEAST_HEAP) if cpus else 1
-    return max(heap // max(count, 1), LEAST_HEAP)
+    count = min(smallest.cpus // cpus, heap // MIN_HEAP) if cpus else 1
+    return max(heap // max(count, 1), MIN_HEAP)
 
 
-def reachable(wanted: Mapping[str, str], offers: Sequence[Offer]) -> List[int]:
+def usable_cpus(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> List[int]:
     """Count on each host the CPUs that executors of the wished size can have; each of several needs its memory."""
     cpus, memory = _executor_cpus(wanted), _mebibytes(_executor_memory(wanted, offers))
     rooms = [(offer, offer.memory // memory) for offer in offers]
@@ -102,15 +102,15 @@ def reachable(wanted: Mapping[str, str], offers: Sequence[Offer]) -> List[int]:
     return [min(room, offer.cpus // cpus) * cpus for offer, room in rooms]
 
 
-def summary(master: str, wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
+def format_summary(master: str, wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> str:
     """Say what a script gets."""
-    found, whole = reachable(wanted, offers), sum(offer.cpus for offer in offers)
+    found, whole = usable_cpus(wanted, offers), sum(offer.cpus for offer in offers)
     cpus = f"{whole} CPU(s)" if sum(found) == whole else f"{sum(found)} of {whole} CPU(s)"
     hosts, memory = len(list(filter(None, found))), _mebibytes(_executor_memory(wanted, offers))
     return f"Spark at {master}: {cpus} on {hosts} host(s), {memory} MiB for each executor."
 
 
-def _executor_memory(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
+def _executor_memory(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> str:
     asked = wanted.get(_EXECUTOR_MEMORY, "")
     return asked if _mebibytes(asked) else f"{executor_heap(offers, _executor_cpus(wanted))}m"
 
@@ -127,9 +127,9 @@ def _mebibytes(asked: str) -> int:
     return int(found.group(1)) * _BYTES[(found.group(2) or "m")[0]] // _MIB if found else 0
 
 
-def too_large(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
+def oversize_reason(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> str:
     """Say that executors of the wished size fit on no host: Spark would wait for ever. '' where they fit."""
-    if any(reachable(wanted, offers)):
+    if any(usable_cpus(wanted, offers)):
         return ""
     asked = " and ".join(f"{name} is {wanted[name]}" for name in (_EXECUTOR_MEMORY, _EXECUTOR_CPUS) if name in wanted)
     cpus, memory = max(offers)
@@ -139,28 +139,28 @@ def too_large(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
     )
 
 
-def address(host: str, port: int) -> str:
+def master_address(host: str, port: int) -> str:
     """Give the address of a master."""
     return f"spark://{host}:{port}"
 
 
-def master_words(settings: Settings, port: int) -> List[str]:
+def master_command(settings: HostSettings, port: int) -> List[str]:
     """Give the words that start the master."""
     return [_program(settings), MASTER, "--host", settings.host, "--port", str(port), "--webui-port", "0"]
 
 
-def worker_words(settings: Settings, offer: Offer, master: str) -> List[str]:
+def worker_command(settings: HostSettings, offer: WorkerOffer, master: str) -> List[str]:
     """Give the words that start the worker of a host."""
     words = [_program(settings), WORKER, "--host", settings.host, "--port", "0", "--webui-port", "0"]
     words += ["--cores", str(offer.cpus), "--memory", f"{offer.memory}m"]
     return [*words, "--work-dir", os.path.join(settings.folder, "work"), master]
 
 
-def _program(settings: Settings) -> str:
+def _program(settings: HostSettings) -> str:
     return os.path.join(settings.spark, "bin", "spark-class")
 
 
-def variables(settings: Settings, python: str) -> Dict[str, str]:
+def variables(settings: HostSettings, python: str) -> Dict[str, str]:
     """Give the variables of everything that is Spark's on a host, the script included."""
     return {
         "SPARK_HOME": settings.spark,
@@ -176,25 +176,25 @@ def variables(settings: Settings, python: str) -> Dict[str, str]:
     }
 
 
-def _java_options(settings: Settings) -> str:
+def _java_options(settings: HostSettings) -> str:
     return f'{_QUIET_JVM} "-Djava.io.tmpdir={settings.temporary}"'
 
 
-def _locks(settings: Settings) -> Dict[str, str]:
+def _security_properties(settings: HostSettings) -> Dict[str, str]:
     # Whoever may speak to a cluster may run anything in it, and others may share this machine.
     key = {"spark.authenticate": "true", "spark.authenticate.secret": settings.secret}
     return {**key, "spark.ui.killEnabled": "false"}
 
 
-def worker_properties(settings: Settings) -> Dict[str, str]:
+def worker_properties(settings: HostSettings) -> Dict[str, str]:
     """Give the properties of a host that only has a worker."""
-    return _locks(settings)
+    return _security_properties(settings)
 
 
-def properties(settings: Settings, master: str, name: str, driver: int) -> Dict[str, str]:
+def driver_properties(settings: HostSettings, master: str, name: str, driver: int) -> Dict[str, str]:
     """Give the properties of the driver's host; ``driver`` is the MiB of its heap, ``name`` is the script's."""
     return {
-        **_locks(settings),
+        **_security_properties(settings),
         "spark.master": master,
         "spark.submit.deployMode": "client",
         "spark.app.name": name,
@@ -210,7 +210,7 @@ def properties(settings: Settings, master: str, name: str, driver: int) -> Dict[
     }
 
 
-def executors(wanted: Mapping[str, str], offers: Sequence[Offer]) -> Dict[str, str]:
+def executor_properties(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> Dict[str, str]:
     """Give the properties of the executors, and for which of them a script waits at its first line of Spark."""
     # Who lets Spark ask for executors when there is work has none before.
     by_need = wanted.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
@@ -218,7 +218,7 @@ def executors(wanted: Mapping[str, str], offers: Sequence[Offer]) -> Dict[str, s
         _EXECUTOR_MEMORY: _executor_memory(wanted, offers),
         # So that the first stage of a script is shared by all hosts, not done by the one that was there first; what
         # can never come is not waited for.
-        "spark.cores.max": str(sum(reachable(wanted, offers))),
+        "spark.cores.max": str(sum(usable_cpus(wanted, offers))),
         "spark.scheduler.minRegisteredResourcesRatio": "0.0" if by_need else "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
     }
@@ -227,7 +227,7 @@ def executors(wanted: Mapping[str, str], offers: Sequence[Offer]) -> Dict[str, s
 _COUNT = re.compile(r"\d{1,9}")
 _SIZE = re.compile(r"(\d{1,18})(b|[kmgtp]b?)?")
 _BYTES = {"b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
-_SAID = 300
+_MAX_EXCEPTION_LENGTH = 300
 """Characters of an exception that are repeated, for a failure has room for 1024 with what the driver says of it."""
 _OF_WORKER = re.compile(
     r"PythonException:(?:[^\n]*\n){0,3}?[^\n]*Traceback \(most recent call last\):\n(.*?)\n(?:\s*\n|\s*at |\Z)",
@@ -235,14 +235,14 @@ _OF_WORKER = re.compile(
 )
 
 
-def raised_by_worker(trace: str) -> str:
+def worker_exception(trace: str) -> str:
     """Say what a function raised on some host, of which PySpark tells the script in the midst of Java's own stack."""
     found = _OF_WORKER.search(trace)
     if found is None:
         return ""
     # Lines of code are indented; the first that is not names the exception, and its text may have more lines.
     said = next((line.rstrip() for line in found.group(1).splitlines() if line[:1].strip()), "an exception")
-    return f"A Python worker raised {said[:_SAID]}{'…' if len(said) > _SAID else '.'}"
+    return f"A Python worker raised {said[:_MAX_EXCEPTION_LENGTH]}{'…' if len(said) > _MAX_EXCEPTION_LENGTH else '.'}"
 
 
 LOGGING = """\
@@ -263,19 +263,19 @@ logger.native.level = error
 """Warnings and worse, without those of how each job ends and of what no PySpark from PyPI has."""
 
 
-def lines(found: Mapping[str, str]) -> str:
+def format_properties(found: Mapping[str, str]) -> str:
     """Write properties as ``spark-defaults.conf`` has them."""
-    return "".join(f"{_escaped(name, ' :=')}={_escaped(value)}\n" for name, value in sorted(found.items()))
+    return "".join(f"{_escape(name, ' :=')}={_escape(value)}\n" for name, value in sorted(found.items()))
 
 
-def _escaped(text: str, also: str = "") -> str:
+def _escape(text: str, also: str = "") -> str:
     found = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     for letter in also:
         found = found.replace(letter, "\\" + letter)
     return "\\" + found if found[:1] == " " else found
 
 
-class Wished(NamedTuple):
+class RequestedConfiguration(NamedTuple):
     """What SageMaker's ``configuration=`` says: properties, variables, and the classifications that none of us uses."""
 
     properties: Dict[str, str]
@@ -283,7 +283,7 @@ class Wished(NamedTuple):
     unused: Tuple[str, ...]
 
 
-def wished(text: str) -> Wished:
+def parse_configuration(text: str) -> RequestedConfiguration:
     """Read ``configuration.json``: one classification or a list of them.
 
     :raises ValueError: it is none; the text says what is wrong with it.
@@ -305,8 +305,8 @@ def wished(text: str) -> Wished:
     for name, value in environment.items():
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"spark-env: {name!a} cannot be set; a name holds no =, neither it nor its value a NUL")
-    taken = {name: value for name, value in found.items() if name not in _OURS}
-    return Wished(taken, environment, tuple(unused))
+    taken = {name: value for name, value in found.items() if name not in _CLUSTER_PROPERTIES}
+    return RequestedConfiguration(taken, environment, tuple(unused))
 
 
 def _classes(raw: Any, above: str = "") -> Iterator[Tuple[str, Dict[str, str]]]:

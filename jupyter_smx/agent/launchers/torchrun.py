@@ -11,31 +11,31 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent.code import cell, imports
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import process, threads
+from jupyter_smx.agent.code import execute, imports
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.system.processes import process, threads
 
 if TYPE_CHECKING:
     import types
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LEADER_PATIENCE = 2.0
-_LOOK_AGAIN = 0.002
+_RETRY_DELAY = 0.002
 
 
 class Ranks:
     """The ranks of one host: the same code in each, and what they report, a file for each in ``folder``."""
 
-    def __init__(self, code: types.CodeType, main: types.ModuleType, ending: cell.Ending, folder: str) -> None:
+    def __init__(self, code: types.CodeType, main: types.ModuleType, ending: execute.RunResult, folder: str) -> None:
         self.code = code
         self.main = main
-        self.ending = ending
+        self.result = ending
         self.folder = folder
 
     def _path(self, rank: int) -> str:
         return os.path.join(self.folder, f"rank-{rank}.json")
 
-    def be_one(self, first_line: Callable[[], None]) -> None:
+    def run_rank(self, first_line: Callable[[], None]) -> None:
         """Run the code as one rank, which PyTorch has described in the variables of this process; raises its exit."""
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
@@ -48,19 +48,22 @@ class Ranks:
             threads.limit(int(wanted))
         threads.reseed()
         local = int(os.environ["LOCAL_RANK"])
-        cell.execute(self.code, self.main, first_line if local == 0 else _nothing, self.ending)
-        cell.finish()
+        execute.execute(self.code, self.main, first_line if local == 0 else _do_nothing, self.result)
+        execute.finalize_interpreter()
         self._report(local)
-        cell.let_go([self.main, *imports.own(os.path.dirname(str(self.main.__file__)))])
-        if self.ending.exit_code:
-            raise SystemExit(self.ending.exit_code)
+        execute.clear_modules([self.main, *imports.modules_below(os.path.dirname(str(self.main.__file__)))])
+        if self.result.exit_code:
+            raise SystemExit(self.result.exit_code)
 
     def _report(self, rank: int) -> None:
-        said = {"exception": self.ending.report["exception"], "imported": imports.by_folder() if rank == 0 else {}}
+        said = {
+            "exception": self.result.report["exception"],
+            "imported": imports.imports_by_folder() if rank == 0 else {},
+        }
         with open(self._path(rank), "w", encoding="utf-8") as file:
             json.dump(said, file)
 
-    def heard(self, rank: int) -> Dict[str, Any]:
+    def read_report(self, rank: int) -> Dict[str, Any]:
         """Read what a rank reported; one that was killed said nothing."""
         try:
             with open(self._path(rank), encoding="utf-8") as file:
@@ -70,15 +73,15 @@ class Ranks:
         os.unlink(self._path(rank))
         return found
 
-    def account(self, count: int, first: Optional[int]) -> None:
+    def merge_reports(self, count: int, first: Optional[int]) -> None:
         """Take over what the ranks say: the exception of the one that failed first, and what the leader imported."""
-        found = [self.heard(rank) for rank in range(count)]
-        self.ending.report["imported"] = found[0].get("imported") or {}
+        found = [self.read_report(rank) for rank in range(count)]
+        self.result.report["imported"] = found[0].get("imported") or {}
         if first is not None:
-            self.ending.report["exception"] = found[first].get("exception")
+            self.result.report["exception"] = found[first].get("exception")
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None
 
 
@@ -108,7 +111,7 @@ def _await_leader(host: str, port: int) -> None:
     """Wait until the leading host listens: PyTorch, which meets a closed door, comes back after half a second only."""
     until = time.monotonic() + _LEADER_PATIENCE
     while not _listens(host, port) and time.monotonic() < until:
-        time.sleep(_LOOK_AGAIN)
+        time.sleep(_RETRY_DELAY)
 
 
 def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callable[[], None]) -> None:
@@ -130,13 +133,13 @@ def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callab
         _await_leader(asked.master_addr, asked.master_port)
     config, _command, _words = run.config_from_args(asked)
     config.start_method = "fork"
-    cell.flush()
+    execute.flush()
     first: Optional[int] = None
     try:
-        api.elastic_launch(config=config, entrypoint=lambda: ranks.be_one(first_line))()
+        api.elastic_launch(config=config, entrypoint=lambda: ranks.run_rank(first_line))()
     except errors.ChildFailedError as failed:
         sys.stderr.write(f"{failed}\n")
         _rank, failure = failed.get_first_failure()
         first = failure.local_rank
-        ranks.ending.exit_code = 1
-    ranks.account(config.nproc_per_node, first)
+        ranks.result.exit_code = 1
+    ranks.merge_reports(config.nproc_per_node, first)

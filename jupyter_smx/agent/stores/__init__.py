@@ -1,1 +1,5 @@
-"""Where bytes of inputs and outputs lie: folders, object stores, and what a host keeps of them."""
+"""Read and write folders, object stores and file servers, and cache inputs on the host.
+
+Key modules: ``fsspec_worker`` (the process with fsspec), ``worker_client``, ``input_cache``, ``fuse_mount``. What a
+channel is belongs in ``channels``.
+"""

@@ -8,24 +8,24 @@ import os
 import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
-from jupyter_smx.agent.system import plain_file
-from jupyter_smx.agent.system.descent import descend, unless_loop
+from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 
-LISTED = 100_000
+MAX_LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
 LINKED_SHARE = 16
 """Of what is only linked, this part of the limit is read: nobody else reads it before the job does."""
 _PIECE = 1 << 20
 RACY = 2.0
 """Seconds for which a file's time may stay the same although it is written again."""
-KEPT = 20_000
+MAX_REMEMBERED = 20_000
 """Files that a host remembers; of a job that has more inputs, the rest is known by what tells their sources."""
-_MUCH = 16 << 20
+_PARALLEL_BYTES = 16 << 20
 _READERS = min(4, os.cpu_count() or 1)
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
-class File(NamedTuple):
+class ChannelFile(NamedTuple):
     """One file of a channel: its name in it, where it is, and what tells that it was not changed."""
 
     name: str
@@ -37,43 +37,43 @@ class File(NamedTuple):
     """Whether any later change gives it another time."""
 
 
-Known = Dict[str, List[Any]]
+DigestCache = Dict[str, List[Any]]
 """SHA-256 of files that were read before, by path: ``[size, mtime_ns, [device, inode, ctime_ns], digest]``."""
 
 
-Row = Tuple[str, int, str]
+DigestRow = Tuple[str, int, str]
 """Name, size, and what stands for the content."""
 
 
-class TooManyError(Exception):
+class TooManyFilesError(Exception):
     """A channel has more files than are listed."""
 
 
-def files(folder: str, most: float = LISTED) -> Iterator[File]:
+def list_files(folder: str, most: float = MAX_LISTED) -> Iterator[ChannelFile]:
     """Walk through a channel in the order of names; links are followed, but none back to a folder that it lies in.
 
     :raises TooManyError: more than ``most`` files.
     :raises OSError: a folder that cannot be read.
     """
-    levels = descend(folder, follow=True, on_error=unless_loop)
+    levels = descend(folder, follow=True, on_error=raise_unless_loop)
     everything = ((level.inner(entry), entry.path) for level in levels for entry in level.files)
     for count, (name, path) in enumerate(everything, start=1):
         if count > most:
-            raise TooManyError
-        yield look(name, path)
+            raise TooManyFilesError
+        yield stat_file(name, path)
 
 
-def look(name: str, path: str) -> File:
+def stat_file(name: str, path: str) -> ChannelFile:
     """Describe one file, wherever a link leads.
 
     :raises OSError: it is not there.
     """
     now, found = time.time(), os.stat(path)
     identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
-    return File(name, path, found.st_size, found.st_mtime_ns, identity, now - found.st_mtime > RACY)
+    return ChannelFile(name, path, found.st_size, found.st_mtime_ns, identity, now - found.st_mtime > RACY)
 
 
-def of_file(file: IO[bytes]) -> str:
+def hash_file(file: IO[bytes]) -> str:
     """Give the SHA-256 of what is left of a file that is open, in pieces: no more of it is ever in memory."""
     digest = hashlib.sha256()
     for piece in iter(lambda: file.read(_PIECE), b""):
@@ -81,16 +81,16 @@ def of_file(file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def of_path(path: str) -> str:
+def hash_path(path: str) -> str:
     """Give the SHA-256 of a file.
 
     :raises OSError: it cannot be read, or is no file.
     """
-    with plain_file.opened(path) as file:  # to open a pipe would wait for who writes to it
-        return of_file(file)
+    with safe_open.open_to_read(path) as file:  # to open a pipe would wait for who writes to it
+        return hash_file(file)
 
 
-def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -> str:
+def _content(file: ChannelFile, sources: Dict[str, ChannelFile], known: DigestCache, fresh: DigestCache) -> str:
     """Hash one file, or believe what was read before of the file that it is a copy of."""
     source = sources.get(file.name, file)
     true_copy = (file.size, file.mtime_ns) == (source.size, source.mtime_ns)
@@ -98,15 +98,15 @@ def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -
     same = [source.size, source.mtime_ns, list(source.identity)]
     if true_copy and before is not None and before[:3] == same:
         return str(before[3])
-    digest = of_path(file.path)
+    digest = hash_path(file.path)
     if true_copy and source.settled:
         fresh[source.path] = [*same, digest]
     return digest
 
 
-def together(read: Callable[[_Found], Row], found: List[_Found], size: int) -> List[Row]:
+def map_parallel(read: Callable[[_Result], DigestRow], found: List[_Result], size: int) -> List[DigestRow]:
     """Read files side by side where there is much of them: hashing lets other threads run."""
-    if size < _MUCH or len(found) <= 1:
+    if size < _PARALLEL_BYTES or len(found) <= 1:
         return [read(file) for file in found]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes longer than to hash a small channel
 
@@ -114,7 +114,7 @@ def together(read: Callable[[_Found], Row], found: List[_Found], size: int) -> L
         return list(readers.map(read, found))
 
 
-def whole(rows: List[Row]) -> str:
+def channel_digest(rows: List[DigestRow]) -> str:
     """Hash the rows of a channel: name, size, and what stands for the content, sorted by name."""
     digest = hashlib.sha256()
     for name, size, mark in sorted(rows):
@@ -122,41 +122,41 @@ def whole(rows: List[Row]) -> str:
     return digest.hexdigest()
 
 
-def blank(channel: str) -> Dict[str, Any]:
+def unknown_description(channel: str) -> Dict[str, Any]:
     """Give the description of a channel of which nothing is known."""
     return {"channel": channel, "method": "none", "sha256": "", "files": 0, "bytes": 0, "reason": ""}
 
 
-def of_channel(
-    name: str, folder: str, sources: Dict[str, File], limit: int, known: Known
-) -> Tuple[Dict[str, Any], Known]:
+def describe_channel(
+    name: str, folder: str, sources: Dict[str, ChannelFile], limit: int, known: DigestCache
+) -> Tuple[Dict[str, Any], DigestCache]:
     """Describe what a channel holds, and give the digests of files that were read for it.
 
     ``limit`` is the number of bytes above which the content is not read; ``sources`` are the files that those of the
     channel are copies of, by their names in it.
     """
-    described = blank(name)
-    fresh: Known = {}
+    described = unknown_description(name)
+    fresh: DigestCache = {}
     try:
-        found = list(files(folder))
+        found = list(list_files(folder))
         described.update(files=len(found), bytes=sum(file.size for file in found))
         if described["bytes"] <= limit:
-            rows = together(
+            rows = map_parallel(
                 lambda file: (file.name, file.size, _content(file, sources, known, fresh)), found, described["bytes"]
             )
-            described.update(method="content", sha256=whole(rows))
+            described.update(method="content", sha256=channel_digest(rows))
         else:
             rows = [(file.name, file.size, str(file.mtime_ns)) for file in found]
-            described.update(method="listing", sha256=whole(rows))
-    except TooManyError:
-        described["reason"] = f"It has more than {LISTED} files."
+            described.update(method="listing", sha256=channel_digest(rows))
+    except TooManyFilesError:
+        described["reason"] = f"It has more than {MAX_LISTED} files."
     except OSError as error:
         described["reason"] = f"{error.filename or folder} cannot be read ({error.strerror})."
     return described, fresh
 
 
-def keep(known: Known, fresh: Optional[Known]) -> None:
+def remember_digests(known: DigestCache, fresh: Optional[DigestCache]) -> None:
     """Remember digests of files for the next job, not more than are worth it."""
     known.update(fresh or {})
-    for path in list(itertools.islice(known, max(0, len(known) - KEPT))):
+    for path in list(itertools.islice(known, max(0, len(known) - MAX_REMEMBERED))):
         del known[path]

@@ -31,13 +31,13 @@ _CONNECTING, _SILENCE = 30.0, 300.0
 """Seconds that one waits for the web; how long a file takes as a whole says nothing."""
 
 
-class LackError(Exception):
+class PackageMissingError(Exception):
     """A package is not installed here."""
 
 
-def packages(url: str) -> str:
+def required_packages(url: str) -> str:
     """Name the packages by which a URL is read and written, as pip has them."""
-    through = objects.chain(url)[1][2:] or url
+    through = objects.split_chain(url)[1][2:] or url
     return " ".join(filter(None, ("fsspec", _PACKAGES.get(objects.protocol(through), ""))))
 
 
@@ -48,7 +48,7 @@ def is_web(url: str) -> bool:
 
 def _options(url: str) -> Dict[str, Any]:
     """Give what the file system of a URL is to know, and inside of an archive also that of the archive."""
-    _inside, archive = objects.chain(url)
+    _inside, archive = objects.split_chain(url)
     if archive:
         return {archive[2:].split("://", 1)[0]: _options(archive[2:])}
     if not is_web(url) and objects.protocol(url) not in _GOOGLE:
@@ -59,7 +59,7 @@ def _options(url: str) -> Dict[str, Any]:
     return {"client_kwargs": {"timeout": patience}} if is_web(url) else {"requests_timeout": patience}
 
 
-def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, str]:
+def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, str]:
     """Find the file system of a URL, and what the URL is called there; it may keep its listings where ``cached``.
 
     What is no more than one connection is a new one where ``fresh``: fsspec keeps the one before, also when the server
@@ -70,14 +70,14 @@ def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, s
     try:
         import fsspec.core  # noqa: PLC0415 - only here, and only where it is installed
     except ImportError as error:
-        raise LackError("fsspec") from error
+        raise PackageMissingError("fsspec") from error
     if objects.protocol(url) in _WITHOUT_URLS:
         raise ValueError("its protocol has no URLs there: mount the server, or read it by https://")
     try:
         words = _options(url)
         if objects.protocol(url) not in _SSH:
             words["use_listings_cache"] = cached
-        if "://" not in url or objects.chain(url)[1]:
+        if "://" not in url or objects.split_chain(url)[1]:
             system, path = fsspec.core.url_to_fs(url, **words)
         else:  # that function takes every :: for a chain, and a key may have one
             kind = fsspec.get_filesystem_class(url.split("://", 1)[0])
@@ -85,5 +85,7 @@ def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, s
             told = kind._get_kwargs_from_urls(url)  # noqa: SLF001 - as fsspec does
             system, path = kind(**{**told, **words}), kind._strip_protocol(url)  # noqa: SLF001 - as fsspec does
     except ImportError as error:
-        raise LackError(_PACKAGES.get(objects.protocol(objects.chain(url)[1][2:] or url), str(error))) from error
+        raise PackageMissingError(
+            _PACKAGES.get(objects.protocol(objects.split_chain(url)[1][2:] or url), str(error))
+        ) from error
     return system, str(path)

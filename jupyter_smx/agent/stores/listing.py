@@ -6,9 +6,9 @@ import os
 import stat
 from typing import List, NamedTuple, Tuple
 
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.system.descent import LoopError, descend
+from jupyter_smx.agent.system.files.walk import LoopError, descend
 
 
 class ListingError(RefusalError):
@@ -20,11 +20,11 @@ class Item(NamedTuple):
 
     name: str
     mode: int
-    file: digest.File
+    file: digest.ChannelFile
 
     @property
-    def same(self) -> List[object]:
-        """Give what :data:`digest.Known` compares."""
+    def fingerprint(self) -> List[object]:
+        """Give what :data:`digest.DigestCache` compares."""
         return [self.file.size, self.file.mtime_ns, list(self.file.identity)]
 
 
@@ -45,11 +45,11 @@ def _item(name: str, path: str, found: os.stat_result, now: float) -> Item:
         raise ListingError(f"{path!r} is neither a file nor a folder, so it cannot be an input.")
     identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
     settled = now - found.st_mtime > digest.RACY
-    file = digest.File(name, path, found.st_size, found.st_mtime_ns, identity, settled)
+    file = digest.ChannelFile(name, path, found.st_size, found.st_mtime_ns, identity, settled)
     return Item(name, stat.S_IMODE(found.st_mode), file)
 
 
-def survey(pairs: List[Tuple[str, str]], now: float) -> Listing:
+def list_sources(pairs: List[Tuple[str, str]], now: float) -> Listing:
     """Look at everything that a channel consists of; links are followed.
 
     :raises ListingError: a link that leads into itself, or something that is no file.
@@ -59,13 +59,13 @@ def survey(pairs: List[Tuple[str, str]], now: float) -> Listing:
     for name, path in pairs:
         known = os.stat(path)
         if stat.S_ISDIR(known.st_mode):
-            _survey_folder(found, name, path, now)
+            _list_folder(found, name, path, now)
         else:
             found.items.append(_item(name, path, known, now))
     return found
 
 
-def _survey_folder(found: Listing, name: str, path: str, now: float) -> None:
+def _list_folder(found: Listing, name: str, path: str, now: float) -> None:
     try:
         for level in descend(path, follow=True):
             found.folders.append(os.path.join(name, level.name) if level.name else name)

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _WEB = ("http", "https")
@@ -39,7 +39,7 @@ def is_url(source: str) -> bool:
     return _URL.match(source) is not None
 
 
-def chain(source: str) -> Tuple[str, str]:
+def split_chain(source: str) -> Tuple[str, str]:
     """Split what is inside of an archive from the archive, as ``zip://train/`` and ``::s3://bucket/all.zip``."""
     inside, mark, archive = source.partition("::")
     return (inside, mark + archive) if "://" in archive else (source, "")
@@ -50,7 +50,7 @@ def protocol(source: str) -> str:
     return re.split(r"://|::", source, maxsplit=1)[0].lower()
 
 
-def url_of(name: str, path: str, source: str) -> str:
+def object_url(name: str, path: str, source: str) -> str:
     """Give the URL of an object that its store calls ``name``, in the user's words for ``source``, there ``path``.
 
     Stores leave out the protocol, some the server as well: what both end with is where the names begin to differ.
@@ -62,7 +62,7 @@ def url_of(name: str, path: str, source: str) -> str:
     return written[: len(written) - same] + name[len(own) - same :]
 
 
-def pages(links: Iterable[str], folder: str) -> List[str]:
+def select_pages(links: Iterable[str], folder: str) -> List[str]:
     """Give the pages below ``folder`` among the links of a listing: none with a query, as those that only sort it."""
     import html  # noqa: PLC0415 - for the web alone: each start of a host would wait for it, and it is large
     from urllib.parse import urljoin, urlsplit  # noqa: PLC0415 - as above
@@ -72,7 +72,7 @@ def pages(links: Iterable[str], folder: str) -> List[str]:
     return sorted(url for url in found if url.startswith(folder) and not url.endswith("/"))
 
 
-def name_of(key: str, prefix: str) -> str:
+def object_name(key: str, prefix: str) -> str:
     """Give the name that an object has in a channel: what comes after the prefix where that ends a folder's name.
 
     Of a prefix that is a part of a name the whole name is kept, and of an object itself its last part.
@@ -85,23 +85,23 @@ def name_of(key: str, prefix: str) -> str:
     return key[prefix.rfind("/") + 1 :]
 
 
-def named(found: List[Object], source: str) -> List[Object]:
+def select_objects(found: List[Object], source: str) -> List[Object]:
     """Name the objects that a listing of ``source`` gave: those that it means, in the order of their keys.
 
     Keys that end with a slash stand for folders, and hold nothing.
     """
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - as above
 
-    start, archive = chain(source)
+    start, archive = split_chain(source)
     if protocol(source) in _WEB and not source.endswith("/"):
         return [one._replace(name=unquote(urlsplit(one.url).path).rsplit("/", 1)[-1] or "index") for one in found]
     keys = [(one.url[: len(one.url) - len(archive)], one) for one in found]
     meant = sorted((key, one) for key, one in keys if key.startswith(start) and not key.endswith("/"))
     plain = unquote if protocol(source) in _WEB else str
-    return [one._replace(name=plain(name_of(key, start))) for key, one in meant]
+    return [one._replace(name=plain(object_name(key, start))) for key, one in meant]
 
 
-def check(objects: List[Object], channel: str) -> None:
+def check_objects(objects: List[Object], channel: str) -> None:
     """Check that objects can be files of one channel.
 
     :raises ObjectsError: a name that leads elsewhere, two of one name, or a name that is a folder's as well.
@@ -121,14 +121,14 @@ def check(objects: List[Object], channel: str) -> None:
             raise ObjectsError(f"channel {channel}: {above} would be a file, and {url} lies in a folder of that name.")
 
 
-def share(objects: List[Object], part: Dict[str, int]) -> List[Object]:
+def select_share(objects: List[Object], part: Dict[str, int]) -> List[Object]:
     """Give a host's part of the objects: every ``count``-th, from ``turn`` on, in the order of keys."""
     if part["count"] == 1:
         return objects
     return sorted(objects, key=lambda one: one.url)[part["turn"] :: part["count"]]
 
 
-def manifest(text: str, source: str) -> List[Tuple[str, str]]:
+def parse_manifest(text: str, source: str) -> List[Tuple[str, str]]:
     """Read a manifest: the objects that it names, and their names in the channel, which are their keys.
 
     :raises ObjectsError: it is none; the text says why.

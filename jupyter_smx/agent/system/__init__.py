@@ -1,1 +1,5 @@
-"""What the agent asks of the system: processes, mounts, limits, folders, and how all of it is cleaned."""
+"""Wrap what the agent asks of the operating system, in four packages.
+
+``files`` (folders that jobs write to), ``processes`` (processes and the event loop), ``resources`` (control groups,
+memory, disks, GPUs), ``isolation`` (namespaces, mounts, clean-up). Jobs and SageMaker do not occur here.
+"""

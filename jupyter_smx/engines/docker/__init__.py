@@ -1,1 +1,5 @@
-"""The Docker engine: hosts are containers of a daemon on this machine."""
+"""Provide hosts as containers of a Docker or Podman daemon on this machine.
+
+Key class: ``DockerEngine``. ``daemon`` speaks to the daemon, ``containers`` says what a container is given,
+``images`` resolves and pulls images. Only this package imports Docker's library.
+"""

@@ -13,33 +13,35 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import asdict, replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import pack, request_check
+from jupyter_smx.controller_launch import data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.bring_up import collect
-from jupyter_smx.engines.carrier import Carrier
-from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, proxies, sweep, users
-from jupyter_smx.engines.docker.daemon import address
-from jupyter_smx.engines.docker.daemons import Daemons, are_alive, url_of
-from jupyter_smx.engines.docker.end import ends_of, made_here, undo
-from jupyter_smx.engines.docker.folders import daemon_of, prepare
-from jupyter_smx.engines.docker.ground import Ground
-from jupyter_smx.engines.docker.image import Images, looked_at
-from jupyter_smx.engines.docker.launch import Launch, handle_of, shares_network
-from jupyter_smx.engines.docker.pull import Pulls
-from jupyter_smx.launch import data_dir
-from jupyter_smx.model.cluster import Handle
+from jupyter_smx.engines.docker import orphans as sweep
+from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation
+from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
+from jupyter_smx.engines.docker.daemon import daemon_info, proxies, users
+from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
+from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry, are_alive, handle_daemon_url
+from jupyter_smx.engines.docker.images.image import Images, cached_inspection
+from jupyter_smx.engines.docker.images.pull import ImagePuller
+from jupyter_smx.engines.docker.launch import ClusterLaunch, host_handle, is_on_shared_network
+from jupyter_smx.engines.docker.preflight import Preflight
+from jupyter_smx.engines.docker.teardown import exit_reasons, list_containers, remove_cluster
+from jupyter_smx.engines.machine import agent_zipapp, request_validation
+from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+from jupyter_smx.engines.machine.copy_workers import CopyWorkers
+from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.model.errors import UnavailableError
-from jupyter_smx.model.image import Image
-from jupyter_smx.model.secret import shown_values
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.model.redaction import redact_values
+from jupyter_smx.model.spec.image import Image
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from jupyter_smx.engines.base import HostPlan, Step
-    from jupyter_smx.engines.docker.daemon import Daemon
-    from jupyter_smx.engines.docker.image import Looked
-    from jupyter_smx.model.cluster import HostHandle
+    from jupyter_smx.engines.base import HostSpec, PullProgress
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.docker.images.image import InspectedImage
+    from jupyter_smx.model.records.cluster import HostHandle
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
@@ -93,31 +95,33 @@ class DockerEngine(Engine):
 
     @validate("user")
     def _check_user(self, proposal: dict[str, Any]) -> str:
-        return users.checked(str(proposal["value"]))
+        return users.validate_user(str(proposal["value"]))
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
-        self._daemons = Daemons(lambda: address(str(self.docker_host), os.environ), lambda: float(self.call_timeout))
-        self._looked: Images | None = None
-        self._ground: Ground | None = None
-        self._carrier = Carrier()
-        self._users = users.Users(str(self.user))
+        self._daemons = DaemonRegistry(
+            lambda: daemon_address(str(self.docker_host), os.environ), lambda: float(self.call_timeout)
+        )
+        self._images: Images | None = None
+        self._preflight: Preflight | None = None
+        self._copy_workers = CopyWorkers()
+        self._users = users.ContainerUser(str(self.user))
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give the network and the containers that the daemon would be asked for, and each ``host.json``.
 
         An image that nobody has looked at, by this id, is taken for one whose Python has the usual name.
         """
-        settings, archive = self._settings(), self._root / pack.file_name()
-        settings = replace(settings, proxies=shown_values(settings.proxies))
+        settings, archive = self._settings(), self._root / agent_zipapp.file_name()
+        settings = replace(settings, proxies=redact_values(settings.proxies))
         return {
             "engine": self.name,
-            "network": orders.network(request, settings),
+            "network": container_spec.network(request, settings),
             "hosts": {
                 host.host: {
-                    "name": orders.container_name(request.cluster, host.host),
-                    **asdict(self._order(request, host, archive, looked_at(request.image), settings)),
-                    "host.json": orders.host_json(request, host, settings),
+                    "name": container_spec.container_name(request.cluster, host.host),
+                    **asdict(self._container_plan(request, host, archive, cached_inspection(request.image), settings)),
+                    "host.json": container_spec.host_json(request, host, settings),
                 }
                 for host in request.hosts
             },
@@ -131,22 +135,22 @@ class DockerEngine(Engine):
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
-        request_check.check_names(request)
-        daemon = self._daemons.usual()
-        await self._check_place(request.cluster, daemon)
-        image = await self._fit(await (await self._looker()).look(request.image, lambda _step: None))
+        request_validation.check_names(request)
+        daemon = self._daemons.default()
+        await self._check_daemon(request.cluster, daemon)
+        image = await self._check_image(await (await self._get_images()).inspect(request.image, lambda _step: None))
         gpus.check(daemon.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = await asyncio.to_thread(self._settings)
         ready = partial(prepare, self._folders, request, settings, self._users, daemon.url, volumes=image.volumes)
         archive = await asyncio.to_thread(ready)
-        network = orders.network(request, settings)
-        launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
+        network = container_spec.network(request, settings)
+        launch = ClusterLaunch(daemon, self._folders, request, network, float(self.launch_timeout))
 
-        async def bring_up(host: HostPlan) -> HostHandle:
-            return await launch.bring_up(host, self._order(request, host, archive, image, settings))
+        async def bring_up(host: HostSpec) -> HostHandle:
+            return await launch.bring_up(host, self._container_plan(request, host, archive, image, settings))
 
-        async with aclosing(collect(self, request, bring_up)) as handles:
+        async with aclosing(launch_all(self, request, bring_up)) as handles:
             async for handle in handles:
                 yield handle
 
@@ -156,32 +160,39 @@ class DockerEngine(Engine):
         :raises UnavailableError: the daemon or the data folder is away, which says nothing of the cluster.
         """
         try:
-            if await asyncio.to_thread(self._folders.existing, cluster) is None:
+            if await asyncio.to_thread(self._folders.live_cluster, cluster) is None:
                 return None
             order = [folder.path.name for folder in await asyncio.to_thread(self._folders.hosts, cluster)]
         except OSError as problem:
-            raise self._folders.unreadable(cluster, problem) from problem
-        daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
-        rows = await made_here(daemon, *orders.filters(self.data_dir, cluster))
-        found = {row["Labels"][orders.HOST]: row for row in rows if row["Labels"].get(orders.HOST) in order}
+            raise self._folders.unreadable_error(cluster, problem) from problem
+        daemon = self._daemons.get(await asyncio.to_thread(read_daemon_url, self._folders, cluster))
+        rows = await list_containers(daemon, *container_spec.filters(self.data_dir, cluster))
+        found = {
+            row["Labels"][container_spec.HOST]: row for row in rows if row["Labels"].get(container_spec.HOST) in order
+        }
         hosts = tuple(
-            handle_of(host, row["Id"], daemon, row["Labels"], is_shared=shares_network(row))
+            host_handle(host, row["Id"], daemon, row["Labels"], is_shared=is_on_shared_network(row))
             for host, row in sorted(found.items(), key=lambda pair: order.index(pair[0]))
         )
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at all containers of this data folder at once."""
-        urls, mine = {url_of(handle) for handle in handles}, f"{orders.OWNER}={orders.owner(self.data_dir)}"
+        urls, mine = (
+            {handle_daemon_url(handle) for handle in handles},
+            f"{container_spec.OWNER}={container_spec.owner(self.data_dir)}",
+        )
         told = dict(zip(urls, await asyncio.gather(*(self._daemons.states(url, mine) for url in urls)), strict=True))
-        return await asyncio.to_thread(lambda: [self._look(handle, told[url_of(handle)]) for handle in handles])
+        return await asyncio.to_thread(
+            lambda: [self._observe(handle, told[handle_daemon_url(handle)]) for handle in handles]
+        )
 
     async def release(self, handle: Handle) -> None:
         """Remove a cluster's containers with everything in them, and its network.
 
         :raises UnavailableError: the daemon is away, or a container does not vanish.
         """
-        if not request_check.is_plain(handle.cluster):
+        if not request_validation.is_valid_name(handle.cluster):
             return
         # A release that has begun goes on to its end, even when the caller is cancelled.
         await asyncio.shield(asyncio.ensure_future(self._release(handle)))
@@ -197,54 +208,56 @@ class DockerEngine(Engine):
         except UnavailableError:
             # It may have ended with its daemon: where that one is away, that is what is wrong.
             if host in known:
-                await self._daemons.look(handle, known[host])
+                await self._daemons.inspect(handle, known[host])
             raise
         try:
             if host in known:
-                name = orders.container_name(handle.cluster, host)
+                name = container_spec.container_name(handle.cluster, host)
                 await self._daemons.check_unpaused(handle, host, known[host], name)
         except BaseException:  # also who waits no longer: the agent would keep a visitor who says nothing
             streams[1].close()
             raise
         return streams
 
-    def isolates_network(self) -> bool:
+    def is_network_isolated(self) -> bool:
         """Say whether all hosts reach each other and nothing else."""
         return bool(self.network_isolation)
 
-    def usual_image(self) -> str:
+    def default_image(self) -> str:
         """Name the image of jobs that name none."""
         return str(self.image)
 
-    async def pin(self, image: str, say: Callable[[Step], None]) -> Image:
+    async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
         """Find an image of which hosts can be made, and download it first where ``pull`` says so.
 
         :raises RefusedError: it cannot be had, has no Python, or is made for another machine; transient where its
             registry is away.
         :raises UnavailableError: the daemon does not answer.
         """
-        found = await self._fit(await (await self._looker()).obtain(image, say))
+        found = await self._check_image(await (await self._get_images()).resolve(image, say))
         return Image(name=image, id=found.id, digest=found.digest)
 
-    async def glimpse(self, image: str) -> Image | None:
+    async def peek_image(self, image: str) -> Image | None:
         """Find an image of which hosts can be made; None where it would be downloaded.
 
-        :raises RefusedError, UnavailableError: as :meth:`pin`.
+        :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
-        found = await (await self._looker()).glimpse(image)
-        return None if found is None else Image(name=image, id=(await self._fit(found)).id, digest=found.digest)
+        found = await (await self._get_images()).peek(image)
+        return None if found is None else Image(name=image, id=(await self._check_image(found)).id, digest=found.digest)
 
-    async def recall(self, image: str) -> Image | None:
+    async def cached_image(self, image: str) -> Image | None:
         """Say what a name means now, by one question, where hosts were made of that before."""
-        if self._looked is None or self._ground is None or not self._ground.is_firm:
+        if self._images is None or self._preflight is None or not self._preflight.has_passed:
             return None
-        found = await self._looked.recall(image)
+        found = await self._images.cached(image)
         return None if found is None else Image(name=image, id=found.id, digest=found.digest)
 
-    async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+    async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
-        return await self._carrier.bring(folder, sources, orders.GIVEN, self._users.reader())
+        return await self._copy_workers.provide_files(
+            folder, sources, container_spec.PROVIDED_FILES, self._users.reader()
+        )
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Start a shell in the container, by Docker's own command, or Podman's where there is only that one."""
@@ -253,7 +266,7 @@ class DockerEngine(Engine):
             return None
         start = 'exec "$(command -v bash || command -v sh)"'
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
-        return [*kinds.program(self._daemons.of(handle).url), *enter]
+        return [*daemon_info.client_command(self._daemons.for_handle(handle).url), *enter]
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record, wherever they are.
@@ -267,44 +280,44 @@ class DockerEngine(Engine):
         def spare(row: Mapping[str, Any]) -> bool:
             # Asked after the look at the daemon: whoever makes a container has written its cluster down before. Those
             # that look at an image have none, and are removed by whoever made them.
-            looking = {f"/{name}" for name in self._looked.under_way} if self._looked is not None else set()
-            is_alive = (row.get("Labels") or {}).get(orders.CLUSTER) in known()
+            looking = {f"/{name}" for name in self._images.under_way} if self._images is not None else set()
+            is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
             return is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        urls, owner = await asyncio.to_thread(sweep.urls_of, self._folders), orders.owner(self.data_dir)
+        urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
     async def doctor(self) -> dict[str, object]:
         """Say which daemon it is, how hosts are closed in, and what is given up here."""
-        daemon = self._daemons.usual()
+        daemon = self._daemons.default()
         info = await daemon.info()
-        await self._users.learn(daemon)
+        await self._users.detect(daemon)
         kind = daemon.kind
         facts: dict[str, object] = {
             "daemon": daemon.url,
-            "kind": kind.words(),
+            "kind": kind.description(),
             "version": info.get("ServerVersion", ""),
             "image": self.image or "each job names its own",
             "downloads_images": self.pull,
             "user_of_jobs": self._users.name(),
-            "network": "none but the other hosts'" if self.isolates_network() else "reaches the outside",
+            "network": "none but the other hosts'" if self.is_network_isolated() else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
-            "given_up": list(isolation.given_up(kind, self._users.name())),
+            "given_up": list(isolation.missing_isolation(kind, self._users.name())),
             "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled") or kind.podman),
         }
-        return facts | ({"not_limited_here": kind.lacks()} if kind.unlimited else {})
+        return facts | ({"not_limited_here": kind.missing_limits()} if kind.unlimited else {})
 
     def clusters_folder(self) -> Path:
         """Give the folder in which each cluster has its own."""
         return self._folders.clusters
 
-    def remains(self, cluster: str, host: str) -> Path:
+    def spool_path(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
         return self._folders.host(cluster, host).path / "spool"
 
-    def obituary(self, cluster: str, host: str) -> str:
+    def exit_reason(self, cluster: str, host: str) -> str:
         """Read what was written down when the container was removed."""
-        return self._folders.obituary(cluster, host)
+        return self._folders.exit_reason(cluster, host)
 
     @property
     def _root(self) -> Path:
@@ -314,9 +327,9 @@ class DockerEngine(Engine):
     def _folders(self) -> ClusterFolders:
         return ClusterFolders(self._root)
 
-    async def _check_place(self, cluster: str, daemon: Daemon) -> None:
+    async def _check_daemon(self, cluster: str, daemon: Daemon) -> None:
         """See that a launch which an earlier controller began goes on at the daemon where it began."""
-        begun = await asyncio.to_thread(daemon_of, self._folders, cluster)
+        begun = await asyncio.to_thread(read_daemon_url, self._folders, cluster)
         if begun not in ("", daemon.url):
             raise UnavailableError(
                 f"Cluster {cluster} was begun at {begun}, and this controller makes hosts at {daemon.url}.",
@@ -327,51 +340,58 @@ class DockerEngine(Engine):
                 transient=True,
             )
 
-    async def _looker(self) -> Images:
+    async def _get_images(self) -> Images:
         """Give what looks at images, once it is known who is who."""
-        daemon = self._daemons.usual()
-        await self._users.learn(daemon)
-        kinds.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
-        if self._looked is None:
-            labels = {orders.OWNER: orders.owner(self.data_dir)}
-            pulls = Pulls(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
-            self._looked = Images(daemon, labels, self._users.name, pulls=pulls)
-            await sweep.sweep_probes(daemon, orders.owner(self.data_dir), float(self.release_timeout))
-        return self._looked
+        daemon = self._daemons.default()
+        await self._users.detect(daemon)
+        daemon_info.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
+        if self._images is None:
+            labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
+            pulls = ImagePuller(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
+            self._images = Images(daemon, labels, self._users.name, pulls=pulls)
+            await sweep.sweep_probes(daemon, container_spec.owner(self.data_dir), float(self.release_timeout))
+        return self._images
 
-    async def _fit(self, found: Looked) -> Looked:
+    async def _check_image(self, found: InspectedImage) -> InspectedImage:
         """See, once, that hosts of an image can live here."""
-        if self._ground is None:
-            labels = {orders.OWNER: orders.owner(self.data_dir)}
-            under_way = (await self._looker()).under_way
-            self._ground = Ground(self._daemons.usual(), self._folders, labels, self._users, under_way)
-        await self._ground.check(found)
+        if self._preflight is None:
+            labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
+            under_way = (await self._get_images()).under_way
+            self._preflight = Preflight(self._daemons.default(), self._folders, labels, self._users, under_way)
+        await self._preflight.check(found)
         return found
 
-    def _settings(self) -> orders.Settings:
-        return orders.Settings(
+    def _settings(self) -> container_spec.Settings:
+        return container_spec.Settings(
             data_dir=self.data_dir,
             user=self._users.name(),
-            network_isolation=self.isolates_network(),
+            network_isolation=self.is_network_isolated(),
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
-            proxies=proxies.configured(self._daemons.url),
+            proxies=proxies.read_proxies(self._daemons.url),
             kind=self._daemons.kind(),
-            visible_gpus=gpus.visible(os.environ),
+            visible_gpus=gpus.visible_gpus(os.environ),
         )
 
-    def _order(
-        self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked, settings: orders.Settings
-    ) -> orders.Order:
+    def _container_plan(
+        self,
+        request: ClusterRequest,
+        plan: HostSpec,
+        archive: Path,
+        image: InspectedImage,
+        settings: container_spec.Settings,
+    ) -> container_spec.ContainerPlan:
         folder = self._folders.host(request.cluster, plan.host)
-        return orders.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
+        return container_spec.container_plan(
+            request, plan, folder, archive, image.python, settings, volumes=image.volumes
+        )
 
-    def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
+    def _observe(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
         if states is None:
             return Observation.UNKNOWN
         try:
-            folder = self._folders.existing(handle.cluster)
+            folder = self._folders.live_cluster(handle.cluster)
             if folder is None:
                 return Observation.GONE
             if not handle.hosts and time.time() - folder.stat().st_mtime < float(self.launch_timeout):
@@ -382,17 +402,17 @@ class DockerEngine(Engine):
 
     async def _release(self, handle: Handle) -> None:
         cluster = handle.cluster
-        url = url_of(handle) or await asyncio.to_thread(daemon_of, self._folders, cluster)
-        daemon, labels = self._daemons.at(url), orders.filters(self.data_dir, cluster)
+        url = handle_daemon_url(handle) or await asyncio.to_thread(read_daemon_url, self._folders, cluster)
+        daemon, labels = self._daemons.get(url), container_spec.filters(self.data_dir, cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
-        ends = await ends_of(daemon, labels)
-        await undo(daemon, self._folders, cluster, labels, float(self.release_timeout))
-        await asyncio.to_thread(self._folders.write_obituaries, cluster, ends)
+        ends = await exit_reasons(daemon, labels)
+        await remove_cluster(daemon, self._folders, cluster, labels, float(self.release_timeout))
+        await asyncio.to_thread(self._folders.write_exit_reasons, cluster, ends)
         # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
         folders, away = await asyncio.to_thread(self._folders.try_to_close, cluster)
         if away is not None:
-            raise self._folders.not_closed(cluster, away) from away
+            raise self._folders.release_error(cluster, away) from away
         for folder in folders:
             left = await asyncio.to_thread(folder.sweep)
             if left:

@@ -7,30 +7,30 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import file_lock, request_check
-from jupyter_smx.engines.docker import gpus, isolation, orders, probes
-from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
-from jupyter_smx.engines.docker.folders import joining_lock, network_lock
-from jupyter_smx.model.cluster import HostHandle
+from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, probe_container
+from jupyter_smx.engines.docker.containers.folders import join_lock_path, network_lock_path
+from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, NOT_MODIFIED, DaemonError, remove
+from jupyter_smx.engines.machine import file_lock, request_validation
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import HostHandle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest, HostPlan
-    from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 
 _log = logging.getLogger(__name__)
 
 _LOG_LINES = 5
-_NO_ROOM = "pool"
+_NO_ADDRESSES = "pool"
 """In the words of every daemon that has no addresses left for one more network."""
-_FULL = "no space left on device"
+_DISK_FULL = "no space left on device"
 
 
-class Launch:
+class ClusterLaunch:
     """What is done for one request; nothing is launched twice, whoever else does the same."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Launch:
         self._folders = folders
         self._cluster = request.cluster
         self._is_single = len(request.hosts) == 1
-        self._wish = network
+        self._network_config = network
         self._seconds = seconds
-        self._making = asyncio.Lock()
+        self._network_lock = asyncio.Lock()
         self._network: str | None = None
 
     async def network(self) -> str:
@@ -55,23 +55,23 @@ class Launch:
 
         :raises UnavailableError: the daemon has no room for one more, or is away.
         """
-        async with self._making:
+        async with self._network_lock:
             if self._network is None:
-                self._network = "" if self._wish is None else await self._make_network(self._wish)
+                self._network = "" if self._network_config is None else await self._make_network(self._network_config)
         return self._network
 
     async def _make_network(self, wish: dict[str, Any]) -> str:
-        lock = network_lock(self._folders, self._cluster)
+        lock = network_lock_path(self._folders, self._cluster)
         try:
-            await self._daemon.ask(lambda api: self._network_once(api, wish, lock), self._seconds)
+            await self._daemon.call(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
-            if self._is_single and _NO_ROOM in problem.words.lower():
+            if self._is_single and _NO_ADDRESSES in problem.message.lower():
                 # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
                 # need not wait for one.
-                _log.warning("Cluster %s shares the usual network of containers: %s", self._cluster, problem.words)
-                return orders.BRIDGE
+                _log.warning("Cluster %s shares the usual network of containers: %s", self._cluster, problem.message)
+                return container_spec.BRIDGE
             raise UnavailableError(
-                f"Cluster {self._cluster} did not get its network: {problem.words}.",
+                f"Cluster {self._cluster} did not get its network: {problem.message}.",
                 field="hosts",
                 rule="The hosts of a cluster find each other in a network of their own.",
                 cure=f"{self._daemon.kind.program} network prune removes unused ones; its default-address-pools "
@@ -80,7 +80,7 @@ class Launch:
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, plan: HostPlan, order: orders.Order) -> HostHandle:
+    async def bring_up(self, plan: HostSpec, order: container_spec.ContainerPlan) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
         Its time runs from when it is its turn: with many at once each of them would be late.
@@ -90,40 +90,42 @@ class Launch:
         """
         host, loop = plan.host, asyncio.get_running_loop()
         try:
-            async with self._daemon.turn():
+            async with self._daemon.start_slot():
                 end = loop.time() + self._seconds
                 found, is_shared = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
-            await asyncio.wait_for(self._wait(found["Id"], host, order.bounds_of_jobs), end - loop.time())
+            await asyncio.wait_for(self._wait_ready(found["Id"], host, order.bounds_of_jobs), end - loop.time())
         except asyncio.TimeoutError:
-            raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
+            raise await self._start_error(host, f"said nothing for {self._seconds:g} s") from None
         except DaemonError as problem:
-            refusal = gpus.refusal(self._daemon.kind, plan, problem.words)
-            words = f"could not be started ({problem.words})"
-            raise refusal or await self._did_not_start(host, words) from problem
+            refusal = gpus.refusal(self._daemon.kind, plan, problem.message)
+            words = f"could not be started ({problem.message})"
+            raise refusal or await self._start_error(host, words) from problem
         except OSError as problem:
-            raise await self._did_not_start(host, f"could not be started ({problem})") from problem
-        return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"), is_shared=is_shared)
+            raise await self._start_error(host, f"could not be started ({problem})") from problem
+        return host_handle(host, found["Id"], self._daemon, found["Config"].get("Labels"), is_shared=is_shared)
 
-    async def _launch_or_join(self, host: str, order: orders.Order) -> tuple[dict[str, Any], bool]:
+    async def _launch_or_join(self, host: str, order: container_spec.ContainerPlan) -> tuple[dict[str, Any], bool]:
         """Make what is not there, and start it.
 
         Gives the container as the daemon shows one, and whether it has come to share a network with others.
         A network is made while who joins it is made and started, as each takes a daemon long; Podman wants the network
         first.
         """
-        name = orders.container_name(self._cluster, host)
+        name = container_spec.container_name(self._cluster, host)
         if self._daemon.kind.podman:
-            return await self._run(name, orders.joining(order.container, await self.network())), False
-        found, network = await self._run_beside(name, order.container)
+            return await self._run(
+                name, container_spec.use_default_network(order.container, await self.network())
+            ), False
+        found, network = await self._run_and_make_network(name, order.container)
         if not order.joins:
             return found, False
         # Who has no network of its own has no other host to be found by either.
-        joins = {"net_id": orders.BRIDGE} if network == orders.BRIDGE else order.joins
-        lock = joining_lock(self._folders, self._cluster, host)
+        joins = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.joins
+        lock = join_lock_path(self._folders, self._cluster, host)
         join = partial(self._join_once, container=found["Id"], joins=joins, lock=lock)
-        return found, await self._daemon.ask(join, self._seconds)
+        return found, await self._daemon.call(join, self._seconds)
 
-    async def _run_beside(self, name: str, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    async def _run_and_make_network(self, name: str, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
         making = asyncio.ensure_future(self.network())
         try:
             return await self._run(name, config), await making
@@ -145,20 +147,20 @@ class Launch:
 
         Somebody else may do the same at this moment.
         """
-        with file_lock.held(lock, lambda: bool(self._over())):
+        with file_lock.acquire(lock, lambda: bool(self._abort_reason())):
             there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
-            if joined := {*there} - {orders.NONE}:
-                return orders.BRIDGE in joined
+            if joined := {*there} - {container_spec.NONE}:
+                return container_spec.BRIDGE in joined
             if there:  # who is in that one can be in no other
-                api.disconnect_container_from_network(container, orders.NONE)
+                api.disconnect_container_from_network(container, container_spec.NONE)
             api.connect_container_to_network(container, **joins)
-        return bool(joins["net_id"] == orders.BRIDGE)
+        return bool(joins["net_id"] == container_spec.BRIDGE)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Make a container, or find the one that somebody else made; gives it as the daemon shows one."""
         while True:
             try:
-                made = await self._daemon.ask(lambda api: self._create_once(api, name, config), self._seconds)
+                made = await self._daemon.call(lambda api: self._create_once(api, name, config), self._seconds)
             except DaemonError as problem:
                 if problem.status != CONFLICT:
                     raise
@@ -173,7 +175,7 @@ class Launch:
                 state = {"Status": "created"}
                 return {"Id": made, "State": state, "Config": config, "HostConfig": config["HostConfig"]}
             # The daemon gives the name away a moment before there is a container to look at.
-            await asyncio.sleep(probes.LOOK_AGAIN)
+            await asyncio.sleep(probe_container.POLL_INTERVAL)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
         """Make a container, and unmake it where the cluster was released before: that release may not have seen it.
@@ -181,12 +183,12 @@ class Launch:
         In one thread, which goes on to its end also when whoever asked was cancelled.
         """
         made = str(api.create_container_from_config(config, name)["Id"])
-        if why := self._over():
+        if why := self._abort_reason():
             remove(api, made)
-            raise DaemonError(NOT_THERE, why)
+            raise DaemonError(NOT_FOUND, why)
         return made
 
-    def _over(self) -> str:
+    def _abort_reason(self) -> str:
         """Say why nothing may begin in this cluster any more, "" where it may; of a disk that is away nobody knows."""
         try:
             return "it was released meanwhile" if self._folders.is_released(self._cluster) else ""
@@ -196,10 +198,10 @@ class Launch:
     def _network_once(self, api: Any, wish: dict[str, Any], lock: Path) -> None:
         """Make a network unless there is one: an older daemon makes two of one name where it is asked twice at once."""
         name = wish["Name"]
-        with file_lock.held(lock, lambda: bool(self._over())) as is_held:
+        with file_lock.acquire(lock, lambda: bool(self._abort_reason())) as is_held:
             # A release that has seen this lock free looks for networks now, and does not look again.
-            if (why := self._over()) or not is_held:
-                raise DaemonError(NOT_THERE, why)
+            if (why := self._abort_reason()) or not is_held:
+                raise DaemonError(NOT_FOUND, why)
             found = [row for row in api.networks(names=[name]) if row["Name"] == name]
             if any(not _is_ours(row, wish) for row in found):
                 raise DaemonError(
@@ -209,24 +211,24 @@ class Launch:
                 return
             told = {"driver": wish["Driver"], "internal": wish["Internal"], "labels": wish["Labels"]}
             made = api.create_network(name, **told, options=wish["Options"] or None, check_duplicate=True)
-            if why := self._over():
+            if why := self._abort_reason():
                 api.remove_network(made["Id"])
-                raise DaemonError(NOT_THERE, why)
+                raise DaemonError(NOT_FOUND, why)
 
     async def _start(self, container: str) -> None:
         try:
-            await self._daemon.ask(lambda api: api.start(container), self._seconds)
+            await self._daemon.call(lambda api: api.start(container), self._seconds)
         except DaemonError as problem:
-            if problem.status != UNCHANGED:
+            if problem.status != NOT_MODIFIED:
                 raise
 
-    async def _wait(self, container: str, host: str, bounds: Mapping[str, int]) -> None:
-        folder, see = self._folders.host(self._cluster, host), partial(self._see, container, host)
+    async def _wait_ready(self, container: str, host: str, bounds: Mapping[str, int]) -> None:
+        folder, see = self._folders.host(self._cluster, host), partial(self._check_running, container, host)
         if bounds:
             # Now it has loaded what takes it longest; its zygote comes up while the daemon is at this.
-            await probes.until(folder.is_claimed, see)
-            await self._bound(container, bounds, see)
-        await probes.until((folder.path / "agent.json").exists, see)
+            await probe_container.wait_for_file(folder.is_claimed, see)
+            await self._apply_limits(container, bounds, see)
+        await probe_container.wait_for_file((folder.path / "agent.json").exists, see)
         try:
             _, writer = await folder.dial()
         except UnavailableError:
@@ -234,42 +236,44 @@ class Launch:
         else:
             writer.close()
 
-    async def _bound(self, container: str, bounds: Mapping[str, int], see: Callable[[], Awaitable[None]]) -> None:
+    async def _apply_limits(
+        self, container: str, bounds: Mapping[str, int], see: Callable[[], Awaitable[None]]
+    ) -> None:
         try:
-            await self._daemon.ask(lambda api: api.update_container(container, **bounds), self._seconds)
+            await self._daemon.call(lambda api: api.update_container(container, **bounds), self._seconds)
         except DaemonError:
             await see()  # of one that has ended meanwhile its end says more
             raise
 
-    async def _see(self, container: str, host: str) -> None:
-        seen = (await self._seen(container, host))["State"]
-        if seen["Status"] in probes.ENDED:
-            request_check.check_room(seen.get("ExitCode"), self._folders.root)
-            raise await self._did_not_start(host, _end_of(seen))
+    async def _check_running(self, container: str, host: str) -> None:
+        seen = (await self._inspect(container, host))["State"]
+        if seen["Status"] in probe_container.ENDED_STATES:
+            request_validation.check_disk_full(seen.get("ExitCode"), self._folders.root)
+            raise await self._start_error(host, _format_exit(seen))
 
-    async def _seen(self, container: str, host: str) -> dict[str, Any]:
+    async def _inspect(self, container: str, host: str) -> dict[str, Any]:
         found = await self._daemon.inspect(container)
         if found is None:
-            raise await self._did_not_start(host, "was removed meanwhile")
+            raise await self._start_error(host, "was removed meanwhile")
         return found
 
-    async def _did_not_start(self, host: str, what: str) -> UnavailableError:
+    async def _start_error(self, host: str, what: str) -> UnavailableError:
         folder = self._folders.host(self._cluster, host)
-        name = orders.container_name(self._cluster, host)
-        words = await asyncio.to_thread(folder.last_words)
-        words = words or await probes.last_words(self._daemon, name, _LOG_LINES)
+        name = container_spec.container_name(self._cluster, host)
+        words = await asyncio.to_thread(folder.log_tail)
+        words = words or await probe_container.log_tail(self._daemon, name, _LOG_LINES)
         room = f"Free some space on the disk of the daemon; {self._daemon.kind.program} system df says what is there."
         return UnavailableError(
             f"Host {host} of cluster {self._cluster} did not start: its container {what}.",
             field="host",
             value=host,
             rule=f"Its log ends with: {words}" if words else "It wrote nothing into its log.",
-            cure=room if _FULL in what.lower() else f"The whole log is {folder.log}.",
+            cure=room if _DISK_FULL in what.lower() else f"The whole log is {folder.log}.",
             transient=True,
         )
 
 
-def handle_of(
+def host_handle(
     host: str, container: str, daemon: Daemon, labels: Mapping[str, str] | None, *, is_shared: bool
 ) -> HostHandle:
     """Give what finds a host again, also for a controller that makes its own hosts at another daemon.
@@ -277,16 +281,16 @@ def handle_of(
     ``is_shared`` says that it has come to share a network with others, of which its labels know nothing.
     """
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
-    told = [*([isolation.SHARED] if is_shared else []), *isolation.read(labels)]
+    told = [*([isolation.SHARED_NETWORK] if is_shared else []), *isolation.read(labels)]
     return HostHandle(host=host, data=data, given_up=tuple(dict.fromkeys(told)))  # labels of before said it, too
 
 
-def shares_network(row: Mapping[str, Any]) -> bool:
+def is_on_shared_network(row: Mapping[str, Any]) -> bool:
     """Say of a container in a list whether it has joined the network that all share; Podman's are made in theirs."""
-    return orders.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
+    return container_spec.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
 
 
-def _end_of(state: dict[str, Any]) -> str:
+def _format_exit(state: dict[str, Any]) -> str:
     if state.get("OOMKilled"):
         return "was ended by the system for lack of memory"
     error = f" ({state['Error']})" if state.get("Error") else ""
@@ -295,5 +299,5 @@ def _end_of(state: dict[str, Any]) -> str:
 
 def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
     """Say whether what has the name that we want has our labels as well."""
-    labels, whose = found.get("Labels") or {}, (orders.CLUSTER, orders.HOST, orders.OWNER)
+    labels, whose = found.get("Labels") or {}, (container_spec.CLUSTER, container_spec.HOST, container_spec.OWNER)
     return all(labels.get(name) == wish["Labels"].get(name) for name in whose)

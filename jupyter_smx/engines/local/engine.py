@@ -13,27 +13,34 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, pack, processes, request_check
+from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.bring_up import collect
-from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
 from jupyter_smx.engines.local import probe, shell
 from jupyter_smx.engines.local.limits import LocalLimits
-from jupyter_smx.engines.local.start import LOST_THE_CLAIM, AgentStart, Children, in_words
-from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
-from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.engines.local.start import CLAIM_LOST, AgentStart, Children, format_exit
+from jupyter_smx.engines.machine import agent_zipapp, processes, python_check, request_validation
+from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+from jupyter_smx.engines.machine.host_folder import (
+    HostFolder,
+    agent_process,
+    agent_processes,
+    description,
+    handle_data,
+    host_names,
+)
+from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from jupyter_smx.engines.base import HostPlan
+    from jupyter_smx.engines.base import HostSpec
 
 _LINUX = sys.platform == "linux"
 _EXEC_PATIENCE = 1.0
 """Seconds for which a process that starts may not be recognisable."""
-_LOOK_AGAIN = 0.05
+_POLL_INTERVAL = 0.05
 
 
 class LocalEngine(Engine):
@@ -87,13 +94,13 @@ class LocalEngine(Engine):
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give what would be started for each host, and the ``host.json`` that it would read; pure."""
-        archive = self._root / pack.file_name()
+        archive = self._root / agent_zipapp.file_name()
         return {
             "engine": self.name,
             "hosts": {
                 host.host: {
                     "command": self._command(request.python, archive, self._folder(request.cluster, host.host)),
-                    "host.json": self._description(request, host, self._limits.planned(request, host)),
+                    "host.json": self._description(request, host, self._limits.plan(request, host)),
                 }
                 for host in request.hosts
             },
@@ -107,13 +114,13 @@ class LocalEngine(Engine):
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
-        request_check.check_names(request)
+        request_validation.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
 
-        async def bring_up(host: HostPlan) -> HostHandle:
+        async def bring_up(host: HostSpec) -> HostHandle:
             return await self._bring_up(request, host.host, archive)
 
-        async with aclosing(collect(self, request, bring_up)) as handles:
+        async with aclosing(launch_all(self, request, bring_up)) as handles:
             async for handle in handles:
                 yield handle
 
@@ -125,20 +132,20 @@ class LocalEngine(Engine):
         try:
             return await asyncio.to_thread(self._find, cluster)
         except (OSError, msgspec.MsgspecError) as problem:
-            raise self._folders.unreadable(cluster, problem) from problem
+            raise self._folders.unreadable_error(cluster, problem) from problem
 
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Compare each host's process id, start time and boot with the process table."""
         self._reap()
         # A network disk that is away would hold the thread, never the event loop.
-        return await asyncio.to_thread(lambda: [self._look(handle) for handle in handles])
+        return await asyncio.to_thread(lambda: [self._observe(handle) for handle in handles])
 
     async def release(self, handle: Handle) -> None:
         """Kill the agents' sessions, their descendants and every process that carries a host's mark.
 
         :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
         """
-        if request_check.is_plain(handle.cluster):
+        if request_validation.is_valid_name(handle.cluster):
             # A release that has begun goes on to its end, even when the caller is cancelled: killing takes a thread.
             await asyncio.to_thread(self._release, handle)
 
@@ -152,25 +159,25 @@ class LocalEngine(Engine):
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Enter the namespaces of the agent."""
         folder = self._folder(handle.cluster, host)
-        birth = await asyncio.to_thread(folder.birth)
-        return None if birth is None else shell.command(birth.pid, os.fspath(folder.path / "ml"))
+        birth = await asyncio.to_thread(folder.read_agent)
+        return None if birth is None else shell.shell_command(birth.pid, os.fspath(folder.path / "ml"))
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
-        archive = await asyncio.to_thread(pack.place, self._root)
+        archive = await asyncio.to_thread(agent_zipapp.write_archive, self._root)
         if not self.isolate:
             found: dict[str, object] = {"isolation": "variables", "reason": "LocalEngine.isolate is off."}
         else:
             environment = controller_environment(os.environ)
-            found = await asyncio.to_thread(probe.isolation, archive, environment)
-        found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().words()}
+            found = await asyncio.to_thread(probe.detect_isolation, archive, environment)
+        found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().description()}
         return {name: fact for name, fact in found.items() if fact}
 
     def clusters_folder(self) -> Path:
         """Give the folder in which each cluster has its own."""
         return self._folders.clusters
 
-    def remains(self, cluster: str, host: str) -> Path:
+    def spool_path(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
         return self._folder(cluster, host).path / "spool"
 
@@ -185,7 +192,7 @@ class LocalEngine(Engine):
     def _folder(self, cluster: str, host: str) -> HostFolder:
         return self._folders.host(cluster, host)
 
-    def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
+    def _description(self, request: ClusterRequest, plan: HostSpec, limits: dict[str, object]) -> dict[str, object]:
         return description(
             request,
             plan,
@@ -200,21 +207,21 @@ class LocalEngine(Engine):
 
     def _prepare(self, request: ClusterRequest) -> Path:
         """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
-        request_check.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
-        interpreter.check(request.python)
+        request_validation.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
+        python_check.check_python(request.python)
         try:
             if self._folders.is_released(request.cluster):
-                raise request_check.used_up(request.cluster)
+                raise request_validation.released_error(request.cluster)
             self._folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
-            archive = pack.place(self._root)
+            archive = agent_zipapp.write_archive(self._root)
             self._limits.sweep()
             for plan in request.hosts:
                 self._describe(request, plan)
         except OSError as problem:
-            raise request_check.not_writable(self._root, problem) from problem
+            raise request_validation.not_writable_error(self._root, problem) from problem
         return archive
 
-    def _describe(self, request: ClusterRequest, plan: HostPlan) -> None:
+    def _describe(self, request: ClusterRequest, plan: HostSpec) -> None:
         folder = self._folder(request.cluster, plan.host)
         if not folder.make():
             folder.describe(self._description(request, plan, self._limits.make(request, plan)))
@@ -223,34 +230,34 @@ class LocalEngine(Engine):
         try:
             return await asyncio.wait_for(self._launch_or_join(request, host, archive), float(self.launch_timeout))
         except asyncio.TimeoutError:
-            raise self._did_not_start(request.cluster, host, f"said nothing for {self.launch_timeout:g} s") from None
+            raise self._start_error(request.cluster, host, f"said nothing for {self.launch_timeout:g} s") from None
         except (OSError, msgspec.MsgspecError) as problem:
-            raise self._did_not_start(request.cluster, host, f"could not be started ({problem})") from problem
+            raise self._start_error(request.cluster, host, f"could not be started ({problem})") from problem
 
     async def _launch_or_join(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
         folder = self._folder(request.cluster, host)
         if not folder.is_claimed():
             start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
-            code = await start.ending(self._children)
-            request_check.check_room(code, self._root)
-            if code not in (None, LOST_THE_CLAIM):
-                raise self._did_not_start(request.cluster, host, f"ended with {in_words(code)}")
+            code = await start.start_and_wait(self._children)
+            request_validation.check_disk_full(code, self._root)
+            if code not in (None, CLAIM_LOST):
+                raise self._start_error(request.cluster, host, f"ended with {format_exit(code)}")
         # Either our agent is ready, or another engine's agent has the folder and is as good as ours.
         loop = asyncio.get_running_loop()
         seen = loop.time()
         while True:
-            birth = await asyncio.to_thread(folder.birth)
+            birth = await asyncio.to_thread(folder.read_agent)
             if self._folders.is_released(request.cluster):
-                raise self._did_not_start(request.cluster, host, "was released meanwhile")
+                raise self._start_error(request.cluster, host, "was released meanwhile")
             if birth is not None and birth.is_alive():
-                return HostHandle(host=host, data=data_of(birth))
-            known = await asyncio.to_thread(processes.table)
-            if await asyncio.to_thread(processes.carriers, [folder.mark], known):
+                return HostHandle(host=host, data=handle_data(birth))
+            known = await asyncio.to_thread(processes.process_table)
+            if await asyncio.to_thread(processes.find_marked, [folder.mark], known):
                 seen = loop.time()
             # An agent that becomes itself again by exec carries no mark for a moment.
             if birth is not None or loop.time() - seen > _EXEC_PATIENCE:
-                raise self._did_not_start(request.cluster, host, "died")
-            await asyncio.sleep(_LOOK_AGAIN)
+                raise self._start_error(request.cluster, host, "died")
+            await asyncio.sleep(_POLL_INTERVAL)
 
     def _environment(self, folder: HostFolder) -> dict[str, str]:
         hidden = {*self.hidden_variables, DATA_DIR_VARIABLE}
@@ -258,9 +265,9 @@ class LocalEngine(Engine):
         name, _, value = folder.mark.partition("=")
         return {**kept, name: value}
 
-    def _did_not_start(self, cluster: str, host: str, what: str) -> UnavailableError:
+    def _start_error(self, cluster: str, host: str, what: str) -> UnavailableError:
         folder = self._folder(cluster, host)
-        words = folder.last_words()
+        words = folder.log_tail()
         return UnavailableError(
             f"Host {host} of cluster {cluster} did not start: its agent {what}.",
             field="host",
@@ -271,19 +278,19 @@ class LocalEngine(Engine):
         )
 
     def _find(self, cluster: str) -> Handle | None:
-        folder = self._folders.existing(cluster)
+        folder = self._folders.live_cluster(cluster)
         if folder is None:
             return None
-        hosts = (HostFolder(folder / name).handle() for name in hosts_of(folder))
+        hosts = (HostFolder(folder / name).handle() for name in host_names(folder))
         return Handle(engine=self.name, cluster=cluster, hosts=tuple(host for host in hosts if host is not None))
 
-    def _look(self, handle: Handle) -> Observation:
+    def _observe(self, handle: Handle) -> Observation:
         try:
-            folder = self._folders.existing(handle.cluster)
+            folder = self._folders.live_cluster(handle.cluster)
             if folder is None:
                 return Observation.GONE
-            births = [birth_of(host) for host in handle.hosts] or [
-                birth for name in hosts_of(folder) if (birth := HostFolder(folder / name).birth())
+            births = [agent_process(host) for host in handle.hosts] or [
+                birth for name in host_names(folder) if (birth := HostFolder(folder / name).read_agent())
             ]
             if not births and time.time() - folder.stat().st_mtime < float(self.launch_timeout):
                 return Observation.UNKNOWN  # an acquire may be under way
@@ -295,7 +302,7 @@ class LocalEngine(Engine):
     def _release(self, handle: Handle) -> None:
         # During an outage of the disk what the handle names is ended all the same.
         folders, _ = self._folders.try_to_close(handle.cluster)
-        births = readable(handle, folders)
+        births = agent_processes(handle, folders)
         boot = processes.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
         marks = [self._folder(handle.cluster, host.host).mark for host in handle.hosts]
@@ -303,9 +310,9 @@ class LocalEngine(Engine):
 
         def select(known: processes.Table) -> set[int]:
             self._reap()
-            return processes.family(roots, known) | processes.carriers(marks, known)
+            return processes.process_tree(roots, known) | processes.find_marked(marks, known)
 
-        left = processes.end_all(select, float(self.release_timeout))
+        left = processes.kill_all(select, float(self.release_timeout))
         self._reap()
         if left:
             raise UnavailableError(
@@ -317,7 +324,7 @@ class LocalEngine(Engine):
         # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
         folders, away = self._folders.try_to_close(handle.cluster)
         if away is not None:
-            raise self._folders.not_closed(handle.cluster, away) from away
+            raise self._folders.release_error(handle.cluster, away) from away
         names = {*(host.host for host in handle.hosts), *(folder.path.name for folder in folders)}
         groups = self._limits.remove(handle.cluster, names)
         for left_behind in filter(None, (groups, *(folder.sweep() for folder in folders))):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines import control_group
-from jupyter_smx.engines.host_folder import RELEASED
+from jupyter_smx.engines.machine import cgroups
+from jupyter_smx.engines.machine.host_folder import RELEASED_MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
 
 
 class LocalLimits:
@@ -20,40 +20,42 @@ class LocalLimits:
     def __init__(self, clusters: Path, off: str = "") -> None:
         self._clusters = clusters
         self._data_dir = str(clusters.parent)
-        self._off = off
-        self._found: control_group.Parents | None = None
+        self._disabled_reason = off
+        self._parents: cgroups.ParentGroups | None = None
 
-    def parents(self) -> control_group.Parents:
+    def parents(self) -> cgroups.ParentGroups:
         """Give where groups can be made here."""
-        if self._found is None:
-            self._found = control_group.Parents(reason=self._off) if self._off else control_group.find()
-        return self._found
+        if self._parents is None:
+            self._parents = (
+                cgroups.ParentGroups(reason=self._disabled_reason) if self._disabled_reason else cgroups.find_parents()
+            )
+        return self._parents
 
-    def planned(self, request: ClusterRequest, plan: HostPlan) -> dict[str, object]:
+    def plan(self, request: ClusterRequest, plan: HostSpec) -> dict[str, object]:
         """Give what ``host.json`` says of a host's limits when nothing goes wrong."""
-        return control_group.planned(self.parents(), self._name(request, plan), _wish(plan))
+        return cgroups.plan_limits(self.parents(), self._name(request, plan), _host_limits(plan))
 
-    def make(self, request: ClusterRequest, plan: HostPlan) -> dict[str, object]:
+    def make(self, request: ClusterRequest, plan: HostSpec) -> dict[str, object]:
         """Make the groups of a host; gives what ``host.json`` says of them. Blocks for a moment."""
-        name, wish = self._name(request, plan), _wish(plan)
-        return control_group.planned(control_group.make(self.parents(), name, wish), name, wish)
+        name, wish = self._name(request, plan), _host_limits(plan)
+        return cgroups.plan_limits(cgroups.make_groups(self.parents(), name, wish), name, wish)
 
     def remove(self, cluster: str, hosts: Iterable[str]) -> str:
         """Remove the groups of hosts that have ended, whose folders may be gone; says which could not be."""
-        names = [control_group.name_of(self._data_dir, cluster, host) for host in hosts]
-        return control_group.remove(str(parent / name) for parent in self.parents().folders.values() for name in names)
+        names = [cgroups.group_name(self._data_dir, cluster, host) for host in hosts]
+        return cgroups.remove_groups(str(parent / name) for parent in self.parents().folders.values() for name in names)
 
     def sweep(self) -> None:
         """Remove groups of hosts that are released, or that nobody knows any more."""
-        control_group.sweep(self.parents(), self._data_dir, self._living)
+        cgroups.sweep(self.parents(), self._data_dir, self._live_groups)
 
-    def _living(self) -> list[str]:
-        folders = [path for path in self._clusters.glob("*/*") if not (path.parent / RELEASED).exists()]
-        return [control_group.name_of(self._data_dir, path.parent.name, path.name) for path in folders]
+    def _live_groups(self) -> list[str]:
+        folders = [path for path in self._clusters.glob("*/*") if not (path.parent / RELEASED_MARKER).exists()]
+        return [cgroups.group_name(self._data_dir, path.parent.name, path.name) for path in folders]
 
-    def _name(self, request: ClusterRequest, plan: HostPlan) -> str:
-        return control_group.name_of(self._data_dir, request.cluster, plan.host)
+    def _name(self, request: ClusterRequest, plan: HostSpec) -> str:
+        return cgroups.group_name(self._data_dir, request.cluster, plan.host)
 
 
-def _wish(plan: HostPlan) -> control_group.Wish:
-    return control_group.Wish(cpus=plan.vcpus, memory=plan.memory)
+def _host_limits(plan: HostSpec) -> cgroups.HostLimits:
+    return cgroups.HostLimits(cpus=plan.vcpus, memory=plan.memory)

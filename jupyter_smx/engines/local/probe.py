@@ -17,7 +17,7 @@ _PATIENCE = 20.0
 """Seconds."""
 
 
-def isolation(archive: Path, environment: Mapping[str, str]) -> dict[str, object]:
+def detect_isolation(archive: Path, environment: Mapping[str, str]) -> dict[str, object]:
     """Give ``isolation`` (``namespace`` or ``variables``) and the ``reason`` when it is less. Blocks for a moment."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=archive.parent) as folder:
         command = [sys.executable, "-I", os.fspath(archive), "probe", folder]

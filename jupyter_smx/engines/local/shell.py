@@ -5,24 +5,24 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-_OWN = Path("/proc/self/ns")
+_OWN_NAMESPACES = Path("/proc/self/ns")
 
 
-def command(pid: int, ml: str) -> list[str] | None:
+def shell_command(pid: int, ml: str) -> list[str] | None:
     """Give the command for the agent ``pid`` whose ``/opt/ml`` is the folder ``ml``; None when the agent is gone."""
     its = Path(f"/proc/{pid}/ns")
     try:
-        apart = [name for name in ("user", "mnt") if (its / name).readlink() != (_OWN / name).readlink()]
+        apart = [name for name in ("user", "mnt") if (its / name).readlink() != (_OWN_NAMESPACES / name).readlink()]
     except FileNotFoundError:
-        return None if Path("/proc/self").exists() else _there(ml)
+        return None if Path("/proc/self").exists() else _shell_in(ml)
     except PermissionError:
         return None
     if not apart:
-        return _there(ml)
+        return _shell_in(ml)
     enter = ["nsenter", f"--target={pid}", "--mount"]
     enter += ["--user", "--preserve-credentials"] if "user" in apart else []
-    return [*enter, *_there("/opt/ml")]
+    return [*enter, *_shell_in("/opt/ml")]
 
 
-def _there(folder: str) -> list[str]:
+def _shell_in(folder: str) -> list[str]:
     return ["sh", "-c", f'cd {shlex.quote(folder)} && exec "${{SHELL:-sh}}"']

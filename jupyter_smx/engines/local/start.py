@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.engines.host_folder import HostFolder
+    from jupyter_smx.engines.machine.host_folder import HostFolder
 
-LOST_THE_CLAIM = 3
+CLAIM_LOST = 3
 """Exit code of an agent whose folder another agent has."""
 
-_LAST_MOMENTS = 5.0
+_EXIT_TIMEOUT = 5.0
 """Seconds."""
 
 Children = dict[int, "subprocess.Popen[bytes]"]
@@ -30,7 +30,7 @@ class AgentStart(NamedTuple):
     folder: HostFolder
     environment: Mapping[str, str]
 
-    async def ending(self, children: Children) -> int | None:
+    async def start_and_wait(self, children: Children) -> int | None:
         """Start the agent, put it among ``children``, wait until it listens; the exit code when it ended instead."""
         # The thread makes the pipe: when we are cancelled meanwhile the file object closes it, not we.
         child, listening = await asyncio.to_thread(self._start, children)
@@ -39,7 +39,7 @@ class AgentStart(NamedTuple):
                 return None
         # End of file means that the agent has closed the pipe without a word: it is about to end, or its folder tells.
         try:
-            return await asyncio.to_thread(child.wait, _LAST_MOMENTS)
+            return await asyncio.to_thread(child.wait, _EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             return None
 
@@ -81,6 +81,6 @@ async def _first_byte(descriptor: int) -> bytes:
     return os.read(descriptor, 1)
 
 
-def in_words(code: int) -> str:
+def format_exit(code: int) -> str:
     """Say how a process ended, from the number that its parent got."""
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -1,1 +1,1 @@
-"""The groups of the contract that every engine passes, one file each; :mod:`jupyter_smx.testing.contract` has all."""
+"""Hold the groups of the engine contract, one module each; :mod:`jupyter_smx.testing.contract` combines them."""

@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.records.cluster import Handle
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.harness import Harness
 
-STRANGERS = ("", ".", "..", "../..", "a/b", "0123456789ab", "x" * 300, "it's", "line\nbreak", "日本", "a\0b")
+UNKNOWN_CLUSTERS = ("", ".", "..", "../..", "a/b", "0123456789ab", "x" * 300, "it's", "line\nbreak", "日本", "a\0b")
 
 
 class IdentityGroup:
     """Launch once, find again, survive JSON."""
 
-    async def test_acquiring_again_launches_nothing_and_gives_the_same_handle(self, harness: Harness) -> None:
+    async def test_a_second_acquire_launches_nothing_and_gives_the_same_handle(self, harness: Harness) -> None:
         request = harness.request(2)
-        first = await harness.up(request)
-        assert await harness.up(request) == first
-        assert harness.launches(request.cluster) == {"algo-1": 1, "algo-2": 1}
+        first = await harness.acquire(request)
+        assert await harness.acquire(request) == first
+        assert harness.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
 
-    async def test_acquiring_again_after_rebirth_launches_nothing(self, harness: Harness) -> None:
+    async def test_an_acquire_by_a_new_engine_launches_nothing(self, harness: Harness) -> None:
         request = harness.request()
-        first = await harness.up(request)
-        assert await harness.up(request, engine=harness.reborn()) == first
-        assert harness.launches(request.cluster) == {"algo-1": 1}
+        first = await harness.acquire(request)
+        assert await harness.acquire(request, engine=harness.new_engine()) == first
+        assert harness.launch_counts(request.cluster) == {"algo-1": 1}
 
     async def test_acquires_behind_each_others_back_launch_once_and_agree(self, harness: Harness) -> None:
         request = harness.request(2)
-        engines = [harness.engine, harness.reborn(), harness.reborn()]
-        handles = await asyncio.gather(*(harness.up(request, engine=engine) for engine in engines))
+        engines = [harness.engine, harness.new_engine(), harness.new_engine()]
+        handles = await asyncio.gather(*(harness.acquire(request, engine=engine) for engine in engines))
         assert handles[0] == handles[1] == handles[2]
-        assert harness.launches(request.cluster) == {"algo-1": 1, "algo-2": 1}
-        assert harness.hosts_alive(request.cluster) == {"algo-1", "algo-2"}
+        assert harness.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
+        assert harness.live_hosts(request.cluster) == {"algo-1", "algo-2"}
 
     async def test_each_step_names_more_hosts_and_the_last_names_all(self, harness: Harness) -> None:
         request = harness.request(3)
@@ -48,40 +48,40 @@ class IdentityGroup:
         assert [host.host for host in steps[-1].hosts] == ["algo-1", "algo-2", "algo-3"]
         assert all(host in steps[-1].hosts for step in steps for host in step.hosts)
 
-    async def test_a_cluster_is_found_after_rebirth_as_it_was_given(self, harness: Harness) -> None:
-        handle = await harness.up(harness.request(2))
-        assert await harness.reborn().find(handle.cluster) == handle
+    async def test_a_new_engine_finds_the_same_handle(self, harness: Harness) -> None:
+        handle = await harness.acquire(harness.request(2))
+        assert await harness.new_engine().find(handle.cluster) == handle
 
-    @pytest.mark.parametrize("cluster", STRANGERS)
-    async def test_a_stranger_is_not_found(self, harness: Harness, cluster: str) -> None:
-        await harness.up()
+    @pytest.mark.parametrize("cluster", UNKNOWN_CLUSTERS)
+    async def test_an_unknown_cluster_is_not_found(self, harness: Harness, cluster: str) -> None:
+        await harness.acquire()
         assert await harness.engine.find(cluster) is None
 
     async def test_a_cluster_is_found_after_its_agents_died_and_until_it_is_released(self, harness: Harness) -> None:
-        handle = await harness.up()
+        handle = await harness.acquire()
         harness.kill_agent(handle.cluster, "algo-1")
-        assert await harness.reborn().find(handle.cluster) == handle
+        assert await harness.new_engine().find(handle.cluster) == handle
         await harness.engine.release(handle)
         assert await harness.engine.find(handle.cluster) is None
-        assert await harness.reborn().find(handle.cluster) is None
+        assert await harness.new_engine().find(handle.cluster) is None
 
     async def test_a_handle_survives_json(self, harness: Harness) -> None:
-        handle = await harness.up()
+        handle = await harness.acquire()
         again = msgspec.json.decode(msgspec.json.encode(handle), type=Handle)
         assert again == handle
-        reader, writer = await harness.reborn().connect(again, "algo-1")
+        reader, writer = await harness.new_engine().connect(again, "algo-1")
         assert not reader.at_eof()
         writer.close()
         await writer.wait_closed()
 
     async def test_the_longest_cluster_id_works(self, harness: Harness) -> None:
-        handle = await harness.up(harness.request(cluster="f" * 32))
+        handle = await harness.acquire(harness.request(cluster="f" * 32))
         assert await harness.engine.find("f" * 32) == handle
 
     async def test_the_id_of_a_released_cluster_is_refused(self, harness: Harness) -> None:
         request = harness.request()
-        await harness.engine.release(await harness.up(request))
+        await harness.engine.release(await harness.acquire(request))
         with pytest.raises(RefusedError) as told:
-            await harness.up(request)
+            await harness.acquire(request)
         assert not told.value.transient
-        assert harness.hosts_alive(request.cluster) == set()
+        assert harness.live_hosts(request.cluster) == set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.groups.transfer import last_json
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.harness import Harness
 
-TELL = """
+REPORT_SCRIPT = """
 import json, os, sys
 base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
 folder = os.path.join(base, "input", "config")
@@ -35,7 +35,7 @@ print(json.dumps({
     "variables": dict(os.environ),
 }))
 """
-MEET = """
+LISTEN_SCRIPT = """
 import json, os, socket
 there = os.environ["SM_MASTER_ADDR"], int(os.environ["SM_MASTER_PORT"])
 with socket.create_server(there) as server, socket.create_connection(there) as visitor:
@@ -45,13 +45,13 @@ machine = open("/proc/sys/kernel/random/boot_id").read() if network else os.unam
 print(json.dumps([machine, network, there[1]]))
 """
 """Says where the first host listens, having done so."""
-LEADER = ("master_addr", "master_port")
+LEADER_FIELDS = ("master_addr", "master_port")
 FOLDERS = (
     *("code", "input", "input/config", "input/data", "model", "output", "output/data", "output/intermediate"),
     "checkpoints",
 )
 
-WRITTEN_OUT = """
+FIXED_PATHS_SCRIPT = """
 import json, os
 with open("/opt/ml/input/config/resourceconfig.json") as file:
     host = json.load(file)["current_host"]
@@ -60,7 +60,7 @@ with open("/opt/ml/model/x", "w") as file:
 print(json.dumps([host, os.environ["SM_MODEL_DIR"], os.environ.get("SAGEMAKER_BASE_DIR")]))
 """
 """A script like many: it asks for no variable where SageMaker has a fixed path."""
-HAVE_A_WORLD = ("namespace", "container")
+ISOLATED_MODES = ("namespace", "container")
 
 JSON_VARIABLES = (
     "HOSTS CURRENT_INSTANCE_GROUP_HOSTS INSTANCE_GROUPS INSTANCE_GROUPS_DICT DISTRIBUTION_INSTANCE_GROUPS IS_HETERO "
@@ -98,10 +98,10 @@ HYPERPARAMETERS: dict[str, tuple[str, str, str]] = {
 """By name: what the request has, the word that a script gets, the value of its variable."""
 
 
-async def told(harness: Harness, handle: Any, host: str = "algo-1", **changes: Any) -> dict[str, Any]:
+async def run_report(harness: Harness, handle: Any, host: str = "algo-1", **changes: Any) -> dict[str, Any]:
     """Run the script on one host and give what it saw."""
     async with AgentClient(harness.engine, handle, host) as agent:
-        found = last_json(await agent.do(TELL.replace("FOLDERS", repr(FOLDERS)), **changes))
+        found = last_json(await agent.run_and_wait(REPORT_SCRIPT.replace("FOLDERS", repr(FOLDERS)), **changes))
     assert isinstance(found, dict)
     return found
 
@@ -110,7 +110,7 @@ class ScriptModeGroup:
     """What a training script sees; processing jobs have a contract of their own."""
 
     async def test_a_script_starts_in_its_code_and_finds_the_folders(self, harness: Harness) -> None:
-        seen = await told(harness, await harness.up())
+        seen = await run_report(harness, await harness.acquire())
         code = seen["base"] + "/code"
         assert (seen["cwd"], seen["file"], seen["path"]) == (code, code + "/train.py", code)
         assert seen["name"] == "__main__"
@@ -121,13 +121,13 @@ class ScriptModeGroup:
         }
 
     async def test_paths_that_a_script_spells_out_are_the_jobs_own(self, harness: Harness) -> None:
-        handle = await harness.up(harness.request(2))
+        handle = await harness.acquire(harness.request(2))
         for host in ("algo-1", "algo-2"):
             async with AgentClient(harness.engine, handle, host) as agent:
-                mode = agent.greeting["isolation"]["mode"]
-                if mode not in HAVE_A_WORLD:
-                    pytest.skip(f"jobs have no /opt/ml of their own here: {agent.greeting['isolation']['reason']}")
-                done = await agent.do(WRITTEN_OUT)
+                mode = agent.hello["isolation"]["mode"]
+                if mode not in ISOLATED_MODES:
+                    pytest.skip(f"jobs have no /opt/ml of their own here: {agent.hello['isolation']['reason']}")
+                done = await agent.run_and_wait(FIXED_PATHS_SCRIPT)
                 assert last_json(done) == [host, "/opt/ml/model", None]
                 (kept,) = done.record["artifacts"]
                 archive = await agent.read(done.record["job"], "artifacts/" + kept["name"])
@@ -136,10 +136,12 @@ class ScriptModeGroup:
                 assert written is not None
                 assert written.read() == host.encode()
 
-    async def test_hyperparameters_are_words_and_variables_as_the_toolkit_writes_them(self, harness: Harness) -> None:
+    async def test_hyperparameters_are_arguments_and_variables_as_the_toolkit_writes_them(
+        self, harness: Harness
+    ) -> None:
         given = {name: sent for name, (sent, _word, _variable) in HYPERPARAMETERS.items()}
         hidden = {"_tuning_objective_metric": "loss", "sagemaker_own": "1"}
-        seen = await told(harness, await harness.up(), hyperparameters={**given, **hidden})
+        seen = await run_report(harness, await harness.acquire(), hyperparameters={**given, **hidden})
         words = ["train.py"]
         for name in sorted(given):
             words += [("-" if len(name) == 1 else "--") + name, HYPERPARAMETERS[name][1]]
@@ -152,8 +154,8 @@ class ScriptModeGroup:
         assert {name: file[name] for name in given} == given
         assert all(isinstance(value, str) for value in file.values())
 
-    async def test_every_variable_of_the_toolkit_is_there(self, harness: Harness) -> None:
-        seen = (await told(harness, await harness.up()))["variables"]
+    async def test_every_variable_of_the_toolkit_is_set(self, harness: Harness) -> None:
+        seen = (await run_report(harness, await harness.acquire()))["variables"]
         assert {"SM_" + name for name in f"{JSON_VARIABLES} {TEXT_VARIABLES}".split()} <= seen.keys()
         values = {name: json.loads(seen["SM_" + name]) for name in JSON_VARIABLES.split()}
         for name, value in values.items():
@@ -171,12 +173,12 @@ class ScriptModeGroup:
     async def test_channels_stand_in_their_file_and_in_variables(self, harness: Harness, tmp_path: Path) -> None:
         data = tmp_path / "data"
         data.mkdir()
-        handle = await harness.up()
-        there = (await harness.engine.bring(handle, "algo-1", [str(data)]))[str(data)]
+        handle = await harness.acquire()
+        there = (await harness.engine.provide_files(handle, "algo-1", [str(data)]))[str(data)]
         plain = {"name": "my-val", "source": there}
         rich = {"mode": "FastFile", "distribution": "ShardedByS3Key", "content_type": "text/csv"}
         channels = [plain, {"name": "a.b", "source": there, **rich}]
-        seen = await told(harness, handle, channels=channels)
+        seen = await run_report(harness, handle, channels=channels)
         common = {"RecordWrapperType": "None"}
         assert seen["files"]["inputdataconfig.json"] == {
             "my-val": {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", **common},
@@ -193,11 +195,11 @@ class ScriptModeGroup:
         inputs = seen["base"] + "/input/data"
         assert (variables["SM_CHANNEL_MY-VAL"], variables["SM_CHANNEL_A.B"]) == (inputs + "/my-val", inputs + "/a.b")
 
-    async def test_a_job_that_keeps_a_pool_is_told_of_its_cache(self, harness: Harness) -> None:
-        seen = await told(harness, await harness.up(), warm_pool=True)
+    async def test_a_job_with_a_keep_alive_has_the_variable_of_its_cache(self, harness: Harness) -> None:
+        seen = await run_report(harness, await harness.acquire(), warm_pool=True)
         assert seen["variables"]["SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY"].endswith("/sagemaker/warmpoolcache")
 
-    async def test_each_host_of_two_groups_knows_itself_and_the_others(self, harness: Harness) -> None:
+    async def test_each_host_of_two_groups_has_its_own_name_and_the_others(self, harness: Harness) -> None:
         group = {"algo-1": "data", "algo-2": "train", "algo-3": "train"}
         request = harness.request(3)
         request = replace(
@@ -208,9 +210,9 @@ class ScriptModeGroup:
                 InstanceGroup(name="train", instance_count=2),
             ),
         )
-        handle = await harness.up(request)
+        handle = await harness.acquire(request)
         for host, mine in group.items():
-            seen = await told(harness, handle, host)
+            seen = await run_report(harness, handle, host)
             resources, variables = seen["files"]["resourceconfig.json"], seen["variables"]
             groups = {one["instance_group_name"]: one for one in resources["instance_groups"]}
             assert {name: sorted(one["hosts"]) for name, one in groups.items()} == {
@@ -235,7 +237,7 @@ class ScriptModeGroup:
 
     async def test_the_drivers_of_sdk_3_are_another_contract(self, harness: Harness) -> None:
         given = {"z-1": "true", "a": "[1, 2]", "name": "adam"}
-        seen = await told(harness, await harness.up(), contract="v3", hyperparameters=given)
+        seen = await run_report(harness, await harness.acquire(), contract="v3", hyperparameters=given)
         code = seen["base"] + "/input/data/code"
         assert (seen["cwd"], seen["file"], seen["path"]) == (code, code + "/train.py", code)
         assert seen["argv"] == ["train.py", "--z-1", "true", "--a", "[1, 2]", "--name", "adam"]
@@ -245,13 +247,15 @@ class ScriptModeGroup:
         assert (variables["SM_SOURCE_DIR"], variables["SM_ENTRY_SCRIPT"]) == (code, "train.py")
         assert [variables[name] for name in ("SM_HOST_COUNT", "SM_CURRENT_HOST_RANK")] == ["1", "0"]
         facts = json.loads(variables["SM_TRAINING_ENV"])
-        assert [variables[f"SM_{name.upper()}"] for name in LEADER] == [str(facts[name]) for name in LEADER]
+        assert [variables[f"SM_{name.upper()}"] for name in LEADER_FIELDS] == [
+            str(facts[name]) for name in LEADER_FIELDS
+        ]
         assert not {"SM_USER_ARGS", "SM_IS_HETERO", "SM_MODULE_DIR", "SM_FRAMEWORK_PARAMS"} & variables.keys()
         assert seen["files"]["hyperparameters.json"] == given
 
     async def test_the_first_host_by_sdk_3_listens_where_no_other_jobs_does(self, harness: Harness) -> None:
         seen = set()
         for _ in range(3):  # two of them may have one port by chance
-            async with AgentClient(harness.engine, await harness.up()) as agent:
-                seen.add(str(last_json(await agent.do(MEET, contract="v3"))))
+            async with AgentClient(harness.engine, await harness.acquire()) as agent:
+                seen.add(str(last_json(await agent.run_and_wait(LISTEN_SCRIPT, contract="v3"))))
         assert len(seen) > 1

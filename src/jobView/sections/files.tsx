@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { Artifact, Channel, InputDigest, Output, Place } from '../../_types';
+import type { Artifact, Channel, InputDigest, Output, FileLocation } from '../../_types';
 import { TextButton } from '../../components/textButton';
 import { formatBytes } from '../../format/numbers';
 import type { IJobRecord, IPlaces } from '../jobSource';
@@ -12,7 +12,7 @@ import { Monospace, Subsection, Table } from './primitives';
 
 export interface IFileActions {
   /** Open a file or a folder that the browser of files shows; absent where Lab has no way to. */
-  onOpen?: (place: Place) => void;
+  onOpen?: (place: FileLocation) => void;
   /** Where a browser downloads an artefact from. */
   address: (artifact: string) => string;
 }

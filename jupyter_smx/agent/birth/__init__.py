@@ -1,1 +1,0 @@
-"""How the process of a job is born: preloads, their trial, parked children."""

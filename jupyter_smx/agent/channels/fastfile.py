@@ -1,0 +1,124 @@
+"""FastFile of files of this machine: views that nobody can write to, or links where this host can mount none."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any, Dict
+
+from jupyter_smx.agent.channels import link_targets, symlinks
+from jupyter_smx.agent.channels.sources import WHOLE_CHANNEL, entries, select_share
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+    from jupyter_smx.agent.channels.sources import Pairs
+    from jupyter_smx.agent.channels.stage_result import StageResult
+
+
+def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+    """Show a whole folder in the channel's place; a share of it, a file or what a pattern finds is links to views.
+
+    So are the files of a folder whose links lead out of it, each to where it really is. A snapshot of a model hub is
+    such a folder: its files are links to one beside it.
+    """
+    source, share = channel["source"], channel.get("share") or WHOLE_CHANNEL
+    os.makedirs(folder, exist_ok=True)
+    own, ways = symlinks.accessible_path(source) if os.path.isdir(source) else "", staged.link_scan
+    if own and share["count"] == 1 and not ways.has_outbound_links(own):
+        staged.lazy.append(channel["name"])
+        staged.mounts.append({"how": "show", "source": source, "target": folder})
+    else:
+        pairs = select_share(entries(channel), share)
+        if own:
+            _check(pairs)
+        try:
+            _link_to_views(staged, channel["name"], link_targets.resolve_links(pairs, own, ways), own, folder, world)
+        except link_targets.TooManyTargetsError as error:
+            _link(staged, channel, pairs, folder, str(error))
+            return
+    if not ways.is_sure:
+        staged.notes.append(
+            f"channel {channel['name']}: {source} has so many files, or is on so slow a disk, that links were looked "
+            "for only among the first ones. One among the others that leads out of its folder may lead nowhere, and if "
+            "it does not, nothing keeps the job from writing to what it leads to."
+        )
+
+
+def _link_to_views(
+    staged: StageResult, name: str, found: link_targets.LinkTargets, own: str, folder: str, world: ChannelCapabilities
+) -> None:
+    """Fill a channel with links to views of the folders in which its files really are.
+
+    ``own`` is the folder that it is made of, if it is made of one.
+
+    :raises TooManyError: there are too many of them; nothing was done.
+    """
+    homes = link_targets.view_folders(found.shown, own)
+    views = {home: make_view(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
+    # What is not there cannot be written to either, as it could be at the place where its link leads.
+    nowhere = make_view(world, name, "nowhere")
+    for inside in found.folders:
+        os.makedirs(os.path.join(folder, inside), exist_ok=True)
+    shown = [(inside, _in_view(path, homes, views, nowhere)) for inside, path in found.shown]
+    fill_with_links(staged, [*shown, *((inside, os.path.join(folder, outer)) for inside, outer in found.loops)], folder)
+    staged.mounts += [{"how": "show", "source": home, "target": view} for home, view in views.items()]
+    staged.lazy.append(name)
+
+
+def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str], nowhere: str) -> str:
+    home = homes.get(path)
+    if home is None:
+        return os.path.join(nowhere, os.path.basename(path))
+    return os.path.normpath(os.path.join(views[home], os.path.relpath(path, home)))
+
+
+def present_links(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+    """Fill a channel with links to its files themselves, which nothing protects but a host that is sealed."""
+    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
+    _check(pairs)
+    if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
+        staged.lazy.append(channel["name"])
+        found = symlinks.list_files(pairs)
+        for name in found.folders:
+            os.makedirs(os.path.join(folder, name), exist_ok=True)
+        _put(found.files, folder)
+        return
+    _link(staged, channel, pairs, folder, world.reason)
+
+
+def _link(staged: StageResult, channel: Dict[str, Any], pairs: Pairs, folder: str, why: str) -> None:
+    staged.lazy.append(channel["name"])
+    _put([(name, os.path.abspath(path)) for name, path in pairs], folder)
+    staged.notes.append(
+        f"channel {channel['name']}: FastFile is made of links here, so nothing keeps the job from writing to "
+        f"{channel['source']} ({why})."
+    )
+
+
+def _check(pairs: Pairs) -> None:
+    for _name, path in pairs:
+        if not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _put(pairs: Pairs, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name, path in pairs:
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(path, target)
+
+
+def make_view(world: ChannelCapabilities, *names: str) -> str:
+    """Make the place of a view, and give the name by which jobs see it.
+
+    They see its folder where nobody can write to it; what is mounted there is put into the place that they see.
+    """
+    os.makedirs(os.path.join(world.store, "shown", *names), exist_ok=True)
+    return os.path.join(world.shown, *names)
+
+
+def fill_with_links(staged: StageResult, pairs: Pairs, folder: str) -> None:
+    """Fill a channel with links, each by its name, to what is or will be in a view; nobody writes to it."""
+    _put(pairs, folder)
+    staged.mounts.append({"how": "show", "source": folder, "target": folder})

@@ -1,0 +1,130 @@
+"""What a channel is shown from where its links lead out of it: each file by where it really is, and in which folder."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from jupyter_smx.agent.channels import symlinks
+
+_MAX_FILES = 20_000
+"""Files and folders of a channel that get a link each at most: no start may wait for more."""
+_MAX_VIEWS = 32
+"""Folders that one channel is shown from at most, for each is a mount."""
+
+
+class TooManyTargetsError(Exception):
+    """The files of a channel, or the folders in which they really are; the text says which."""
+
+
+class LinkTargets(NamedTuple):
+    """What a channel consists of, by the names in it."""
+
+    folders: List[str]
+    shown: List[Tuple[str, str]]
+    """Files and whole folders, each with the path where it really is."""
+    loops: List[Tuple[str, str]]
+    """Links back to a folder that they lie in, each with the name of that in the channel."""
+
+
+def resolve_links(
+    pairs: List[Tuple[str, str]], source: str = "", ways: Optional[symlinks.LinkScan] = None
+) -> LinkTargets:
+    """Follow the links of a channel; a folder of which none leads out is shown as a whole.
+
+    ``source`` is the folder that it is made of, if it is made of one, ``ways`` what is known of links already.
+
+    :raises TooManyError: there are more than get links of their own.
+    """
+    found, reached, ways = LinkTargets([], [], []), _PathResolver(), ways or symlinks.LinkScan()
+    top = {source: ""} if source else {}
+    waiting: Deque[Tuple[str, str, Dict[str, str]]] = deque((name, path, top) for name, path in pairs)
+    most = len(pairs) + _MAX_FILES
+    while waiting:
+        name, path, above = waiting.popleft()
+        there = reached.resolve(path)
+        if there in above:
+            found.loops.append((name, above[there]))
+        elif (names := _to_walk(there, ways)) is None:
+            found.shown.append((name, there))
+        else:
+            found.folders.append(name)
+            here = {**above, there: name}
+            waiting.extend((os.path.join(name, one), os.path.join(there, one), here) for one in names)
+        if len(found.folders) + len(found.shown) + len(waiting) > most:
+            raise TooManyTargetsError(f"it has links that lead out of it, and more than {_MAX_FILES} files")
+    return found
+
+
+class _PathResolver:
+    """Where paths lead; their folders are looked up once."""
+
+    def __init__(self) -> None:
+        self._folders: Dict[str, str] = {}
+
+    def resolve(self, path: str) -> str:
+        if os.path.islink(path):
+            return symlinks.accessible_path(path)
+        top, name = os.path.split(os.path.abspath(path))
+        if top not in self._folders:
+            self._folders[top] = symlinks.accessible_path(top)
+        return os.path.join(self._folders[top], name)
+
+
+def _to_walk(path: str, ways: symlinks.LinkScan) -> Optional[List[str]]:
+    """Give the names in a folder whose links lead out of it; of all else, and of one that is closed to us, None."""
+    if not os.path.isdir(path) or not os.access(path, os.X_OK) or not ways.has_outbound_links(path):
+        return None
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return None
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
+
+
+def view_folders(shown: List[Tuple[str, str]], own: str) -> Dict[str, str]:
+    """Choose the folders to show in order to show each of these: gives one for each that is there.
+
+    ``own`` is that of the channel's own files, where it has one. There are as few as can be, and larger ones where
+    they are too many.
+
+    :raises TooManyError: not even then, or only the whole machine has them all.
+    """
+    there = {path: _view_folder(path, own) for _name, path in shown if os.path.exists(path)}
+    chosen = _outermost_folders(set(there.values()))
+    while len(chosen) > _MAX_VIEWS:
+        depth = max(map(_depth, chosen))
+        chosen = _outermost_folders({os.path.dirname(one) if _depth(one) == depth else one for one in chosen})
+    if os.sep in chosen:
+        raise TooManyTargetsError("links in it lead into too many folders")
+    return {path: _nearest_ancestor(home, chosen) for path, home in there.items()}
+
+
+def _view_folder(path: str, own: str) -> str:
+    if own and _is_in(path, own):
+        return own
+    return path if os.path.isdir(path) else os.path.dirname(path)
+
+
+def _outermost_folders(folders: Set[str]) -> Set[str]:
+    return {
+        one for one in folders if os.path.dirname(one) == one or not _nearest_ancestor(os.path.dirname(one), folders)
+    }
+
+
+def _nearest_ancestor(path: str, folders: Set[str]) -> str:
+    """Name the nearest of some folders that is a path, or has it in it; "" where none does."""
+    while path not in folders:
+        outer = os.path.dirname(path)
+        if outer == path:
+            return ""
+        path = outer
+    return path
+
+
+def _depth(path: str) -> int:
+    return path.count(os.sep)

@@ -1,0 +1,278 @@
+"""Input channels: put in the job's folder before it starts, as layers over what is kept, views, copies or links."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import time
+from typing import Any, Callable, Dict, List, Tuple
+
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.channels import fastfile, symlinks
+from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+from jupyter_smx.agent.channels.sources import WHOLE_CHANNEL, ChannelError, Pairs, entries, select_share
+from jupyter_smx.agent.channels.stage_result import StageResult
+from jupyter_smx.agent.paths import visible_path
+from jupyter_smx.agent.stores import digest, fuse_mount, input_cache, objects, worker_client
+from jupyter_smx.agent.stores.listing import list_sources
+from jupyter_smx.agent.system.files.walk import descend
+from jupyter_smx.agent.system.isolation import host_cleanup
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file, or a folder with what its links lead to.
+
+    :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
+    """
+    if not os.path.isdir(source):
+        input_cache.copy_file(source, target)
+        return
+    made: List[Tuple[str, str]] = []
+    for level in descend(source, follow=True):
+        here = os.path.join(target, level.name) if level.name else target
+        os.makedirs(here, exist_ok=True)
+        made.append((level.path, here))
+        for entry in level.files:
+            input_cache.copy_file(entry.path, os.path.join(here, entry.name))
+    for folder, copied in reversed(made):  # nobody could write to one that shall be read only
+        shutil.copystat(folder, copied)
+
+
+def _copy_all(pairs: Pairs, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name, source in pairs:
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(source):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        _copy(source, target)
+
+
+def stage(
+    channels: List[Dict[str, Any]],
+    folders: Dict[str, str],
+    hidden: Tuple[Tuple[str, str], ...],
+    limit: int,
+    known: digest.DigestCache,
+    world: ChannelCapabilities = ChannelCapabilities(),  # noqa: B008 - a tuple, which nobody changes
+) -> Dict[str, Any]:
+    """Present every channel in its folder, or say what is to be mounted there. Gives a digest of each (``inputs``).
+
+    ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them.
+    ``limit`` is the number of bytes of a channel above which its content is not read for its digest, ``known`` what is
+    known of files from jobs before; ``fresh`` is what was learnt. FastFile is described by :func:`describe_lazy`.
+
+    :raises ChannelError: a source is not there.
+    :raises OSError: it cannot be read, or the host's disk is full.
+    """
+    staged = StageResult(limit, known)
+    # One that lies in another one's folder comes after it, also when they are mounted.
+    for channel in sorted(channels, key=lambda one: folders[one["name"]]):
+        whole, moved = _resolve_source(channel, hidden)
+        folder, staged.link_scan = folders[channel["name"]], symlinks.LinkScan()
+        try:
+            _PRESENTERS[_choose_presenter(whole, world, staged.link_scan, moved=moved)](staged, whole, folder, world)
+        except FileNotFoundError as error:
+            raise ChannelError(
+                f"channel {channel['name']}: {symlinks.format_missing_file(str(error.filename), hidden)}"
+            ) from error
+        except OSError as error:
+            # A host's disk may be closed as well, which says what it is.
+            if error.errno != errno.EROFS or not any(folder.startswith(f"{one}{os.sep}") for one in folders.values()):
+                raise
+            raise ChannelError(
+                f"channel {channel['name']}: {folder} lies in what another channel shows, where nobody can write. Give "
+                "it another path."
+            ) from error
+    return staged.to_json()
+
+
+def describe_lazy(
+    names: List[str], folders: Dict[str, str], limit: int, known: digest.DigestCache, others: int = 0
+) -> Dict[str, Any]:
+    """Look at what lazy channels hold, beside the job: a start must not wait for it.
+
+    ``others`` are the files of its other channels, which are worth more to remember.
+    """
+    staged = StageResult(limit, known)
+    staged.digest_quota -= others
+    for name in names:
+        staged.add_channel(*digest.describe_channel(name, folders[name], {}, limit // digest.LINKED_SHARE, known))
+    return staged.to_json()
+
+
+def _present_copy(staged: StageResult, channel: Dict[str, Any], folder: str, _world: ChannelCapabilities) -> None:
+    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
+    # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
+    sources = _sources(pairs)
+    _copy_all(pairs, folder)
+    staged.add_channel(*digest.describe_channel(channel["name"], folder, sources, staged.limit, staged.known))
+
+
+def _present_layer(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
+    listing = list_sources(pairs, time.time())
+    kept = input_cache.InputCache(world.store, staged.known, staged.limit, staged.digest_quota)
+    with kept.lock():
+        taken = _with_room(staged, kept, world, lambda: kept.add_files(listing))
+        staged.mounts.append(kept.layer(taken.key, folder))
+    os.makedirs(folder, exist_ok=True)
+    staged.add_channel(_describe_cached(channel["name"], taken), kept.fresh)
+
+
+def _with_room(
+    staged: StageResult,
+    kept: input_cache.InputCache,
+    world: ChannelCapabilities,
+    take: Callable[[], input_cache.CacheEntry],
+) -> input_cache.CacheEntry:
+    """Take inputs in, and where there is no room for them do it again without what others brought and left here."""
+    try:
+        taken = take()
+    except OSError as error:
+        if not file_result.is_full(error):
+            raise
+        kept.evict_all_except(staged.keys)
+        host_cleanup.clear_folder(world.trash)
+        taken = take()
+    staged.keys.add(taken.key)
+    return taken
+
+
+def _present_mount(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+    """Show the objects of a folder, of which each is read when the job reads it; a share of them is links to these."""
+    source, name, count = channel["source"], channel["name"], (channel.get("share") or WHOLE_CHANNEL)["count"]
+    found, seen = [], {}  # type: List[objects.Object], Dict[str, Any]
+    rclone = fuse_mount.find_rclone(world.means.pythons)
+    why = fuse_mount.mount_obstacle(source, rclone) if world.shown else world.reason
+    if not why:
+        with contextlib.closing(worker_client.FsspecWorker(world.means, f"channel {name}")) as courier:
+            seen = courier.request(source, "peek")
+            why = fuse_mount.listing_obstacle(seen)
+            found = (
+                []
+                if why or count == 1
+                else worker_client.find_objects(courier, dict(channel, source=source.rstrip("/") + "/"))
+            )
+    if why:
+        _download_instead_of_mounting(staged, channel, folder, world, why)
+        return
+    os.makedirs(folder, exist_ok=True)
+    fuse_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
+    target, told = (
+        folder,
+        dict(digest.unknown_description(name), reason="It is read from its store while the job runs."),
+    )
+    if count > 1:
+        target = fastfile.make_view(world, name)
+        fastfile.fill_with_links(staged, [(one.name, os.path.join(target, one.name)) for one in found], folder)
+        told = _describe_cached(
+            name, input_cache.CacheEntry("", [(one.name, one.size, one.mark) for one in found], "listing")
+        )
+    if count == 1 or found:
+        wish = fuse_mount.mount_request(rclone, source, target, world.means.environment or {}, seen["access"])
+        staged.mounts.append(dict(wish, channel=name, helper=os.path.join(os.path.dirname(world.shown), "bin")))
+    staged.inputs.append(told)
+
+
+def _present_manifest(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+    """Bring what FastFile does not mount, on SageMaker neither."""
+    _download_instead_of_mounting(staged, channel, folder, world, "a manifest is no whole folder")
+
+
+def _download_instead_of_mounting(
+    staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities, why: str
+) -> None:
+    _present_objects(staged, channel, folder, world)
+    staged.notes.append(
+        f"channel {channel['name']}: FastFile cannot mount {channel['source']} here ({why}), so it was brought as a "
+        "whole, as in File mode."
+    )
+
+
+def _present_objects(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+    os.makedirs(folder, exist_ok=True)
+    kept = input_cache.InputCache(world.store, staged.known, staged.limit, staged.digest_quota)
+    with (
+        contextlib.closing(worker_client.FsspecWorker(world.means, f"channel {channel['name']}")) as courier,
+        kept.lock(),
+    ):
+        found = worker_client.find_objects(courier, channel)
+        taken = _with_room(staged, kept, world, lambda: worker_client.download_objects(courier, kept, channel, found))
+        if world.layers:
+            staged.mounts.append(kept.layer(taken.key, folder))
+        else:
+            tree = kept.path("trees", taken.key, "data")
+            for name in os.listdir(tree):
+                _copy(os.path.join(tree, name), os.path.join(folder, name))
+    staged.add_channel(_describe_cached(channel["name"], taken), kept.fresh)
+
+
+def _describe_cached(name: str, taken: input_cache.CacheEntry) -> Dict[str, Any]:
+    rows = taken.rows
+    if len(rows) > digest.MAX_LISTED:
+        return dict(digest.unknown_description(name), reason=f"It has more than {digest.MAX_LISTED} files.")
+    size = sum(size for _name, size, _mark in rows)
+    return dict(
+        digest.unknown_description(name),
+        files=len(rows),
+        bytes=size,
+        method=taken.method,
+        sha256=digest.channel_digest(rows),
+    )
+
+
+def _sources(pairs: Pairs) -> Dict[str, digest.ChannelFile]:
+    """Find the files that those of a copied channel are to come from, by their names in it."""
+    found: Dict[str, digest.ChannelFile] = {}
+    for name, source in pairs:
+        try:
+            if not os.path.isdir(source):
+                found[name] = digest.stat_file(name, source)
+                continue
+            inner = list(digest.list_files(source))
+        except (OSError, digest.TooManyFilesError):
+            continue  # then there is nothing that could be known of it; the copy will tell what is wrong
+        found.update((os.path.join(name, file.name), file) for file in inner)
+    return found
+
+
+def _resolve_source(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:
+    source = channel.get("source") or ""
+    found = visible_path(source, hidden)
+    return dict(channel, source=found), found != source
+
+
+def _choose_presenter(
+    channel: Dict[str, Any], world: ChannelCapabilities, ways: symlinks.LinkScan, *, moved: bool
+) -> str:
+    """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
+    listed = channel.get("data_type") == "ManifestFile"
+    if listed or objects.is_url(channel["source"]):
+        if channel.get("mode") == "FastFile":
+            return "manifest" if listed else "mount"
+        return "objects"
+    if channel.get("mode") == "FastFile":
+        # Where jobs cannot look, what a link leads to has no name by which it could be shown.
+        leads_out = moved and (
+            os.path.islink(channel["source"]) or symlinks.has_outbound_links(channel["source"], ways)
+        )
+        if world.shown and not leads_out:
+            return "view"
+        if not moved:
+            return "links"
+    return "layer" if world.layers else "copy"
+
+
+_PRESENTERS: Dict[str, Callable[[StageResult, Dict[str, Any], str, ChannelCapabilities], None]] = {
+    "view": fastfile.present_views,
+    "links": fastfile.present_links,
+    "layer": _present_layer,
+    "objects": _present_objects,
+    "mount": _present_mount,
+    "manifest": _present_manifest,
+    "copy": _present_copy,
+}

@@ -1,0 +1,197 @@
+"""Links in the source of an input: where they lead, also where a host hides what they lead to."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections import deque
+from typing import Callable, List, NamedTuple, Optional, Set, Tuple
+
+from jupyter_smx.agent.paths import machine_path, visible_path
+from jupyter_smx.agent.system.files.walk import descend
+
+_MAX_ENTRIES = 20_000
+"""Entries of a folder and of those in it that are looked at, as many as get links of their own."""
+_SECONDS = 0.25
+"""How long one channel is looked at: on a disk in the network each folder takes milliseconds."""
+_MIN_STEPS = 64
+"""Folders and links that are looked at however long it takes, since a busy machine is no slow disk."""
+_MAX_ENTRIES_PER_CHANNEL = 100_000
+"""Entries of one channel that are looked at, also in the folders that its links lead to: no start may wait for more."""
+
+
+def format_missing_file(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Say why a file of a channel is not found, by the name that it has for the user."""
+    named = machine_path(path, hidden)
+    link = _text(path)
+    if not os.path.exists(visible_path(link, hidden)):
+        return f"{named!r} is not there any more."
+    return (
+        f"{named!r} is a link to {link!r}, which is not found on this host: its jobs have a folder of their own there. "
+        "Make the link a relative one, or keep the data elsewhere."
+    )
+
+
+def _text(path: str) -> str:
+    """Give what a link says; "" of what is none, or is closed to us."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+class LinkScan:
+    """Which folders have links that lead out of them; each is looked at once, and as a whole if it is not too large.
+
+    Where a folder is shown they would lead nowhere, and those by a whole path, wherever that leads, past what shows it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._spent = 0.0
+        self._steps = 0
+        self._scanned_folders: Set[str] = set()
+        self._entry_budget = _MAX_ENTRIES_PER_CHANNEL
+        self._closed_folders: Set[str] = set()
+        self._outbound_folders: Set[str] = set()
+        self.is_sure = True
+        """Whether all is looked at of each folder of which it was said that no link leads out."""
+
+    def has_outbound_links(self, folder: str) -> bool:
+        """Say whether links lead out of a folder, which is named as :func:`accessible_path` does; a quick look."""
+        if (
+            folder not in self._outbound_folders
+            and folder not in self._closed_folders
+            and folder not in self._scanned_folders
+        ):
+            self._scanned_folders.add(folder)
+            began = self._clock()
+            is_whole = self._look(folder, began)
+            self._spent += self._clock() - began
+            self.is_sure = self.is_sure and (is_whole or folder in self._outbound_folders)
+        return folder in self._outbound_folders
+
+    def _is_late(self, began: float) -> bool:
+        self._steps += 1
+        return self._steps > _MIN_STEPS and self._spent + self._clock() - began > _SECONDS
+
+    def _look(self, top: str, began: float) -> bool:
+        """Look at what is in a folder and in those in it; False where that is more than is looked at."""
+        waiting, seen, most, is_whole = deque([top]), [], min(_MAX_ENTRIES, self._entry_budget), True
+        while waiting and is_whole:
+            if self._is_late(began):
+                return False
+            folder = waiting.popleft()
+            found = _sample_folder(folder, most)
+            most, is_whole = most - found.number, found.is_whole
+            self._entry_budget -= found.number
+            waiting.extend(found.folders)
+            for path in found.links:
+                if self._is_late(began):
+                    return False
+                self._mark(folder, top, _link_target(path, folder))
+            seen.append(folder)
+        if is_whole:
+            self._closed_folders.update(seen)
+        return is_whole
+
+    def _mark(self, folder: str, top: str, lead: str) -> None:
+        """Take down which folders a link leads out of, from its own one up to ``top``."""
+        while not lead.startswith(folder + os.sep):
+            self._outbound_folders.add(folder)
+            if folder == top:
+                return
+            folder = os.path.dirname(folder)
+
+
+class _FolderSample(NamedTuple):
+    """What is in a folder: how many entries, whether these are all, and the paths of links and folders among them."""
+
+    number: int
+    is_whole: bool
+    links: List[str]
+    folders: List[str]
+
+
+def _sample_folder(folder: str, most: int) -> _FolderSample:
+    """Give what is in a folder, or the first of it; nothing of one that is closed to us."""
+    number, is_whole, linked, inner = 0, True, [], []  # type: int, bool, List[str], List[str]
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for entry in itertools.islice(found, most):
+            number += 1
+            if entry.is_symlink():
+                linked.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                inner.append(entry.path)
+        is_whole = next(found, None) is None
+    return _FolderSample(number, is_whole, linked, inner)
+
+
+def _link_target(path: str, folder: str) -> str:
+    """Name what a link in a folder leads to, with other links on its way as they are; "" of one by a whole path."""
+    text = _text(path)
+    if text.startswith(os.sep):
+        return ""
+    if os.pardir not in text and text != os.curdir:
+        return os.path.join(folder, text)
+    rest = text.lstrip("./").split(os.sep)
+    if os.pardir in rest:  # up again from where another link may have led
+        text = os.path.relpath(real_path(path), real_path(folder))
+    return os.path.normpath(os.path.join(folder, text))
+
+
+def has_outbound_links(folder: str, ways: Optional[LinkScan] = None) -> bool:
+    """Say whether a folder has links that lead out of it; a quick look. ``ways`` is what is known of links already."""
+    return (ways or LinkScan()).has_outbound_links(accessible_path(folder))
+
+
+def real_path(path: str) -> str:
+    """Name what a path leads to; below a folder that is hidden, ``realpath`` would look into the one that hides it."""
+    try:
+        opened = os.open(path, os.O_PATH)
+    except AttributeError:  # no Linux, and nowhere else is a folder hidden
+        return os.path.realpath(path)
+    except OSError:  # it leads nowhere, or nobody may look
+        whole = os.path.abspath(path)
+        return os.path.normpath(os.path.join(os.path.dirname(whole), _text(whole) or whole))
+    try:
+        return os.readlink(f"/proc/self/fd/{opened}")
+    finally:
+        os.close(opened)
+
+
+def accessible_path(path: str) -> str:
+    """Name what a path leads to by a name under which it is found: below a hidden folder only its own is."""
+    found = real_path(path)
+    try:
+        return found if os.path.samefile(found, path) else os.path.abspath(path)
+    except OSError:
+        return os.path.abspath(path) if os.path.exists(path) else found
+
+
+class ChannelFiles(NamedTuple):
+    """What folders hold: the names of folders in them, and each file, or link to a folder, by its name and path."""
+
+    folders: List[str]
+    files: List[Tuple[str, str]]
+
+
+def _ignore_error(error: OSError) -> None:
+    """Leave out a folder that is closed to us."""
+
+
+def list_files(pairs: List[Tuple[str, str]]) -> ChannelFiles:
+    """List what is in the folders of a channel, for a walk through it passes over those that are links."""
+    found = ChannelFiles([], [])
+    for name, source in pairs:
+        if not os.path.isdir(source):
+            found.files.append((name, source))
+            continue
+        for level in descend(source, on_error=_ignore_error):
+            found.folders.append(os.path.normpath(os.path.join(name, level.name)))
+            found.files.extend(
+                (os.path.normpath(os.path.join(name, level.inner(one))), one.path) for one in level.files
+            )
+    return found

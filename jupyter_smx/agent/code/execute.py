@@ -1,0 +1,368 @@
+"""The user's code: executed as ``__main__``, ended as Python ends a program, and described in a report."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import gc
+import linecache
+import mmap
+import os
+import pickle
+import sys
+import threading
+import time
+import traceback
+import types
+import weakref
+from importlib.machinery import SourceFileLoader
+from typing import IO, Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import file_result, variable_file
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.resources import disk, memory
+
+_LIMIT = 64 * 1024
+_MESSAGE_LIMIT = 4096
+_EMERGENCY_MEMORY = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
+"""Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
+_MAX_HASHED_BYTES = 64 * 1024 * 1024
+"""Bytes; to hash more would take longer than everything else that happens before the first line."""
+
+_AT_EXIT = (
+    ("logging", "shutdown"),
+    ("multiprocessing.util", "_exit_function"),
+    ("concurrent.futures.process", "_python_exit"),  # from Python 3.9 on threading calls these two
+    ("concurrent.futures.thread", "_python_exit"),
+    ("jax._src.dispatch", "wait_for_tokens"),
+    ("mlflow.tracking.fluent", "_safe_end_run"),
+)
+"""Exit handlers that bring to its end what the program began; another one may remove what later jobs need as well."""
+
+
+def versions() -> str:
+    """Give the versions of Python and cloudpickle here, as they are written in ``send.protocol``."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    cloudpickle = _pickler()
+    return f"{python}/{getattr(cloudpickle, '__version__', '')}"
+
+
+def _pickler() -> Any:
+    try:
+        import cloudpickle  # noqa: PLC0415 # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return pickle
+    return cloudpickle
+
+
+def make_main(path: str) -> types.ModuleType:
+    """Make an empty ``__main__`` and put it in the place of the zygote's."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    set_main_file(main, path)
+    sys.modules["__main__"] = main
+    return main
+
+
+def set_main_file(main: types.ModuleType, path: str) -> None:
+    """Say which file is ``__main__``, with all that Python says of a script."""
+    about = {"__file__": path, "__cached__": None, "__loader__": SourceFileLoader("__main__", path)}
+    main.__dict__.update(about)
+
+
+def set_argv(words: List[str]) -> None:
+    """Make these the words of the program; who starts himself again finds the whole command."""
+    sys.argv = words
+    if hasattr(sys, "orig_argv"):  # since Python 3.10
+        sys.orig_argv = [sys.executable, *words]
+
+
+def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    """Read the variables that the notebook sent.
+
+    :raises RefusalError: the file is missing or damaged, or a value cannot be read by this Python.
+    """
+    if not send:
+        return {}
+    theirs, ours = str(send.get("protocol") or ""), versions()
+    if theirs and theirs.split("/", maxsplit=1)[0] != ours.split("/")[0]:
+        raise RefusalError(
+            f"send: the variables were packed by Python {theirs.split('/', maxsplit=1)[0]}, this host runs {ours}."
+        )
+    try:
+        file = open(send["path"], "rb")  # noqa: SIM115 - closed below, after it was looked at
+    except OSError as error:
+        raise RefusalError(f"send: {send['path']} cannot be read on this host ({error.strerror}).") from error
+    values = {}
+    name = "the packed file"
+    try:
+        with file:
+            _check(file, send)
+            for name, head, buffers in variable_file.read(file):
+                values[name] = pickle.loads(head, buffers=buffers)  # noqa: S301 - the user's own variables
+    except RefusalError:
+        raise
+    except Exception as error:  # border: unpickling runs code of any library
+        kind = type(error).__name__
+        raise RefusalError(
+            f"send: {name} cannot be read here ({kind}: {error}). It was packed by {theirs or 'an unknown version'}, "
+            f"this host has {ours} (Python/cloudpickle)."
+        ) from error
+    return values
+
+
+def _check(file: IO[bytes], send: Dict[str, Any]) -> None:
+    """Refuse another file than the one that was packed, by its content where it is small and by its size."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= _MAX_HASHED_BYTES and send.get("sha256"):
+        differs = "" if digest.hash_file(file) == send["sha256"] else "SHA-256"
+        file.seek(0)
+    else:
+        differs = "" if size == send.get("size", size) else "size"
+    if differs:
+        raise RefusalError(f"send: {send['path']} is not the file that was packed; its {differs} differs.")
+
+
+def load(source: str, filename: str, main: types.ModuleType) -> types.CodeType:
+    """Compile the cell and let tracebacks and :mod:`inspect` see its lines.
+
+    :raises SyntaxError: the cell is not Python.
+    :raises RecursionError: it is deeper than Python goes; also MemoryError, OverflowError and ValueError.
+    """
+    lines = source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    code = compile(source, filename, "exec", dont_inherit=True)
+    main.__dict__.setdefault("__annotations__", {})
+    return code
+
+
+def _line(error: BaseException, filename: str) -> Optional[int]:
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == filename:
+            found = line
+    if found is None and isinstance(error, SyntaxError) and error.filename == filename:
+        return error.lineno
+    return found
+
+
+def describe_exception(error: BaseException, filename: str) -> Dict[str, Any]:
+    """Tell class, text, traceback, and the last line of the cell that an exception went through."""
+    try:
+        message = str(error)
+    except Exception as second:  # noqa: BLE001 - border: str() of a user's class
+        message = f"<{type(second).__name__} while the message was made>"
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {
+        "type": type(error).__name__,
+        "message": message[:_MESSAGE_LIMIT],
+        "traceback": text[-_LIMIT:],
+        "line": _line(error, filename),
+    }
+
+
+def _strip_own_frames(error: BaseException) -> BaseException:
+    """Take our own frames from the top of the traceback: the user's program begins at the user's code."""
+    trace = error.__traceback__
+    ours = _strip_own_frames.__code__.co_filename  # in the packed agent that is not __file__
+    while trace is not None and trace.tb_frame.f_code.co_filename == ours:
+        trace = trace.tb_next
+    return error.with_traceback(trace)
+
+
+def _exit_code(error: SystemExit) -> int:
+    """Give what Python would leave with: a number is cut to a byte, a text goes to stderr and means 1."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF if abs(error.code) <= sys.maxsize else 0xFF
+    with contextlib.suppress(Exception):  # the user's object may have no text, and there may be no stderr
+        sys.stderr.write(str(error.code) + "\n")
+    return 1
+
+
+def _print_traceback(error: BaseException) -> None:
+    """Print an exception with the lines of the cell, which Python's own hook cannot find, for no file has them."""
+    with contextlib.suppress(Exception):  # the user's code may have put anything in the place of stderr
+        traceback.print_exception(type(error), error, error.__traceback__)
+
+
+class RunResult:
+    """What is known when the user's code has ended: exit code, exception, and sentences about what went wrong."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self.report: Dict[str, Any] = {"refused": None, "exception": None}
+        self.report.update(errors=[], received={}, imported={}, remark="", failure="")
+        self.places: disk.DiskPaths = ()
+
+    def refuse(self, sentence: str) -> None:
+        """End a job that never began."""
+        self.exit_code = 1
+        self.report["refused"] = sentence
+        sys.stderr.write(sentence + "\n")
+
+    def fail_with_message(self, sentence: str) -> None:
+        """End a job whose code could not be made ready, in words that SageMaker has for it."""
+        self.exit_code = 1
+        self.report["failure"] = sentence
+        sys.stderr.write(sentence + "\n")
+
+    def refuse_unexpected(self, error: BaseException, filename: str) -> None:
+        """End a job that never began, for an error that nobody foresaw: its own, so that no other host is tried."""
+        self.fail(error, filename)
+        exception = self.report["exception"]
+        self.report["refused"] = f"job: it could not be made ready ({exception['type']}: {exception['message']})."
+
+    def rename_traceback_files(self, folder: str, theirs: str) -> None:
+        """Let the traceback name the user's own files, where this host has copies of them in ``folder``.
+
+        As the script itself would tell it, it stays in the report: that is what SageMaker has as the reason.
+        """
+        exception = self.report["exception"]
+        if exception is not None and theirs:
+            self.report["traceback"] = exception["traceback"]
+            shown = exception["traceback"].replace(f'File "{folder}/', f'File "{theirs}/')
+            exception["traceback"] = shown
+
+    def fail(self, error: BaseException, filename: str) -> None:
+        """Print an exception as Python would and keep it."""
+        self.exit_code = 1
+        if isinstance(error, MemoryError):
+            _EMERGENCY_MEMORY.clear()
+        self.report["exception"] = describe_exception(_strip_own_frames(error), filename)
+        # A full disk speaks through any library, so whatever the exception is, it is worth a look.
+        self.report["remark"] = (
+            memory.format_own_memory() if isinstance(error, MemoryError) else disk.format_full_disk(self.places)
+        )
+        hook = getattr(sys, "excepthook", None)
+        if hook is sys.__excepthook__ or not callable(hook):
+            _print_traceback(error)
+            return
+        try:
+            hook(type(error), error, error.__traceback__)
+        except SystemExit as leaving:
+            self.exit_code = _exit_code(leaving)
+        except BaseException:  # noqa: BLE001 - border: a hook that the user's code installed
+            _print_traceback(error)
+
+
+def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], ending: RunResult) -> None:
+    """Run the code; ``first_line`` is called as the very last thing before it."""
+    try:
+        first_line()
+        exec(code, main.__dict__)  # noqa: S102 - this is what jobs are
+    except SystemExit as error:
+        ending.exit_code = _exit_code(error)
+    except BaseException as error:  # noqa: BLE001 - border: the user's code
+        ending.fail(error, code.co_filename)
+
+
+def drop_exit_handlers() -> None:
+    """Drop the exit handlers of the zygote's modules, except those that work for any program."""
+    atexit._clear()  # noqa: SLF001 - there is no public way
+    for module, name in _AT_EXIT:
+        handler = getattr(sys.modules.get(module), name, None)
+        if handler is not None:
+            atexit.register(handler)
+    # What the zygote's modules have to finalise is theirs, and the first of a job's own asks again to be called.
+    finalize: Any = weakref.finalize
+    for one in list(finalize._registry):  # noqa: SLF001
+        one.atexit = False
+    finalize._registered_with_atexit = False  # noqa: SLF001
+
+
+def finalize_interpreter() -> Optional[OSError]:
+    """Do what Python does at the end of a program: join threads, run exit handlers, flush.
+
+    As in any program nothing that is raised here changes the exit code, not even the exit of a signal's handler.
+    """
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - what Python itself calls
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()  # noqa: SLF001 - what Python itself calls
+    return flush()
+
+
+def clear_modules(modules: List[types.ModuleType]) -> None:
+    """Let values of modules go, as Python does at the end of a program: an open file among them gets all of its text.
+
+    A thread of the background, which Python would let do nothing any more, finds no names: what it says is no news.
+    """
+    threading.excepthook = lambda _told: None
+    with contextlib.suppress(BaseException):  # a signal's handler may raise
+        gc.collect()
+        for module in modules:
+            names = [name for name in module.__dict__ if isinstance(name, str) and name != "__builtins__"]
+            for name in sorted(names, key=_is_private, reverse=True):
+                module.__dict__[name] = None
+        gc.collect()  # of values that hold each other
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _flush_one(stream: Any) -> Optional[OSError]:
+    try:
+        stream.flush()
+    except Exception as error:  # noqa: BLE001 - border: the user's code may have put anything there
+        return error if isinstance(error, OSError) and file_result.is_full(error) else None
+    return None
+
+
+def flush() -> Optional[OSError]:
+    """Write out everything that is buffered, C libraries included; gives the error when a disk had no room for it."""
+    errors = [_flush_one(stream) for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)]
+    with contextlib.suppress(Exception):
+        process.libc().fflush(None)
+    return next(filter(None, errors), None)
+
+
+def _suggest_name(name: str, main: types.ModuleType) -> str:
+    import difflib  # noqa: PLC0415 - only who misses a variable waits for it
+
+    found = difflib.get_close_matches(name, [known for known in main.__dict__ if not known.startswith("_")], 1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def _keep(packed: Dict[str, variable_file.Packed], path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path + ".part", "wb") as file:
+        variable_file.write(file, packed)
+    os.replace(path + ".part", path)
+
+
+def collect(names: List[str], main: types.ModuleType, path: str, ending: RunResult) -> None:
+    """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
+    pickler = _pickler()
+    packed = {}
+    for name in names:
+        if name not in main.__dict__:
+            if ending.report["exception"] is None:
+                near = _suggest_name(name, main)
+                ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
+            continue
+        try:
+            packed[name] = variable_file.Packed(main.__dict__[name], pickler.dumps)
+        except Exception as error:  # noqa: BLE001 - border: pickling runs code of any library
+            kind = type(error).__name__
+            ending.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
+    try:
+        if packed:
+            _keep(packed, path)
+    except OSError as error:
+        said = f"receive: {', '.join(packed)} could not be kept: {disk.format_error(error, ending.places)}"
+        ending.report["errors"].append(said)
+        packed = {}
+        with contextlib.suppress(OSError):
+            os.unlink(path + ".part")
+    ending.report["received"] = {name: one.size for name, one in packed.items()}
+
+
+def now() -> float:
+    """Seconds since the epoch."""
+    return time.time()

@@ -1,0 +1,217 @@
+"""How the code of a job begins: as a script or a module in the job's own process, or as a program that takes its place.
+
+The rules are those of sagemaker-training: ``*.sh`` is a command, a folder with ``setup.py`` is a package that is
+installed and run with ``-m``, any other ``*.py`` is a script, and what is left is a command.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, NoReturn
+
+from jupyter_smx.agent.contract import script
+
+if TYPE_CHECKING:
+    from types import CodeType, ModuleType
+
+    from jupyter_smx.agent.paths import HostInfo
+
+SCRIPT, PACKAGE, COMMAND = "script", "package", "command"
+PACKAGES = "packages"
+"""Folder below ``/opt/ml`` that a job's own package is installed into: its Python belongs to other jobs as well."""
+_SETUP, _PROJECT = "setup.py", "pyproject.toml"
+_BUILDS = re.compile(r"^\s*\[build-system\]", re.MULTILINE)
+_MISSING = """
+import sys
+from importlib.metadata import PackageNotFoundError, distributions, version
+try:
+    from packaging.requirements import Requirement
+except ImportError:
+    from pip._vendor.packaging.requirements import Requirement
+for found in distributions(path=sys.argv[1:]):
+    for line in found.requires or ():
+        wanted = Requirement(line)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        wanted.marker = None
+        try:
+            if wanted.specifier.contains(version(wanted.name), prereleases=True):
+                continue
+        except PackageNotFoundError:
+            pass
+        print(wanted)
+"""
+
+
+class InstallError(Exception):
+    """The package cannot be installed; the text is what sagemaker-training calls it, and a sentence."""
+
+
+def entry_kind(spec: Dict[str, Any], folder: str) -> str:
+    """Say how the code begins; ``folder`` is where it lies. A cell is always a script."""
+    name = str(spec["entry_point"])
+    if not name:
+        return SCRIPT
+    if name.endswith(".sh"):
+        return COMMAND
+    if _is_package(spec, folder):
+        return PACKAGE
+    return SCRIPT if name.endswith(".py") else COMMAND
+
+
+def _is_package(spec: Dict[str, Any], folder: str) -> bool:
+    # SageMaker's toolkit installs code, and nothing else there does.
+    if spec["kind"] != "train" or not spec["source_dir"] or script.is_sdk3_driven(spec):
+        return False
+    return os.path.isfile(os.path.join(folder, _SETUP)) or _needs_its_project(folder, spec["entry_point"])
+
+
+def _needs_its_project(folder: str, name: str) -> bool:
+    """Say whether a script can hardly run before its ``pyproject.toml`` is installed, of which SageMaker knows nothing.
+
+    It lies in a package, or what it imports lies in ``src``. Elsewhere that file has settings of tools, mostly.
+    """
+    try:
+        with open(os.path.join(folder, _PROJECT), encoding="utf-8", errors="replace") as file:
+            builds = bool(_BUILDS.search(file.read()))
+    except OSError:
+        return False
+    beside = os.path.join(folder, os.path.dirname(name), "__init__.py")
+    return builds and (os.path.isfile(beside) or os.path.isdir(os.path.join(folder, "src")))
+
+
+def can_run_uninstalled(spec: Dict[str, Any], folder: str) -> bool:
+    """Say whether SageMaker would run the script of a package that cannot be installed."""
+    return str(spec["entry_point"]).endswith(".py") and not os.path.isfile(os.path.join(folder, _SETUP))
+
+
+# Commands
+
+
+def shell_command(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+    """Give the words of the program: sagemaker-training has a shell start it, in the folder of the code."""
+    name, *words = script.argv(spec, place)
+    path = name if os.path.isabs(name) else os.path.join(os.curdir, name)
+    return ["/bin/sh", "-c", " ".join(map(shlex.quote, [path, *words]))]
+
+
+def exec_program(words: List[str], path: str) -> NoReturn:
+    """Let the program take the place of this process, so that signals reach it and its exit code is the job's.
+
+    The shell gives way as well: a stop would end it at once, and with it the job, while the program still tidies up.
+
+    :raises OSError: it cannot be started.
+    """
+    shell, option, line = words
+    os.chmod(path, 0o755)  # noqa: S103 - as sagemaker-training does; the folder is the job's own
+    # Python ignores them, and a program would inherit that: a pipe that nobody reads would never end it.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.execve(shell, [shell, option, f"exec {line}"], os.environ)  # noqa: S606 - the user's program
+
+
+# Packages
+
+
+def install(folder: str, target: str) -> None:
+    """Install the package of a folder for this job alone, and what it needs and is not there; then it is on the path.
+
+    :raises InstallError: that failed; the log says more.
+    """
+    print_note(f"{folder} is a package and is installed into {target}, for this job alone.")
+    has_pip = importlib.util.find_spec("pip") is not None
+    program = [*(_pip() if has_pip else _uv()), "--target", target]
+    if has_pip or importlib.util.find_spec("packaging") is not None:
+        _call([*program, "--no-deps", *_build_arguments(folder), folder])
+        # With --target they would install everything anew that is there already.
+        missing = _call([sys.executable, "-I", "-c", _MISSING, target], listen=True).splitlines()
+        if missing:
+            _call([*program, *missing])
+    else:
+        _call([*program, folder])  # nothing here can read what it needs
+    add_to_path(folder, [target], os.path.join(target, "bin"))
+
+
+def add_to_path(code: str, folders: List[str], programs: str) -> None:
+    """Let this process and what it starts find packages, behind those in the folder ``code``, and their programs."""
+    known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    for path in (sys.path, known):
+        at = _code_end_index(path, code)
+        path[at:at] = folders
+    os.environ["PYTHONPATH"] = os.pathsep.join(known)
+    os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
+
+
+def print_note(sentence: str) -> None:
+    """Write a sentence of ours into the job's log."""
+    sys.stdout.write(f"jupyter_smx: {sentence}\n")
+    sys.stdout.flush()
+
+
+def _code_end_index(path: List[str], folder: str) -> int:
+    """Say where the folders of the code itself end: it comes first, as on SageMaker."""
+    return max((number + 1 for number, entry in enumerate(path) if entry.startswith(folder)), default=0)
+
+
+def _build_arguments(folder: str) -> List[str]:
+    here = all(importlib.util.find_spec(name) is not None for name in ("setuptools", "wheel"))
+    if here and not os.path.exists(os.path.join(folder, _PROJECT)):
+        return ["--no-build-isolation"]  # what setup.py needs is here: nothing has to be fetched
+    return []
+
+
+def _pip() -> List[str]:
+    return [sys.executable, "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+
+
+def _uv() -> List[str]:
+    uv = shutil.which("uv")
+    if uv:
+        return [uv, "pip", "install", "--python", sys.executable]
+    raise InstallError(
+        f"InstallModuleError: {sys.executable} has no pip, and there is no uv. "
+        "Install pip there, or name the package in --requirements."
+    )
+
+
+def _call(words: List[str], *, listen: bool = False) -> str:
+    import subprocess  # noqa: PLC0415 - jobs without a package do without it
+
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if listen else None, check=False)
+    if done.returncode:
+        raise InstallError(
+            f"InstallModuleError: the package in the folder of code cannot be installed: {os.path.basename(words[0])} "
+            f"ended with exit code {done.returncode}. The log says why."
+        )
+    return (done.stdout or b"").decode(errors="replace")
+
+
+def module_name(spec: Dict[str, Any], folder: str) -> str:
+    """Give what stands behind ``-m``: ``src/`` is no part of a module's name."""
+    parts = script.script_module(spec["entry_point"]).split("/")
+    if parts[0] == "src" and len(parts) > 1 and not os.path.exists(os.path.join(folder, "src", "__init__.py")):
+        del parts[0]
+    return ".".join(parts)
+
+
+def load_module(name: str, main: ModuleType) -> CodeType:
+    """Find a module as ``python -m`` does and make ``main`` its; gives its code.
+
+    :raises ImportError: there is none; importing the packages that it lies in runs code of the user's.
+    """
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    loader: Any = None if spec is None else spec.loader
+    code = None if spec is None or loader is None else loader.get_code(spec.name)
+    if spec is None or code is None:
+        raise ModuleNotFoundError(f"No module named {name}", name=name)
+    about = {"__file__": spec.origin, "__cached__": spec.cached, "__package__": spec.parent}
+    main.__dict__.update(about, __spec__=spec, __loader__=loader)
+    return code  # type: ignore[no-any-return]  # that is what loaders of source and of bytecode give

@@ -1,0 +1,41 @@
+"""The words that SageMaker's images start the code of a job with: what a failure tells of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent.contract import distribution, entry_point, script, scriptmode
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import HostInfo
+
+
+def command_prefix(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+    """Give the words that sagemaker-training starts such code with."""
+    how = entry_point.entry_kind(spec, script.code_folder(spec, place))
+    if how == entry_point.COMMAND:
+        return entry_point.shell_command(spec, place)
+    name, *given = script.argv(spec, place)
+    code = ["-m", script.script_module(name)] if how == entry_point.PACKAGE else [name]
+    launcher = _launcher(spec, place)
+    if launcher:
+        return [*launcher, *code, *given]
+    return [sys.executable, *([] if how == entry_point.PACKAGE else ["--"]), *code, *given]
+
+
+def _launcher(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+    """Give what stands before the script where several processes run it."""
+    try:
+        found = distribution.launcher_distribution(spec, place)
+    except HyperparameterError:
+        return []  # whoever was killed before it could say so
+    if found is None:
+        return []
+    variables = [*scriptmode.variables(spec, place), "PATH"]
+    if found.driven:
+        return distribution.sdk3_arguments(found, place, variables)
+    if found.runner == "torchrun":
+        return ["torchrun", *distribution.torchrun_arguments(found, place)]
+    return ["mpirun", *distribution.mpirun_arguments(found, place, variables), sys.executable, "-m", "mpi4py"]

@@ -1,0 +1,67 @@
+"""What the service itself, without any toolkit, gives each job: its region, its ARN, and the variables for them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, Mapping
+
+from jupyter_smx.agent.paths import REGION
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import HostInfo
+
+ACCOUNT = "000000000000"
+"""The account in ARNs: no account of AWS, in the form of one."""
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+def region_of(environment: Mapping[str, str]) -> str:
+    """Give the region that a user's tools would take: of the variables, of the profile in AWS' config file, or ours."""
+    for name in _REGION_VARIABLES:
+        if environment.get(name):
+            return environment[name]
+    path = environment.get("AWS_CONFIG_FILE") or os.path.join(environment.get("HOME", ""), ".aws", "config")
+    if not os.path.isfile(path):
+        return REGION
+    import configparser  # noqa: PLC0415 - only who has the file waits for it
+
+    profile = environment.get("AWS_PROFILE") or "default"
+    section = profile if profile == "default" else f"profile {profile}"
+    found = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        found.read(path, encoding="utf-8")
+    except (OSError, UnicodeError, configparser.Error):
+        return REGION  # a file of the user's that no tool of AWS could read either
+    return found.get(section, "region", fallback="") or REGION
+
+
+def requested_region(own: Mapping[str, str], otherwise: str) -> str:
+    """Give the region of one job: its own variables say, else that of its host."""
+    return next((own[name] for name in _REGION_VARIABLES if own.get(name)), otherwise)
+
+
+def job_region(spec: Dict[str, Any], place: HostInfo) -> str:
+    """Give the region of the job of a specification."""
+    return requested_region(spec.get("environment") or {}, place.region)
+
+
+def format_arn(kind: str, name: str, where: str) -> str:
+    """Give the name of a job as AWS would write it among all things of all accounts, in a region."""
+    what = "processing-job" if kind == "process" else "training-job"
+    return f"arn:aws:sagemaker:{where}:{ACCOUNT}:{what}/{name}"
+
+
+def job_arn(spec: Dict[str, Any], place: HostInfo) -> str:
+    """Give that name of the job of a specification."""
+    return format_arn(spec["kind"], spec.get("name", ""), job_region(spec, place))
+
+
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+    """Give the variables that are there in any image; the cache of a warm pool only where the job keeps one."""
+    found = {"AWS_REGION": job_region(spec, place)}
+    if spec["kind"] == "train":
+        found["TRAINING_JOB_NAME"] = spec.get("name", "")
+        found["TRAINING_JOB_ARN"] = job_arn(spec, place)
+    if spec["warm_pool"]:
+        found["SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY"] = place.path("sagemaker", "warmpoolcache")
+    return found

@@ -1,0 +1,164 @@
+"""The variables of a training job as sagemaker-training, the toolkit in SageMaker's images, sets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent.contract import configfiles
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, arguments, format_variable, split
+from jupyter_smx.agent.contract.script import script_module
+from jupyter_smx.agent.paths import channel_folder
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import HostInfo
+
+# What the toolkit takes for itself; SM_FRAMEWORK_PARAMS tells every other parameter that begins with sagemaker_.
+_TOOLKIT_HYPERPARAMETERS = (
+    "sagemaker_program",
+    "sagemaker_submit_directory",
+    "sagemaker_enable_cloudwatch_metrics",
+    "sagemaker_region",
+    "sagemaker_container_log_level",
+    "sagemaker_job_name",
+    "sagemaker_s3_output",
+)
+# Any of them says that the script runs in several processes, on the hosts of the groups that are named beside it.
+_STRATEGIES = (
+    "sagemaker_mpi_enabled",
+    "sagemaker_parameter_server_enabled",
+    "sagemaker_distributed_dataparallel_enabled",
+    "sagemaker_pytorch_ddp_enabled",
+    "sagemaker_pytorch_xla_multi_worker_enabled",
+    "sagemaker_multi_worker_mirrored_strategy_enabled",
+    "sagemaker_torch_distributed_enabled",
+)
+
+
+def _groups(place: HostInfo) -> Dict[str, Any]:
+    return {group["instance_group_name"]: group for group in place.groups}
+
+
+def distribution_groups(framework: Dict[str, Any], place: HostInfo) -> List[str]:
+    """Give the groups that a strategy runs on: those that were chosen, else the one of this host.
+
+    :raises HyperparameterError: what was chosen is no list of names.
+    """
+    default = [place.group] if any(framework.get(name) for name in _STRATEGIES) else []
+    groups = framework.get("sagemaker_distribution_instance_groups", default)
+    if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
+        raise HyperparameterError(
+            f"hyperparameters: sagemaker_distribution_instance_groups is {groups!r}; it is a list of names of instance "
+            f'groups, as ["{place.group}"].'
+        )
+    return list(groups)
+
+
+def leading_hosts(groups: List[str], place: HostInfo) -> List[str]:
+    """Give the hosts that a strategy runs on, in the order of their groups' own lists, which nobody sorts."""
+    return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
+
+
+def master(groups: List[str], place: HostInfo) -> str:
+    """Give the host that leads: the first that a strategy runs on, else the first of all."""
+    return (leading_hosts(groups, place) or sorted(place.hosts))[0]
+
+
+def _facts(spec: Dict[str, Any], place: HostInfo, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
+    """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
+    rest = {name: value for name, value in framework.items() if name not in _TOOLKIT_HYPERPARAMETERS}
+    chosen = distribution_groups(rest, place)
+    first = master(chosen, place)
+    resources = configfiles.resource_config(place)
+    inputs = configfiles.input_data_config(spec)
+    return {
+        "additional_framework_parameters": rest,
+        "channel_input_dirs": {name: channel_folder(place, "train", name) for name in inputs},
+        "current_host": place.host,
+        "current_instance_group": place.group,
+        "current_instance_group_hosts": list(_groups(place).get(place.group, {}).get("hosts", [])),
+        "current_instance_type": place.instance_type,
+        "distribution_hosts": leading_hosts(chosen, place),
+        "distribution_instance_groups": chosen,
+        "framework_module": spec["environment"].get("SAGEMAKER_TRAINING_MODULE"),
+        "hosts": sorted(place.hosts),
+        "hyperparameters": own,
+        "input_config_dir": place.path("input", "config"),
+        "input_data_config": inputs,
+        "input_dir": place.path("input"),
+        "instance_groups": list(_groups(place)),
+        "instance_groups_dict": _groups(place),
+        "is_hetero": len(place.groups) > 1,
+        "is_master": place.host == first,
+        "is_modelparallel_enabled": None,
+        "is_smddpmprun_installed": False,
+        "is_smddprun_installed": False,
+        "job_name": spec.get("name", ""),
+        "log_level": framework["sagemaker_container_log_level"],
+        "master_hostname": first,
+        "model_dir": place.path("model"),
+        "module_dir": str(framework["sagemaker_submit_directory"]),
+        "module_name": script_module(str(framework["sagemaker_program"])),
+        "network_interface_name": place.interface,
+        "num_cpus": place.cpus,
+        "num_gpus": place.gpus,
+        "num_neurons": 0,
+        "output_data_dir": place.path("output", "data"),
+        "output_dir": place.path("output"),
+        "output_intermediate_dir": place.path("output", "intermediate"),
+        "resource_config": resources,
+        "topology": resources["topology"],
+        "user_entry_point": framework["sagemaker_program"],
+    }
+
+
+# Variables whose name is SM_ and the name of the fact in capitals.
+_DIRECT = (
+    "hosts",
+    "current_host",
+    "network_interface_name",
+    "current_instance_type",
+    "current_instance_group",
+    "current_instance_group_hosts",
+    "instance_groups",
+    "instance_groups_dict",
+    "distribution_instance_groups",
+    "is_hetero",
+    "num_cpus",
+    "num_gpus",
+    "num_neurons",
+    "module_name",
+    "module_dir",
+    "model_dir",
+    "input_dir",
+    "input_config_dir",
+    "output_dir",
+    "output_data_dir",
+    "output_intermediate_dir",
+    "log_level",
+    "framework_module",
+    "resource_config",
+    "input_data_config",
+    "user_entry_point",
+)
+
+
+def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+    """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
+    own, framework = split(configfiles.hyperparameters(spec, place))
+    facts = _facts(spec, place, own, framework)
+    found = {"SM_" + name.upper(): format_variable(facts[name]) for name in _DIRECT}
+    found["SM_CHANNELS"] = format_variable(sorted(facts["channel_input_dirs"]))
+    found["SM_HPS"] = format_variable(own)
+    found["SM_USER_ARGS"] = format_variable(arguments(own))
+    found["SM_FRAMEWORK_PARAMS"] = format_variable(facts["additional_framework_parameters"])
+    found["SM_TRAINING_ENV"] = format_variable(facts)
+    if facts["topology"]:
+        found["SM_TOPOLOGY"] = format_variable(facts["topology"])
+    for name, folder in facts["channel_input_dirs"].items():
+        found["SM_CHANNEL_" + name.upper()] = folder
+    for name, value in own.items():
+        found["SM_HP_" + name.upper()] = format_variable(value)
+    found["CURRENT_HOST"] = place.host
+    found["SAGEMAKER_JOB_NAME"] = format_variable(framework["sagemaker_job_name"])
+    found["SAGEMAKER_REGION"] = format_variable(framework["sagemaker_region"] or "")
+    return found

@@ -1,0 +1,289 @@
+"""One controller's stream: what it asks, what it may ask, and what it is told."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import __version__, wire
+from jupyter_smx.agent.contract import scriptmode
+from jupyter_smx.agent.host import host as hosts
+from jupyter_smx.agent.host.spool import SpoolError, check_job
+from jupyter_smx.agent.job.job import Job
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
+from jupyter_smx.agent.system.resources import disk
+
+if TYPE_CHECKING:
+    import socket
+
+    from jupyter_smx.agent.host.job_protocol import JobEntry
+    from jupyter_smx.agent.system.processes.event_loop import Timer
+
+_UNREAD_LIMIT = 16 * 1024 * 1024
+_ACCEPT_RETRY_DELAY = 0.5
+_PAUSE_AT = 1024 * 1024
+_CAN_WAIT = frozenset({"exited", "grew", "sampled"})
+"""Events that wait a moment for company: the end of their job is often told next, and each packet wakes a process."""
+_BATCH_DELAY = 0.005
+
+
+class OperationError(Exception):
+    """An answer that says no: a code for programs and a sentence for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def _no_such_operation(header: Dict[str, Any]) -> Dict[str, Any]:
+    raise OperationError("ValidationException", f"op: {header.get('op')!r} is not an operation of this agent.")
+
+
+class ControllerEndpoint:
+    """Where controllers come in; only the newest one that greeted is listened to."""
+
+    def __init__(self, host: hosts.Host, listener: socket.socket) -> None:
+        self.host = host
+        self.epoch = -1
+        self.streams: List[Connection] = []
+        self._listener = listener
+        listener.setblocking(False)
+        self._open()
+
+    def _open(self) -> None:
+        self.host.loop.watch(self._listener.fileno(), READ, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            sock, _address = self._listener.accept()
+        except OSError as error:
+            # Out of descriptors or memory: look again later instead of turning in a circle.
+            process.log(f"accept: {error}")
+            self.host.loop.unwatch(self._listener.fileno())
+            self.host.loop.later(_ACCEPT_RETRY_DELAY, self._open)
+            return
+        self.streams.append(Connection(self, sock))
+
+    def accept_controller(self, newcomer: Connection, epoch: int) -> None:
+        """Let a controller in and close the streams that were opened before it.
+
+        :raises RefusedError: a newer controller was here.
+        """
+        if epoch < self.epoch:
+            raise OperationError(
+                "Fenced", f"epoch: {epoch} is over; a controller with epoch {self.epoch} took this host."
+            )
+        self.epoch = epoch
+        for stream in list(self.streams):
+            if stream is not newcomer and stream.epoch is not None:
+                stream.close()
+
+
+class Connection:
+    """Reads frames, answers them in their order, and passes events on."""
+
+    def __init__(self, door: ControllerEndpoint, sock: socket.socket) -> None:
+        self.endpoint = door
+        self.host = door.host
+        self.epoch: Optional[int] = None
+        self._sock = sock
+        self._decoder = wire.Decoder()
+        self._out = bytearray()
+        self._flush_timer: Optional[Timer] = None
+        self._closed = False
+        self._operations: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
+            "run": self._run,
+            "stop": self._stop,
+            "read": self._read,
+            "forget": self._forget,
+            "deadline": self._deadline,
+            "preload": self._preload,
+            "ping": lambda _header: {},
+        }
+        sock.setblocking(False)
+        self._watch()
+
+    # Bytes
+
+    def _watch(self) -> None:
+        events = 0 if len(self._out) > _PAUSE_AT else READ
+        self.host.loop.watch(self._sock.fileno(), events | (WRITE if self._out else 0), self._readable, self._flush)
+
+    def close(self) -> None:
+        """End the stream; what was not sent is lost, the spool has it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._out.clear()
+        self.host.loop.unwatch(self._sock.fileno())
+        self._sock.close()
+        self.endpoint.streams.remove(self)
+        if self.send_event in self.host.listeners:
+            self.host.listeners.remove(self.send_event)
+
+    def send(self, header: Dict[str, Any], body: Optional[bytes] = None) -> None:
+        """Queue one frame and send what the socket takes."""
+        if self._closed:
+            return
+        self._out += wire.encode(header, body)
+        self._flush()
+
+    def send_event(self, event: Dict[str, Any]) -> None:
+        """Pass an event on: now, or with what comes next within a moment."""
+        if event["event"] not in _CAN_WAIT:
+            self.send(event)
+        elif not self._closed:
+            self._out += wire.encode(event)
+            if self._flush_timer is None:
+                self._flush_timer = self.host.loop.later(_BATCH_DELAY, self._flush)
+
+    def _flush(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if self._closed:
+            return
+        had = bool(self._out)
+        try:
+            while self._out:
+                del self._out[: self._sock.send(self._out)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        if len(self._out) > _UNREAD_LIMIT:
+            process.log("a controller does not read; its stream is closed")
+            self.close()
+        elif had or self._out:
+            self._watch()
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(262_144)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        received = time.time()
+        try:
+            for frame in self._decoder.feed(data):
+                if not self._closed:
+                    self._handle_request(frame.header, received)
+        except wire.WireError as error:
+            process.log(f"a stream is closed: {error}")
+            self.close()
+
+    # Questions
+
+    def _handle_request(self, header: Dict[str, Any], received: float) -> None:
+        number, operation = header.get("id"), header.get("op")
+        try:
+            if operation == "hello":
+                self._hello(header)
+                return
+            if operation == "end":
+                self._check_epoch()
+                self.send({"re": number, "ok": True})
+                self.host.shut_down("the controller asked for it")
+                return
+            self._check_epoch()
+            known = self._operations.get(str(operation), _no_such_operation)
+            header["received"] = received
+            if operation == "read":
+                self._read(header)
+                return
+            self.send(dict(known(header), re=number, ok=True))
+        except OperationError as refused:
+            self.send({"re": number, "ok": False, "code": refused.code, "message": refused.message})
+        except SpoolError as error:
+            self.send({"re": number, "ok": False, "code": "ResourceNotFound", "message": str(error)})
+        except OSError as error:
+            why = disk.format_error(error, [("this host's folder", self.host.folder.root)])
+            text = f"{operation}: this host cannot do it now. {why} Ask again, or take another one."
+            self.send({"re": number, "ok": False, "code": "ServiceUnavailable", "message": text})
+        except (ValueError, TypeError, KeyError) as error:
+            text = f"{operation}: the fields of this request cannot be used ({type(error).__name__}: {error})."
+            self.send({"re": number, "ok": False, "code": "ValidationException", "message": text})
+
+    def _check_epoch(self) -> None:
+        if self.epoch is None:
+            raise OperationError("Refused", "op: the first operation of a stream is hello.")
+        if self.epoch < self.endpoint.epoch:
+            raise OperationError("Fenced", f"epoch: {self.epoch} is over; {self.endpoint.epoch} took this host.")
+
+    def _hello(self, header: Dict[str, Any]) -> None:
+        if header.get("protocol") != wire.PROTOCOL:
+            text = f"protocol: {header.get('protocol')!r}; this agent speaks {wire.PROTOCOL}."
+            raise OperationError("Protocol", text)
+        epoch = int(header.get("epoch", 0))
+        self.endpoint.accept_controller(self, epoch)
+        self.epoch = epoch
+        if self.send_event not in self.host.listeners:
+            self.host.listeners.append(self.send_event)
+        greeting = {"re": header.get("id"), "ok": True, "protocol": wire.PROTOCOL, "version": __version__}
+        self.send(dict(hosts.describe(self.host), **greeting))
+
+    def _job(self, header: Dict[str, Any]) -> JobEntry:
+        job = self.host.jobs.get(check_job(header.get("job")))
+        if job is None:
+            raise OperationError("ResourceNotFound", f"job: {header.get('job')} was never on this host.")
+        if "lease" in header and int(header["lease"]) != job.lease:
+            text = f"lease: {header['lease']} is not the lease of job {job.id}, which is {job.lease}."
+            raise OperationError("Fenced", text)
+        return job
+
+    def _run(self, header: Dict[str, Any]) -> Dict[str, Any]:
+        name, lease, host = check_job(header["job"]), int(header["lease"]), self.host
+        if name in host.jobs:
+            return {"phase": self._job(header).phase}
+        if lease < host.highest_lease:
+            raise OperationError("Fenced", f"lease: {lease} is over; this host has seen {host.highest_lease}.")
+        if name in host.forgotten_jobs or host.spool.has_job(name):
+            return {"phase": "ended"}
+        if host.current is not None:
+            raise OperationError("Busy", f"job: {host.current.id} is {host.current.phase} on this host.")
+        if host.is_shutting_down or not host.isolation.is_intact():
+            host.shut_down("/etc/hosts of this host was replaced from outside", code=4)
+            raise OperationError(
+                "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it ends. Take another one."
+            )
+        job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"])
+        host.start_job(job)
+        return {"phase": job.phase}
+
+    def _stop(self, header: Dict[str, Any]) -> Dict[str, Any]:
+        job = self._job(header)
+        job.stop(float(header.get("grace", self.host.config.grace)), str(header.get("cause") or "stopped"))
+        return {"phase": job.phase}
+
+    def _read(self, header: Dict[str, Any]) -> Dict[str, Any]:
+        limit = int(header.get("limit", wire.MAX_BODY))
+        name, offset = header.get("name", "log"), int(header.get("offset", 0))
+        data, total = self.host.spool.read(check_job(header.get("job")), name, offset, limit)
+        self.send({"re": header.get("id"), "ok": True, "job": header["job"], "offset": offset, "total": total}, data)
+        return {}
+
+    def _forget(self, header: Dict[str, Any]) -> Dict[str, Any]:
+        name = check_job(header.get("job"))
+        job = self.host.jobs.get(name)
+        if job is not None and job.phase != "ended":
+            raise OperationError("Busy", f"job: {name} is {job.phase}; stop it first.")
+        self.host.forget(name)
+        return {}
+
+    def _deadline(self, header: Dict[str, Any]) -> Dict[str, Any]:
+        seconds = header.get("seconds")
+        self.host.deadline.set(None if seconds is None else float(seconds))
+        self.host.loop.later(0, self.host.check_deadline)
+        return {"deadline": self.host.deadline.remaining()}
+
+    def _preload(self, header: Dict[str, Any]) -> Dict[str, Any]:
+        modules = [str(name) for name in header.get("modules") or []]
+        self.host.fork_server.request(modules)
+        return {}

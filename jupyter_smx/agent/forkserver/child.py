@@ -1,0 +1,130 @@
+"""One job process: born early, made ready while nobody waits, it blocks on its socket until it is told what to run."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import linecache
+import os
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, List, NamedTuple
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.code import execute, imports
+from jupyter_smx.agent.contract import scriptmode
+from jupyter_smx.agent.forkserver import contract_writer, job_process
+from jupyter_smx.agent.system.processes import environment, process, threads
+from jupyter_smx.agent.system.resources import cgroups
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import HostInfo
+
+_NICE = 5
+_OOM_SCORE = 500
+_WARM_UP_SPEC = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters": {"a": "1"}}
+
+
+class ChildSetup(NamedTuple):
+    """What a child knows before its job: its log, the host, and its threads.
+
+    The log comes as a descriptor, for the job's folder may be renamed at any time: a job does not wait for its child.
+    """
+
+    log: int
+    place: HostInfo
+    threads: int
+    notes: List[str]
+
+
+def _detach() -> None:
+    with contextlib.suppress(OSError):
+        os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    process.set_oom_score(_OOM_SCORE)
+    process.set_name(job_process.NAME)
+
+
+def _hide_agent_modules(cradle: ChildSetup) -> None:
+    """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
+    for name in imports.agent_modules():
+        sys.modules.pop(name, None)
+    if sys.path:
+        sys.path[0] = cradle.place.path("code")
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        entry for entry in (cradle.place.path("code"), os.environ.get("PYTHONPATH", "")) if entry
+    )
+
+
+def _enter_code_folder(cradle: ChildSetup) -> None:
+    # The job before may have removed the folder; it is there again when this job begins.
+    with contextlib.suppress(OSError):
+        os.chdir(cradle.place.path("code"))
+
+
+def _warm_up(cradle: ChildSetup) -> None:
+    """Walk the whole way of a job, so that its pages are copied and its lazy parts are loaded already."""
+    before, argv = dict(os.environ), list(sys.argv)
+    _run_warm_up_job(cradle)
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+    sys.argv = argv
+    linecache.cache.pop(str(_WARM_UP_SPEC["filename"]), None)
+
+
+def _run_warm_up_job(cradle: ChildSetup) -> None:
+    """Be a job that does nothing and leaves nothing: the job before may be running in the same folders."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        spec = scriptmode.complete(dict(_WARM_UP_SPEC, kind="train"))
+        ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
+        job = job_process.JobRun(
+            theirs, wire.receive(theirs).header, cradle.place, cradle.notes, contract_writer.NULL_WRITER
+        )
+        job.write_contract()
+        job.main.__dict__.update(execute.unpack(None))
+        execute.execute(
+            execute.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, execute.RunResult()
+        )
+
+
+def prepare(cradle: ChildSetup) -> None:
+    """Do everything that needs no knowledge of the job."""
+    joining = cgroups.GroupJoin(cgroups.current().groups)
+    _detach()
+    job_process.redirect_output(cradle.log)
+    _enter_code_folder(cradle)
+    threads.limit(cradle.threads)
+    if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
+        del os.environ[environment.SPIN_VARIABLE]
+    threads.reseed()
+    execute.drop_exit_handlers()
+    _warm_up(cradle)
+    _hide_agent_modules(cradle)
+    imports.begin_job()
+    gc.enable()
+    unbound = joining.wait()
+    if unbound:
+        cradle.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
+
+
+def run_child(sock: socket.socket, cradle: ChildSetup) -> None:
+    """Be a parked child and then a job; never returns."""
+
+    def begin() -> int:
+        prepare(cradle)
+        try:
+            message = wire.receive(sock).header
+        except (EOFError, OSError):
+            os._exit(0)
+        job = job_process.JobRun(sock, message, cradle.place, cradle.notes)
+        return job.run(job.prepare)
+
+    job_process.run_and_exit(sock, begin)

@@ -1,0 +1,16 @@
+"""What the process of a job tells its agent, byte by byte, and by its exit code; both sides read it here."""
+
+from __future__ import annotations
+
+import struct
+
+EXIT_NOT_READY = 70
+"""Exit code of a child that could not make itself ready."""
+# Two doubles, awake and first line, before the report. Binary, for it delays the user.
+FIRST_LINE = struct.Struct(">Bdd")
+FIRST_LINE_TAG = 1
+# Its code is over, others that it started may go on: exit code, and seconds of CPU with those that it waited for.
+CODE_EXIT = struct.Struct(">BBd")
+CODE_EXIT_TAG = 2
+SIZES = {FIRST_LINE_TAG: FIRST_LINE.size, CODE_EXIT_TAG: CODE_EXIT.size}
+"""Bytes of each, its tag included."""

@@ -1,0 +1,214 @@
+"""Whether a process that has imported modules is still fit to be forked."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.system.processes import process, threads
+
+# Native threads that are known to survive a fork of their process.
+_HARMLESS_THREADS = ("jemalloc_bg_thd",)
+# What numpy would import at its first use, in every child again.
+_COMPANIONS: Dict[str, Tuple[str, ...]] = {"numpy": ("numpy.random",)}
+PATIENCE = 5.0
+"""Seconds that a forked child may take for one small computation."""
+_MIB = 1 << 20
+_USER_FILES_REASON = "it comes from your own files, which may be others when the next job comes"
+
+
+class ImportResult(NamedTuple):
+    """What an import did: modules that are there now, reasons of those that are not, and the one that spoilt it.
+
+    ``costs`` say for each module that is there the ``seconds`` and ``bytes`` of private memory that it took after
+    those before it, and which of those it ``needs``.
+    """
+
+    loaded: List[str]
+    failed: Dict[str, str]
+    costs: Dict[str, Dict[str, Any]]
+    unfit_module: str = ""
+
+
+def task_count() -> int:
+    """Count the threads of this process, native ones included; 0 where it cannot be known."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 0
+
+
+def _thread_names() -> List[str]:
+    names = []
+    try:
+        for task in os.listdir("/proc/self/task"):
+            if int(task) != os.getpid():
+                with open(f"/proc/self/task/{task}/comm", encoding="utf-8", errors="replace") as file:
+                    names.append(file.read().strip())
+    except OSError:
+        return names
+    return names
+
+
+def _sockets() -> int:
+    count = 0
+    with contextlib.suppress(OSError):
+        for fd in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                count += os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")
+    return count
+
+
+def unfit_reason(sockets_before: int) -> str:
+    """Say why this process must not be forked any more, '' when nothing speaks against it."""
+    python_threads = len(sys._current_frames()) - 1  # noqa: SLF001 - the only list with threads of all kinds
+    if python_threads:
+        return f"its import started {python_threads} Python thread(s)"
+    # OpenBLAS's workers carry the name of the process; whether they are harmless is shown by the fork below.
+    own = process.comm(os.getpid())
+    strange = [name for name in _thread_names() if name not in _HARMLESS_THREADS and name != own]
+    if strange:
+        return f"its import started the thread {strange[0]}"
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "its import initialised CUDA"
+    if process.children(os.getpid()):
+        return "its import started a process"
+    if _sockets() > sockets_before:
+        return "its import opened a socket"
+    return ""
+
+
+def private_memory(pid: str = "self") -> int:
+    """Give the bytes that a process has for itself alone and that cannot be dropped; 0 where that is not told."""
+    size = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(("Private_Dirty:", "SwapPss:")):
+                    size += int(line.split()[1]) * 1024
+    except OSError:
+        return 0
+    return size
+
+
+def _import(name: str) -> str:
+    try:
+        if imports.is_user_module(name):
+            return _USER_FILES_REASON
+        importlib.import_module(name)
+        for companion in _COMPANIONS.get(name, ()):
+            importlib.import_module(companion)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - border: importing runs code of any library
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+class _Trial:
+    """Imports one module after the other and measures each."""
+
+    def __init__(self, budget: int) -> None:
+        self.result = ImportResult([], {}, {})
+        self._budget = budget
+        self._sockets = _sockets()
+        self._memory_costs: Dict[str, int] = {}
+
+    def import_module(self, name: str) -> str:
+        """Import one; gives the name of the module that spoilt this process, '' when it goes on."""
+        began, before = time.perf_counter(), private_memory()
+        problem = _import(name)
+        seconds = time.perf_counter() - began
+        if problem:
+            self.result.failed[name] = problem
+        reason = unfit_reason(self._sockets)
+        if reason:
+            self.result.failed.setdefault(name, reason)
+            return name
+        self._memory_costs[name] = max(0, private_memory() - before)
+        if self._budget and sum(self._memory_costs.values()) > self._budget:
+            return self._reject_largest()
+        if not problem and name in sys.modules:
+            self.result.loaded.append(name)
+            self.result.costs[name] = {"seconds": round(seconds, 4), "bytes": self._memory_costs[name]}
+        return ""
+
+    def _reject_largest(self) -> str:
+        """Choose the largest to be left out, so that as many as possible have room."""
+        largest = max(self._memory_costs, key=lambda name: self._memory_costs[name])
+        size, limit = self._memory_costs[largest] / _MIB, self._budget // _MIB
+        self.result.failed[largest] = f"it takes {size:.0f} MiB of the {limit} MiB that all preloads may take here"
+        return largest
+
+
+def import_all(modules: List[str], budget: int = 0) -> ImportResult:
+    """Import modules, and nothing else: not one of them is used.
+
+    ``budget`` is the number of bytes of private memory that they may take together; 0 is no limit.
+    """
+    trial = _Trial(budget)
+    imports.begin_watching()
+    try:
+        spoilt_by = next(filter(None, map(trial.import_module, modules)), "")
+    finally:
+        imports.end_watching()
+    found = trial.result
+    for name, cost in found.costs.items():
+        needed = imports.dependencies_of([imports.top_level_package(name)])
+        cost["needs"] = [
+            other for other in found.loaded if other != name and imports.top_level_package(other) in needed
+        ]
+    return found._replace(unfit_module=spoilt_by)
+
+
+def _numpy() -> None:
+    numpy = sys.modules["numpy"]
+    square = numpy.ones((96, 96))
+    if square.dot(square)[0, 0] != square.shape[0]:
+        raise ArithmeticError
+
+
+def _torch() -> None:
+    torch = sys.modules["torch"]
+    square = torch.ones(96, 96, requires_grad=True)
+    (square @ square).sum().backward()
+
+
+_EXERCISES: Tuple[Tuple[str, Callable[[], None]], ...] = (("numpy", _numpy), ("torch", _torch))
+
+
+def _passes(exercise: Callable[[], None], patience: float) -> bool:
+    """Fork a child that computes with two threads, and say whether it came back in time."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            threads.limit(2)
+            exercise()
+            os.write(theirs, b".")
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(theirs)
+    ready = select.select([ours], [], [], patience)[0]
+    passed = bool(ready) and os.read(ours, 1) == b"."
+    os.close(ours)
+    if not passed:
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return passed
+
+
+def find_unsafe_library(patience: float = PATIENCE) -> Optional[str]:
+    """Name the library that does not work in a forked child, None when all do."""
+    for name, exercise in _EXERCISES:
+        if name in sys.modules and not _passes(exercise, patience):
+            return name
+    return None

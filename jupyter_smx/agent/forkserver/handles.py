@@ -1,0 +1,178 @@
+"""A zygote and its children as the agent knows them: processes, their sockets, and who wants news of them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.code import packages
+from jupyter_smx.agent.forkserver import child_protocol, pidfd
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
+    from jupyter_smx.agent.system.processes.event_loop import Loop
+
+EXIT_CHECK_INTERVAL = 1.0
+"""Seconds after which it is seen that a job ended although its zygote does not say so."""
+
+
+class ChildHandle:
+    """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
+
+    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: ZygoteHandle) -> None:
+        self.serial = serial
+        self.slot = slot
+        self.sock = sock
+        self.zygote = zygote
+        self.pid = 0
+        self.peak = 0
+        self.cpu = 0.0
+        self.has_exited = False
+        self.running = False
+        self.is_exit_overdue = False
+        self._pidfd = -1
+        self._buffer = b""
+        self._on_readable: Callable[[], None] = lambda: None
+        self._is_sending = False
+        self.reported_code: Optional[int] = None
+        """The exit code that it told itself, when its code was over."""
+        self.on_born: Optional[Callable[[], None]] = None
+        self.on_message: Optional[Callable[[int, bytes], None]] = None
+        self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
+
+    def listen(self, loop: Loop, hear: Callable[[], None]) -> None:
+        """Call back when there is something to be read of what it says."""
+        self._on_readable = hear
+        loop.watch(self.sock.fileno(), READ, hear)
+
+    def send(self, loop: Loop, words: memoryview, failed: Callable[[OSError], None]) -> None:
+        """Tell it something, as fast as it reads: one that is spawned reads nothing before it has done its imports.
+
+        What a socket does not hold at once follows from the loop, which has others to serve. ``failed`` is called where
+        nobody listens any more.
+        """
+        try:
+            words = words[self.sock.send(words, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._stop_sending(loop)
+            failed(error)
+            return
+        if words:
+            self._is_sending = True
+            loop.watch(self.sock.fileno(), READ | WRITE, self._on_readable, lambda: self.send(loop, words, failed))
+        else:
+            self._stop_sending(loop)
+
+    def _stop_sending(self, loop: Loop) -> None:
+        """Let go of the words, which the loop has as long as it is told of room for more: nothing of what fitted in."""
+        if self._is_sending and self.sock.fileno() >= 0:
+            loop.watch(self.sock.fileno(), READ, self._on_readable)
+        self._is_sending = False
+
+    def notify_exit(self, status: Optional[int], reason: str) -> None:
+        """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""
+        told, self.on_exit = self.on_exit, None
+        self.on_born = self.on_message = None
+        if told is not None:
+            told(status, reason)
+
+    def split_messages(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
+        """Take bytes from its socket, give each message that is whole: frames begin with 0, all else with its tag."""
+        self._buffer += data
+        while self._buffer:
+            tag = self._buffer[0]
+            size = child_protocol.SIZES.get(tag, 1) if tag else 4 + int.from_bytes(self._buffer[:4], "big")
+            if len(self._buffer) < size:
+                return
+            message, self._buffer = self._buffer[:size], self._buffer[size:]
+            if tag == child_protocol.CODE_EXIT_TAG:
+                _tag, self.reported_code, self.cpu = child_protocol.CODE_EXIT.unpack(message)
+            yield tag, message
+
+    def wake_zygote(self) -> None:
+        """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
+        if not self.zygote.has_exited and not (self.pid and process.is_alive(self.pid)):
+            # Without its zygote a job that ended is a child of ours, and with it the word how it ended.
+            process.kill([self.zygote.pid], signal.SIGKILL if self.is_exit_overdue else signal.SIGCONT)
+            self.is_exit_overdue = self.pid > 0
+
+    def watch_exit(self, loop: Loop, gone: Callable[[], None]) -> None:
+        """Call back when the process is gone, once it is known and where the system tells."""
+        if self.pid and self._pidfd < 0:
+            self._pidfd = pidfd.watch(loop, self.pid, gone)
+
+    def unwatch_exit(self, loop: Loop) -> None:
+        """Ask no more whether it is gone. Idempotent."""
+        pidfd.unwatch(loop, self._pidfd)
+        self._pidfd = -1
+
+    def close_socket(self, loop: Loop) -> None:
+        """Hear no more of it. Idempotent."""
+        if self.sock.fileno() >= 0:
+            loop.unwatch(self.sock.fileno())
+            self.sock.close()
+
+    def kill(self) -> None:
+        """End it and its group, if it was born."""
+        if self.pid:
+            process.kill_group(self.pid)
+            process.kill([self.pid])
+
+    def is_peer_closed(self) -> bool:
+        """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+class ZygoteHandle:
+    """One zygote process as the agent knows it."""
+
+    def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
+        self.pid = pid
+        self.control = control
+        self.modules = modules
+        self._install_snapshot = packages.InstallSnapshot() if modules else None
+        self.decoder = wire.Decoder()
+        self.ready = False
+        self.has_exited = False
+        self.retiring = False
+        self.children: Dict[int, ChildHandle] = {}
+
+    @classmethod
+    def start(cls, found: SpawnedZygote, begin: Dict[str, Any], modules: List[str]) -> ZygoteHandle:
+        """Tell a process that waits for it to be a zygote that imports these modules."""
+        control = socket.socket(fileno=found.control)
+        with contextlib.suppress(OSError):  # of one that died at once its end tells
+            control.sendall(wire.encode(dict(begin, modules=modules)))
+        return cls(found.pid, control, modules)
+
+    def adopt(self, orphan: ChildHandle) -> None:
+        """Let the child of a zygote that died end with the agent, as its own do."""
+        with contextlib.suppress(OSError):
+            self.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
+
+    def retire(self) -> None:
+        """Let it serve nobody any more; it leaves when the job that it has, if any, is over."""
+        self.retiring = True
+        self.exit_when_idle()
+
+    def exit_when_idle(self) -> None:
+        """Tell one that is retired and has no job to leave."""
+        if self.retiring and not self.has_exited and not any(one.running for one in self.children.values()):
+            with contextlib.suppress(OSError):
+                self.control.sendall(wire.encode({"op": "retire"}))
+
+    def is_outdated(self) -> bool:
+        """Say whether packages were installed, replaced or removed since it imported what it has."""
+        return self._install_snapshot is not None and self._install_snapshot.has_changed()

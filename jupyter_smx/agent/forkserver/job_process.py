@@ -1,0 +1,341 @@
+"""One job in its own process, from the message that says what to run to the exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
+
+from jupyter_smx.agent.code import execute, imports, late_environment, requirements, sourcedir
+from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
+from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.forkserver import child_protocol, reexec
+from jupyter_smx.agent.forkserver.contract_writer import DISK_WRITER, ContractWriter
+from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
+from jupyter_smx.agent.paths import HostInfo, output_folders
+from jupyter_smx.agent.system.processes import process, threads
+from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
+from jupyter_smx.agent.system.resources import disk, gpu_visibility
+
+if TYPE_CHECKING:
+    import types
+
+_VARIABLE_RULE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
+
+_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+"""What Python says of a text that is no Python, or one too deep for it: the user's own failure, on every host."""
+
+NAME = "smx-job"
+"""How the system's lists of processes call it."""
+
+
+def _set(variables: Dict[str, str]) -> None:
+    """Set the variables of the contract.
+
+    :raises RefusalError: no system has such a variable; on SageMaker the job ends there as well.
+    """
+    for name, value in variables.items():
+        try:
+            os.environ[name] = value
+        except ValueError as error:  # noqa: PERF203 - the name belongs into the sentence
+            raise RefusalError(f"environment: {name!a} cannot be set ({error}); {_VARIABLE_RULE}") from error
+
+
+def _free_name(folder: str, name: str) -> str:
+    """Find a name for the cell as a script that no file of the user's has."""
+    stem, number = name[: -len(".py")], 1
+    while os.path.exists(os.path.join(folder, name)):
+        name = f"{stem}_cell{number if number > 1 else ''}.py"
+        number += 1
+    return name
+
+
+def redirect_output(log: int) -> None:
+    """Let what is printed go to the log, line by line."""
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True, encoding="utf-8", errors="backslashreplace")
+
+
+class JobRun:
+    """What the process of a job does."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        message: Dict[str, Any],
+        place: HostInfo,
+        notes: List[str],
+        files: ContractWriter = DISK_WRITER,
+    ) -> None:
+        self.sock = sock
+        self.files = files
+        self.spec: Dict[str, Any] = message["spec"]
+        self.folder = message["folder"]  # type: str
+        self.trees = message.get("trees", "")  # type: str
+        self.target = message.get("target", "")  # type: str
+        self.host_info = place
+        self.awake = execute.now()
+        self.result = execute.RunResult()
+        self.result.report["errors"] += notes
+        self.result.places = disk.disk_paths(self.host_info, os.environ.get("TMPDIR", "/tmp"), self.folder)  # noqa: S108
+        self.code = script.code_folder(self.spec, self.host_info)
+        self.main = execute.make_main(os.path.join(self.code, script.script_name(self.spec)))
+
+    def install_code(self) -> None:
+        """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
+        source = self.spec["source_dir"]
+        if source and self.trees:
+            sourcedir.copy_tree(source, self.trees, self.target)
+        if script.is_framework_processor(self.spec):
+            sourcedir.write_archive(source, self.code)
+        self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
+        if source and not self.spec["entry_point"]:
+            self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
+            execute.set_main_file(self.main, os.path.join(self.code, self.spec["script"]))
+        folders = script.search_path(self.spec, self.host_info)
+        sys.path[:1] = folders
+        inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        # The drivers of SDK 3 leave it as it is; the toolkit puts the code before all else.
+        first = [] if script.is_sdk3_driven(self.spec) else [self.code]
+        rest = [entry for entry in inherited if entry not in ("", self.host_info.path("code"))]
+        os.environ["PYTHONPATH"] = os.pathsep.join([*first, *dict.fromkeys(rest)])
+        sourcedir.unload_shadowing_modules(folders)
+
+    def write_contract(self) -> None:
+        """Write the files and set the variables of the contract."""
+        brings_code = bool(self.spec["source_dir"] or self.spec["entry_point"] or script.is_sdk3_driven(self.spec))
+        if brings_code:
+            self.install_code()
+        self.files.enter(script.working_folder(self.spec, self.host_info))
+        for name, text in scriptmode.config_files(self.spec, self.host_info).items():
+            self.files.write(self.host_info.path(name), text)
+        if not (self.spec["source_dir"] and self.spec["entry_point"]):
+            self.files.write(str(self.main.__file__), self.spec["source"])
+        for _name, path in output_folders(self.spec, self.host_info):
+            self.files.make(path)
+        environment = self.spec["environment"]
+        os.environ.update(gpu_visibility.visibility_variables(self.spec["gpus"], os.environ))
+        inherited = {name: os.environ[name] for name in environment if name in os.environ}
+        _set(scriptmode.variables(self.spec, self.host_info))
+        if environment:
+            code = [] if script.is_sdk3_driven(self.spec) else [self.code]
+            at = len(script.search_path(self.spec, self.host_info)) if brings_code else 1
+            self.result.report["errors"] += late_environment.apply_variables(environment, inherited, at, code)
+        wanted = environment.get("OMP_NUM_THREADS", "")
+        if wanted.isdecimal():
+            threads.limit(int(wanted))
+            os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
+        execute.set_argv(script.argv(self.spec, self.host_info))
+
+    def first_line(self) -> None:
+        """Tell the agent that the user's code begins now; what it says is two moments."""
+        with contextlib.suppress(OSError):
+            self.sock.send(child_protocol.FIRST_LINE.pack(child_protocol.FIRST_LINE_TAG, self.awake, execute.now()))
+
+    def prepare(self) -> None:
+        """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
+        self.write_contract()
+        if requirements.install(self.spec, self.host_info, self.code):
+            message = {"spec": self.spec, "folder": self.folder}
+            state = {"message": message, "place": self.host_info._asdict(), "notes": self.result.report["errors"]}
+            reexec.exec_interpreter(self.sock, dict(state, awake=self.awake))
+
+    def _can_prepare(self, make_ready: Callable[[], None]) -> bool:
+        """Bring everything that the code finds, also the variables of the notebook; False where the report says why."""
+        try:
+            make_ready()
+            for packed in (self.spec.get("shared"), self.spec["send"]):
+                self.main.__dict__.update(execute.unpack(packed))
+        except (RefusalError, HyperparameterError) as refusal:
+            self.result.refuse(str(refusal))
+        except entry.InstallError as error:
+            self.result.fail_with_message(str(error))
+        except OSError as error:
+            self.result.refuse(
+                f"host: the job's files cannot be written: {disk.format_error(error, self.result.places)}"
+            )
+        except BaseException as error:  # noqa: BLE001 - border: whatever the wish has in it, and what unpacking it runs
+            self.result.refuse_unexpected(error, str(self.main.__file__))
+        else:
+            return True
+        return False
+
+    def run(self, make_ready: Callable[[], None]) -> int:
+        """Run the job and write its report; gives the exit code."""
+        if self._can_prepare(make_ready) and self._start_parameter_server():
+            self._begin()
+        full = execute.finalize_interpreter()
+        if full is not None:
+            said = f"log: what was printed last is lost: {disk.format_error(full, self.result.places)}"
+            self.result.report["errors"].append(said)
+        try:
+            self._report()
+            execute.clear_modules([self.main, *imports.modules_below(self.code)])
+            if full is None:  # else it would take the room that is reserved for the record
+                execute.flush()
+        except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
+            with contextlib.suppress(BaseException):
+                traceback.print_exc()
+        return self.result.exit_code
+
+    def _start_parameter_server(self) -> bool:
+        """Start what has to work beside the code; True in the process that runs the code."""
+        found = distribution.host_distribution(self.spec, self.host_info)
+        if found is None or found.runner != tfconfig.PARAMETER_SERVER:
+            return True
+        asked = bool(self.spec["distribution"])
+        return parameter_server.run_with_server(found.hosts, self.host_info, self.result, asked=asked)
+
+    def _begin(self) -> None:
+        how = entry.entry_kind(self.spec, self.code)
+        try:
+            if how == entry.COMMAND:
+                self._exec_program()
+            elif how == entry.PACKAGE and self._install():
+                self._run_module()
+            else:
+                self._execute()
+        except entry.InstallError as error:
+            self.result.fail_with_message(str(error))
+
+    def _exec_program(self) -> None:
+        """Give this process to a program that is not ours; comes back only where that cannot be."""
+        words = entry.shell_command(self.spec, self.host_info)
+        self._report()  # what comes after is no Python, and says nothing
+        execute.flush()
+        self.first_line()
+        try:
+            entry.exec_program(words, str(self.main.__file__))
+        except OSError as error:
+            self.result.refuse(f"entry_point: {self.spec['entry_point']} cannot be started ({error.strerror}).")
+
+    def _install(self) -> bool:
+        """Install the user's package; False where SageMaker would run its script as it is, and that is left."""
+        try:
+            entry.install(self.code, self.host_info.path(entry.PACKAGES))
+        except entry.InstallError:
+            if not entry.can_run_uninstalled(self.spec, self.code):
+                raise
+            entry.print_note("the script is run without its package, as SageMaker does.")
+            return False
+        return True
+
+    def _run_module(self) -> None:
+        """Run the entry point as ``python -m`` does."""
+        self.first_line()  # to find a module runs the packages that it lies in
+        try:
+            code = entry.load_module(entry.module_name(self.spec, self.code), self.main)
+        except BaseException as error:  # noqa: BLE001 - border: the user's code
+            self.result.fail(error, str(self.main.__file__))
+            return
+        sys.argv[0] = code.co_filename
+        self._run(code, lambda: None)
+
+    def _execute(self) -> None:
+        # A file of the user's has its own name in tracebacks, a cell the name that the notebook gave it.
+        filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
+        try:
+            code = execute.load(self.spec["source"], filename, self.main)
+        except _NO_CODE as error:
+            self.result.fail(error, filename)
+            return
+        self._run(code, self.first_line)
+
+    def _run(self, code: types.CodeType, first_line: Callable[[], None]) -> None:
+        found = distribution.launcher_distribution(self.spec, self.host_info)
+        if found is None or (found.runner == "pyspark" and self._join_spark_cluster(found)):
+            execute.execute(code, self.main, first_line, self.result)
+            if found is not None:
+                spark.add_worker_exception(self.result.report)
+        elif found.runner == "pyspark":
+            return
+        else:
+            self._run_ranks(found, code)
+        names: List[str] = self.spec["receive"]
+        if names:
+            execute.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.result)
+
+    def _join_spark_cluster(self, found: distribution.Distribution) -> bool:
+        """Do this host's part of a Spark cluster; True in the process that runs the script."""
+        try:
+            return spark.run_host_part(spark.HostPart(found, self.spec, self.host_info, self.folder, self.first_line))
+        except RefusalError as refusal:
+            self.result.refuse(str(refusal))
+        except spark.ClusterError as broken:
+            self.result.fail_with_message(str(broken))
+        except OSError as error:
+            self.result.fail_with_message(f"There is no Spark cluster: {disk.format_error(error, self.result.places)}")
+        return False
+
+    def _interpreter_arguments(self) -> List[str]:
+        """Give what an interpreter of its own runs: the script, or the module of its package."""
+        spec = self.main.__spec__
+        return sys.argv if spec is None else ["-m", spec.name, *sys.argv[1:]]
+
+    def _run_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
+        """Run the code in several processes, by the launcher that the distribution names."""
+        try:
+            if found.runner == "mpi":
+                self.result.exit_code = mpi.run(
+                    found, self.host_info, self._interpreter_arguments(), self.folder, self.first_line
+                )
+            else:
+                ranks = torchrun.Ranks(code, self.main, self.result, self.folder)
+                torchrun.launch(
+                    distribution.torchrun_arguments(found, self.host_info), sys.argv, ranks, self.first_line
+                )
+        except RefusalError as refusal:
+            self.result.refuse(str(refusal))
+        except Exception as error:  # noqa: BLE001 - border: the launcher's own code, and what it has learnt of a signal
+            self.result.fail(error, code.co_filename)
+
+    def _report(self) -> None:
+        self.result.rename_traceback_files(self.code, self.spec["folder"])
+        self.result.report["imported"] = self.result.report["imported"] or imports.imports_by_folder()
+        path = os.path.join(self.folder, "report.json")
+        disk.write_whole(path, json.dumps(self.result.report), os.path.dirname(self.folder))
+
+
+def run_and_exit(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
+    """Leave this process with the exit code that a job's life gives."""
+    code, born = child_protocol.EXIT_NOT_READY, os.getpid()
+    try:
+        code = live()
+        if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
+            with contextlib.suppress(OSError):
+                sock.send(child_protocol.CODE_EXIT.pack(child_protocol.CODE_EXIT_TAG, code & 0xFF, sum(os.times()[:4])))
+    except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
+        traceback.print_exc()
+        execute.flush()
+    finally:
+        os._exit(code)
+
+
+def resume(words: List[str]) -> NoReturn:
+    """Go on where :meth:`JobRun.make_spare_copy` began anew."""
+    sock = socket.socket(fileno=int(words[0]))
+
+    def begin() -> int:
+        state = reexec.restore_state(sock, int(words[1]))
+        redirect_output(os.dup(1))
+        job = JobRun(sock, state["message"], HostInfo(**state["place"]), state["notes"])
+        job.awake = state["awake"]
+        for name in imports.agent_modules():
+            sys.modules.pop(name, None)
+        imports.begin_job()
+        return job.run(lambda: execute.set_argv(script.argv(job.spec, job.host_info)))
+
+    process.set_name(NAME)
+    run_and_exit(sock, begin)

@@ -1,0 +1,398 @@
+"""The agent's side of zygotes and their children: who is parked, who takes over, whose end is whose."""
+
+from __future__ import annotations
+
+import array
+import itertools
+import os
+import shutil
+import socket
+from typing import Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.forkserver.handles import EXIT_CHECK_INTERVAL, ChildHandle, ZygoteHandle
+from jupyter_smx.agent.forkserver.prefork_demand import QUIET, Demand
+from jupyter_smx.agent.forkserver.preload import Preload
+from jupyter_smx.agent.forkserver.spawn import SpawnedZygote, spawn
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.processes.event_loop import READ, Loop, Timer
+
+_RETRY = 0.05
+_FAILED_START_LIMIT = 3
+
+
+class ForkServerPool:
+    """Keeps one zygote in service and a child or two parked; a better zygote takes over when it has proved itself."""
+
+    def __init__(self, loop: Loop, slots: str, begin: Dict[str, Any], environment: Dict[str, str]) -> None:
+        self._loop = loop
+        self._slots = slots
+        self._settings = begin
+        self._environment = environment
+        self._serials = itertools.count(1)
+        self._zygotes: List[ZygoteHandle] = []
+        self._current: Optional[ZygoteHandle] = None
+        self._parked: List[ChildHandle] = []
+        self._orphans: List[ChildHandle] = []
+        self._demand = Demand()
+        self._trimming: Optional[Timer] = None
+        self._closing = False
+        self._failed_starts = 0
+        self.last_error: Optional[OSError] = None
+        self.on_ready: Optional[Callable[[], None]] = None
+        self.on_start_failed: Optional[Callable[[], None]] = None
+        self.preload = Preload()
+        self.on_preload: Optional[Callable[[], None]] = None
+
+    # Zygotes
+
+    def start(self, modules: List[str], found: Optional[SpawnedZygote] = None) -> None:
+        """Start a bare zygote for now, unless one was ``found``, and try out one with the modules beside it."""
+        self._current = self._launch([], found)
+        self.park()
+        if modules:
+            self.request(modules)
+
+    def request(self, modules: List[str]) -> None:
+        """Try a zygote with these modules and those that are loaded; it takes over when it is ready."""
+        new = self.preload.missing_modules(modules)
+        if self.preload.pending:
+            # A candidate that is at it would only have to begin again.
+            self.preload.queue(new)
+            return
+        if not new:
+            return
+        wanted = self.preload.loaded + new
+        self.preload.failed = {name: why for name, why in self.preload.failed.items() if name not in new}
+        self.preload.pending = new
+        self._try(wanted)
+
+    def _try(self, modules: List[str]) -> None:
+        for zygote in list(self._zygotes):
+            if zygote is not self._current and not zygote.ready:
+                zygote.retire()
+        try:
+            self._launch(modules)
+        except OSError as error:
+            self._fail_preload(f"no process could be started to import it ({error.strerror})")
+
+    def _fail_preload(self, why: str) -> None:
+        self.preload.fail_pending(why)
+        self._on_preload_done()
+
+    def _launch(self, modules: List[str], found: Optional[SpawnedZygote] = None) -> ZygoteHandle:
+        zygote = ZygoteHandle.start(found or spawn(self._settings["entry"], self._environment), self._settings, modules)
+        self._zygotes.append(zygote)
+        for orphan in self._orphans:
+            zygote.adopt(orphan)
+        self._loop.watch(zygote.control.fileno(), READ, lambda: self._on_control_readable(zygote))
+        self._loop.on_exit(zygote.pid, lambda _status: self._on_zygote_exit(zygote))
+        return zygote
+
+    def _on_control_readable(self, zygote: ZygoteHandle) -> None:
+        try:
+            data = zygote.control.recv(65_536)
+        except OSError:
+            data = b""
+        if not data:
+            self._on_zygote_exit(zygote)
+            return
+        for frame in zygote.decoder.feed(data):
+            self._on_event(zygote, frame.header)
+
+    def _on_event(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
+        event = header["event"]
+        if event == "ready":
+            self._on_ready(zygote, header)
+        elif event == "unfit":
+            self._on_unfit(zygote, header)
+        elif event == "stale":
+            self._on_stale(zygote, header["serial"])
+        elif event == "born":
+            self._on_born(zygote, header)
+        elif event in ("exit", "unborn"):
+            found = zygote.children.get(header["serial"])
+            if found is not None:
+                found.peak, found.cpu = header.get("peak", 0), max(found.cpu, header.get("cpu", 0.0))
+                self._on_child_exit(found, header.get("status"), header.get("reason", ""))
+
+    def _on_ready(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
+        zygote.ready = True
+        if self.on_ready is not None:
+            self.on_ready()
+        if zygote.retiring or not zygote.modules:
+            return  # a candidate was faster than the bare one, or this is the bare one
+        if self._settings["start_method"] == "spawn":
+            # Only a child can tell: it imports for itself. See _on_imported.
+            self._promote(zygote)
+            return
+        self.preload.record_result(header)
+        self._promote(zygote)
+        self._on_preload_done()
+
+    def _on_preload_done(self) -> None:
+        if self.on_preload is not None:
+            self.on_preload()
+        wished = self.preload.take_queued()
+        if wished:
+            self.request(wished)
+
+    def _promote(self, zygote: ZygoteHandle) -> None:
+        old, self._current = self._current, zygote
+        self.discard()
+        if old is not None and old is not zygote:
+            old.retire()
+        self.park()
+
+    def _on_unfit(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
+        culprit = header["module"]
+        self.preload.failed[culprit] = header["reason"]
+        rest = [name for name in zygote.modules if culprit not in (name, imports.top_level_package(name))]
+        if rest and len(rest) < len(zygote.modules):
+            self._try(rest)
+            return
+        self.preload.pending = []
+        self._on_preload_done()
+
+    def _on_stale(self, zygote: ZygoteHandle, serial: int) -> None:
+        """Answer a zygote that has more threads than at birth: nothing is forked from it any more."""
+        lost = zygote.children.pop(serial, None)
+        if lost in self._parked:
+            self._parked.remove(lost)
+        if zygote is self._current:
+            self._replace(zygote)
+        zygote.retire()
+        if lost is not None:
+            self._on_child_exit(lost, None, "its zygote was no longer fit to fork")
+
+    def _on_zygote_exit(self, zygote: ZygoteHandle) -> None:
+        """Replace a zygote that is gone; its running job goes on as a child of ours."""
+        if zygote.has_exited:
+            return
+        zygote.has_exited = True
+        self._zygotes.remove(zygote)
+        self._loop.unwatch(zygote.control.fileno())
+        zygote.control.close()
+        if self._closing:
+            return
+        if zygote is self._current:
+            self._replace(zygote)
+        elif not zygote.ready and not zygote.retiring and self.preload.pending:
+            self._fail_preload("the process that imported it died")
+        for orphan in list(zygote.children.values()):
+            self._adopt(orphan)
+
+    def _replace(self, zygote: ZygoteHandle) -> None:
+        """Serve with a bare zygote, and try the modules of the old one again beside it."""
+        self._current = None
+        self.discard()
+        self._failed_starts = 0 if zygote.ready else self._failed_starts + 1
+        if self._failed_starts > _FAILED_START_LIMIT:
+            self._closing = True
+            if self.on_start_failed is not None:
+                self.on_start_failed()
+            return
+        self._start_bare_zygote(zygote.modules)
+
+    def _start_bare_zygote(self, modules: List[str]) -> None:
+        """Start a bare zygote, now or as soon as one can be started: whoever ran under the old one is looked after."""
+        if self._closing or self._current is not None:
+            return  # a candidate took over meanwhile
+        try:
+            self._current = self._launch([])
+        except OSError as error:
+            self.last_error = error
+            process.print_line(f"zygote: {error}")
+            self._loop.later(_RETRY, lambda: self._start_bare_zygote(modules))
+            return
+        self.park()
+        if modules:
+            self.preload.queue(self.preload.pending)  # a candidate that is at it makes room
+            self.preload.loaded, self.preload.pending = [], list(modules)
+            self._try(modules)
+
+    def _adopt(self, orphan: ChildHandle) -> None:
+        if orphan.pid == 0:
+            self._on_child_exit(orphan, None, "its zygote died before it was born")
+            return
+        self._loop.on_exit(orphan.pid, lambda status: self._on_child_exit(orphan, status, ""))
+        self._orphans.append(orphan)
+        for zygote in self._zygotes:
+            zygote.adopt(orphan)
+        self._loop.reap()
+        if orphan in self._orphans and not process.is_alive(orphan.pid):
+            self._loop.later(_RETRY, lambda: self._report_lost_exit(orphan))
+
+    def _report_lost_exit(self, orphan: ChildHandle) -> None:
+        if orphan in self._orphans and not process.is_alive(orphan.pid):
+            self._on_child_exit(orphan, None, "its end was seen by nobody")
+
+    # Children
+
+    def park(self) -> None:
+        """See to it that as many children are parked, or on their way, as jobs are likely to want soon."""
+        while len(self._parked) < self._demand.desired_count() and self._park_one():
+            pass
+
+    def park_if_none(self) -> None:
+        """Park a child while a job is still ending, where none is parked; a second one waits until that job is over.
+
+        A zygote tells no end while it forks, which takes milliseconds where much was imported.
+        """
+        if not self._parked:
+            self.park()
+
+    def _park_one(self) -> bool:
+        if self._closing or self._current is None:
+            return False
+        serial = next(self._serials)
+        slot = os.path.join(self._slots, str(serial))
+        ours, theirs = socket.socketpair()
+        parked = ChildHandle(serial, slot, ours, self._current)
+        try:
+            os.mkdir(slot, 0o700)
+            with open(os.path.join(slot, "log"), "ab") as log:
+                fds = array.array("i", [theirs.fileno(), log.fileno()])
+                frame = wire.encode({"op": "park", "serial": serial})
+                self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        except OSError as error:
+            self.last_error = error
+            process.print_line(f"park: {error}")
+            ours.close()
+            self._loop.later(_RETRY, self.park)
+            return False
+        finally:
+            theirs.close()
+        self.last_error = None
+        self._current.children[serial] = parked
+        self._parked.append(parked)
+        parked.listen(self._loop, lambda: self._listen(parked))
+        return True
+
+    def take(self) -> Optional[ChildHandle]:
+        """Give the parked child to a job; the next one is parked when that job says that it is ending."""
+        self._renew()
+        self._demand.record_start()
+        if self._trimming is None:
+            self._trimming = self._loop.later(QUIET, self._trim)
+        while self._parked and self._parked[0].is_peer_closed():
+            self._drop(self._parked[0])
+        if not self._parked:
+            self._park_one()
+        taken = self._parked.pop(0) if self._parked else None
+        if taken is not None:
+            taken.running = True
+            self._watch_exit(taken)
+            self._loop.later(EXIT_CHECK_INTERVAL, lambda: self._check_running(taken))
+        return taken
+
+    def _watch_exit(self, one: ChildHandle) -> None:
+        """See the end of a job when it comes: its zygote may be forking the next child, which takes milliseconds."""
+        one.watch_exit(self._loop, lambda: self._on_exit_seen(one))
+
+    def _on_exit_seen(self, one: ChildHandle) -> None:
+        """Believe what a job that is gone said of its end; what it did not say its zygote knows."""
+        one.unwatch_exit(self._loop)
+        self._drain_messages(one)
+        if one.reported_code is not None:
+            self._settle(one, one.reported_code << 8, "")
+
+    def _renew(self) -> None:
+        """Leave a zygote whose preloads are not what is installed any more: the job would run with old packages."""
+        old = self._current
+        if old is not None and old.ready and old.is_outdated():
+            self._replace(old)
+            old.retire()
+
+    def _check_running(self, one: ChildHandle) -> None:
+        if one.serial in one.zygote.children and not self._closing:
+            one.wake_zygote()
+            self._loop.later(EXIT_CHECK_INTERVAL, lambda: self._check_running(one))
+
+    def _trim(self) -> None:
+        """Let children go that were parked for a series of jobs which is over."""
+        self._trimming = None
+        for extra in self._parked[max(1, self._demand.desired_count()) :]:
+            self._drop(extra)
+        if len(self._parked) > 1:
+            self._trimming = self._loop.later(QUIET, self._trim)
+
+    def discard(self) -> None:
+        """Let the parked children go: they leave when their sockets close."""
+        for parked in list(self._parked):
+            self._drop(parked)
+
+    def _drop(self, parked: ChildHandle) -> None:
+        self._parked.remove(parked)
+        parked.close_socket(self._loop)
+        shutil.rmtree(parked.slot, ignore_errors=True)
+
+    def _on_born(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
+        found = zygote.children.get(header["serial"])
+        if found is not None:
+            found.pid = header["pid"]
+            if found.running:
+                self._watch_exit(found)
+            if found.on_born is not None:
+                found.on_born()
+
+    def _listen(self, one: ChildHandle) -> None:
+        try:
+            data = one.sock.recv(65_536)
+        except OSError:
+            data = b""
+        if not data:
+            # A job may close every descriptor it has; only its end counts. A parked child that does it is no use.
+            one.close_socket(self._loop)
+            if one in self._parked:
+                self._drop(one)
+                self._loop.later(_RETRY, self.park)
+            return
+        for tag, message in one.split_messages(data):
+            if tag == 0:
+                for frame in wire.Decoder().feed(message):
+                    self._on_imported(one, frame.header)
+            elif one.on_message is not None:
+                one.on_message(tag, message)
+
+    def _drain_messages(self, one: ChildHandle) -> None:
+        """Take what a child said before its end: its end and its words come on two ways, and the end may be first."""
+        while one.sock.fileno() >= 0:
+            one.sock.setblocking(False)
+            self._listen(one)
+
+    def _on_imported(self, one: ChildHandle, header: Dict[str, Any]) -> None:
+        """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
+        if one.zygote.modules and one in self._parked and self.preload.loaded != header["loaded"]:
+            self.preload.record_result(header)
+            self._on_preload_done()
+
+    def _on_child_exit(self, one: ChildHandle, status: Optional[int], reason: str) -> None:
+        # Not when it was seen to be gone: were its zygote to leave then, it would be collected as a stranger, and what
+        # it computed counted to the next job.
+        one.zygote.children.pop(one.serial, None)
+        self._orphans = [orphan for orphan in self._orphans if orphan is not one]
+        self._loop.unwatch_exit(one.pid)
+        self._settle(one, status, reason)
+        one.zygote.exit_when_idle()
+
+    def _settle(self, one: ChildHandle, status: Optional[int], reason: str) -> None:
+        if one.has_exited:
+            return
+        one.has_exited = True
+        one.unwatch_exit(self._loop)
+        self._drain_messages(one)
+        if one in self._parked:
+            self._drop(one)
+            self._loop.later(_RETRY, self.park)
+        one.notify_exit(status, reason)
+
+    def close(self) -> None:
+        """End every zygote and with them every child."""
+        self._closing = True
+        for zygote in list(self._zygotes):
+            for one in list(zygote.children.values()):
+                one.close_socket(self._loop)
+                one.kill()
+            process.kill([zygote.pid])

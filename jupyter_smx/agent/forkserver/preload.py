@@ -1,0 +1,60 @@
+"""What a host has imported for jobs to come, what it could not, and what it was asked for meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Set
+
+from jupyter_smx.agent.code import imports
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.forkserver import fork_safety
+
+
+class Preload:
+    """What the zygote has imported, what it could not import and why, and what is being tried."""
+
+    def __init__(self) -> None:
+        self.loaded: List[str] = []
+        self.failed: Dict[str, str] = {}
+        self.pending: List[str] = []
+        self.costs: Dict[str, Dict[str, Any]] = {}
+        self._present: Set[str] = set()
+        self._queued: List[str] = []
+
+    def view(self) -> Dict[str, Any]:
+        """Give it as it travels."""
+        return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending, "costs": self.costs}
+
+    def record_result(self, report: Mapping[str, Any]) -> None:
+        """Take note of what a zygote has that took over; see :func:`report`."""
+        self.loaded = report["loaded"]
+        self.failed.update(report["failed"])
+        self.costs = report["costs"]
+        self.pending = []
+        self._present = set(report["present"])
+
+    def fail_pending(self, why: str) -> None:
+        """Say of all that is being tried that it failed, where nothing is said of it already."""
+        self.failed = {**dict.fromkeys(self.pending, why), **self.failed}
+        self.pending = []
+
+    def missing_modules(self, modules: List[str]) -> List[str]:
+        """Choose what a new zygote would be worth: what came with something else is there already."""
+        there = {*self.loaded, *self.pending, *self._present}
+        return [name for name in dict.fromkeys(modules) if name not in there]
+
+    def queue(self, modules: List[str]) -> None:
+        """Keep in mind what was asked for while something else is being tried."""
+        self._queued += modules
+
+    def take_queued(self) -> List[str]:
+        """Give what was asked for meanwhile, once."""
+        wished, self._queued = self._queued, []
+        return wished
+
+
+def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:
+    """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
+    present = sorted(name for name in list(sys.modules) if imports.top_level_package(name) not in imports.STDLIB)
+    return {"loaded": imported.loaded, "failed": imported.failed, "costs": imported.costs, "present": present}

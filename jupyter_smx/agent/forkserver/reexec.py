@@ -1,0 +1,52 @@
+"""A job's process that goes on in an interpreter of its own, where its host has imported what is another one by now.
+
+It stays the same process, with its socket, its log, its variables and its working folder; what a host had imported for
+it is lost, and only that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, Dict, NoReturn
+
+from jupyter_smx.agent.code import execute
+from jupyter_smx.agent.forkserver import fork_safety
+from jupyter_smx.agent.system.processes import process
+
+if TYPE_CHECKING:
+    import socket
+
+_PATH = "PYTHONPATH"
+
+
+def exec_interpreter(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
+    """Begin anew, with a state of JSON's types that :func:`restore_state` gives back.
+
+    :raises OSError: the disk is full.
+    """
+    environment = dict(os.environ)
+    # Files of the user's may have the names of modules that our own start needs.
+    told = dict(state, path=sys.path, python_path=environment.pop(_PATH, None))
+    with tempfile.TemporaryFile("w+") as file:
+        json.dump(told, file)
+        file.seek(0)
+        for number in (sock.fileno(), file.fileno()):
+            os.set_inheritable(number, True)
+        execute.flush()
+        words = [sys.executable, process.entry(), "reborn", str(sock.fileno()), str(file.fileno())]
+        os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
+
+
+def restore_state(sock: socket.socket, number: int) -> Dict[str, Any]:
+    """Be what :func:`exec_interpreter` began, by its socket and the number of the state's file; gives the state."""
+    os.set_inheritable(sock.fileno(), False)
+    with open(number, encoding="utf-8") as file:
+        state: Dict[str, Any] = json.load(file)
+    fork_safety.import_all([])
+    sys.path[:] = state["path"]
+    if state["python_path"] is not None:
+        os.environ[_PATH] = state["python_path"]
+    return state

@@ -1,0 +1,38 @@
+"""The process of a zygote before it is one: it starts up and waits to be told what it is for.
+
+In a container it is started before all else, so nothing is imported here, or by what this imports, that is not needed
+for that: `socket` and `typing` alone take as long as an interpreter without them needs to start.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+
+class SpawnedZygote:
+    """Its number, and the descriptor of the socket at which it waits; when that closes it leaves."""
+
+    def __init__(self, pid: int, control: int) -> None:
+        self.pid = pid
+        self.control = control
+
+
+def spawn(entry: str, environment: Dict[str, str]) -> SpawnedZygote:
+    """Start one: this program, which ``entry`` is, in an interpreter of its own.
+
+    :raises OSError: no process can be started now.
+    """
+    ours, theirs = _socket.socketpair()
+    try:
+        os.set_inheritable(theirs.fileno(), True)
+        words = [sys.executable, entry, "zygote", str(theirs.fileno())]
+        return SpawnedZygote(os.posix_spawn(sys.executable, words, environment), ours.detach())
+    finally:
+        ours.close()
+        theirs.close()

@@ -1,0 +1,114 @@
+"""What the engine wrote about this host before it started the agent (``host.json``)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, NamedTuple
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.paths import PORT
+
+LOOPBACK = "127.0.0.1"
+
+
+class HostConfig(NamedTuple):
+    """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs.
+
+    ``addresses`` says where the servers of each host are reached, where the hosts share one machine; ``port`` is where
+    the first host of a distributed job listens.
+
+    ``preload_memory`` and ``input_hash_limit`` are MiB; 0 is no limit of the first, and of the second that no content
+    of inputs is read. ``courier`` is an interpreter of this machine that may have fsspec, "" where none is known.
+    """
+
+    cluster: str
+    host: str
+    hosts: List[str]
+    addresses: Dict[str, str]
+    port: int
+    groups: List[Dict[str, Any]]
+    group: str
+    instance_type: str
+    idle_limit: float
+    preload: List[str]
+    threads: int
+    gpus: int
+    start_method: str
+    isolate: bool
+    contained: bool
+    """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
+    interface: str
+    """Carries the names of the hosts as soon as there are jobs; "" for what is there when the agent starts."""
+    grace: float
+    preload_memory: int
+    input_hash_limit: int
+    courier: str
+    limits: Dict[str, Any]
+    """CPUs, bytes of memory and control groups of jobs; see :mod:`jupyter_smx.agent.system.resources.cgroups`."""
+
+    def marker(self) -> str:
+        """Give the value of ``JUPYTER_SMX_HOST`` in every process of this host."""
+        return self.cluster + "/" + self.host
+
+
+class ConfigError(Exception):
+    """``host.json`` cannot be used; the text says which field, which value and which rule."""
+
+
+def parse(raw: Dict[str, Any]) -> HostConfig:
+    """Check and complete the content of ``host.json``.
+
+    :raises ConfigError: another protocol, a name that is missing, an unknown start method.
+    """
+    if raw.get("protocol") != wire.PROTOCOL:
+        raise ConfigError(f"protocol: {raw.get('protocol')!r}; this agent speaks {wire.PROTOCOL}. Pack it anew.")
+    for name in ("cluster", "host"):
+        if not isinstance(raw.get(name), str) or not raw[name]:
+            raise ConfigError(f"{name}: {raw.get(name)!r}; it must be a name.")
+    method = raw.get("start_method") or "fork"
+    if method not in ("fork", "spawn"):
+        raise ConfigError(f"start_method: {method!r}; it is fork or spawn.")
+    hosts = list(raw.get("hosts") or [raw["host"]])
+    group = raw.get("group") or "homogeneousCluster"
+    instance_type = raw.get("instance_type") or "local"
+    groups = raw.get("groups") or [{"instance_group_name": group, "instance_type": instance_type, "hosts": hosts}]
+    return HostConfig(
+        cluster=raw["cluster"],
+        host=raw["host"],
+        hosts=hosts,
+        addresses={name: str((raw.get("addresses") or {}).get(name) or LOOPBACK) for name in hosts},
+        port=int(raw.get("port") or PORT),
+        groups=list(groups),
+        group=group,
+        instance_type=instance_type,
+        idle_limit=float(raw.get("idle_limit", 120.0)),
+        preload=list(raw.get("preload") or []),
+        threads=int(raw.get("threads") or os.cpu_count() or 1),
+        gpus=int(raw.get("gpus") or 0),
+        start_method=method,
+        isolate=bool(raw.get("isolate", True)),
+        contained=bool(raw.get("contained", False)),
+        interface=str(raw.get("interface") or ""),
+        grace=float(raw.get("grace", 120.0)),
+        preload_memory=int(raw.get("preload_memory") or 0),
+        input_hash_limit=int(raw.get("input_hash_limit", 1024)),
+        courier=str(raw.get("courier") or ""),
+        limits=dict(raw.get("limits") or {}),
+    )
+
+
+def read(folder: str) -> HostConfig:
+    """Read ``host.json`` of a host's folder.
+
+    :raises ConfigError: the file is missing, no JSON, or does not describe a host.
+    """
+    path = os.path.join(folder, "host.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            raw = json.load(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: {type(raw).__name__} is not a JSON object.")
+    return parse(raw)

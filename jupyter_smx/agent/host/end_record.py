@@ -1,0 +1,48 @@
+"""The record of a job's end, in a form that can be written, told and read: it names every file that the job made."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Tuple
+
+from jupyter_smx.agent import wire
+
+MAX_EVENT_BYTES = 8 << 20
+"""Bytes of a record that is told with its event; of a longer one, half of the largest frame, only its length is."""
+_BRIEF = (
+    *("job", "lease", "host", "cause", "exit_code", "signal", "failure", "reason", "message"),
+    *("at", "log", "samples", "usage", "hash_seed"),
+)
+"""What a record has whose lists are too long, each of these no longer than a page."""
+
+
+def fit_event(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
+    """Give the text of a record, and what the event of the end says of it: all, or of a long one how long it is."""
+    text = json.dumps(record)
+    if len(text) <= MAX_EVENT_BYTES:
+        return text, {"record": record}
+    # A path follows from its name, and a long record is mostly these.
+    named = [{"name": one["name"], "size": one["size"]} for one in record["artifacts"]]
+    text = json.dumps(dict(record, artifacts=named))
+    if len(text) <= wire.MAX_RECORD:
+        return text, {"kept": len(text)}
+    record = _without_lists(
+        record,
+        f"host: the record of this job's end would have {len(text) >> 20} MiB, for it names {len(named)} files and "
+        f"{len(record['errors'])} errors, and {wire.MAX_RECORD >> 20} can be read. Let the job make fewer files, or "
+        "put them into an archive.",
+    )
+    return json.dumps(record), {"record": record}
+
+
+def unwritten_event(record: Dict[str, Any], why: str) -> Dict[str, Any]:
+    """Give what the event of the end says of a record that could not be written, and so cannot be read later."""
+    return {"record": record if len(json.dumps(record)) <= MAX_EVENT_BYTES else _without_lists(record, why)}
+
+
+def _without_lists(record: Dict[str, Any], why: str) -> Dict[str, Any]:
+    brief = {name: record[name] for name in _BRIEF}
+    if record["cause"] == "exit" and record["exit_code"] == 0:
+        # Code that did its part has nothing to show for it: that is no success.
+        brief.update(cause="refused", exit_code=None, failure=why)
+    return dict(brief, artifacts=[], errors=[why])

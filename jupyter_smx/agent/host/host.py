@@ -1,0 +1,376 @@
+"""The host as a whole: its parts, the job it runs, who listens, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import socket
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+from jupyter_smx.agent.code import sourcedir
+from jupyter_smx.agent.code.packages import PackageIndex
+from jupyter_smx.agent.contract import platform_variables
+from jupyter_smx.agent.forkserver.pool import ForkServerPool
+from jupyter_smx.agent.host import config as hostconfig
+from jupyter_smx.agent.host.deadline import Deadline
+from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
+from jupyter_smx.agent.host.job_protocol import EndedJob
+from jupyter_smx.agent.host.logwatch import LogWatch
+from jupyter_smx.agent.host.spool import Spool
+from jupyter_smx.agent.paths import INTERFACE, ML, HostInfo
+from jupyter_smx.agent.stores import worker_client
+from jupyter_smx.agent.stores.input_cache import InputCache
+from jupyter_smx.agent.system.files import rmtree, short_path
+from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.agent.system.isolation.mounts import Mounts
+from jupyter_smx.agent.system.processes import environment, process
+from jupyter_smx.agent.system.processes.event_loop import Loop
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask
+from jupyter_smx.agent.system.resources import cgroups, disk, machine
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host.job_protocol import HostedJob, JobEntry
+    from jupyter_smx.agent.stores.digest import DigestCache
+    from jupyter_smx.agent.system.files.host_folder import HostFolder
+    from jupyter_smx.agent.system.processes.event_loop import Timer
+
+_MAX_FORGOTTEN = 64
+
+EventListener = Callable[[Dict[str, Any]], None]
+
+
+class Isolation:
+    """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
+
+    In a ``container`` the world of the host was made before its agent, which mounts nothing there.
+
+    ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
+    where this process alone writes to the inputs that the host keeps, '' where it cannot mount anything.
+    """
+
+    def __init__(
+        self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = (), machine: str = "", store: str = ""
+    ) -> None:
+        self.mode = mode
+        self.store = store
+        self.machine = machine or socket.gethostname()
+        self.reason = reason
+        self.hidden = hidden
+        self.hosts_file = self._identity()
+
+    @staticmethod
+    def _identity() -> Tuple[int, int]:
+        try:
+            found = os.stat("/etc/hosts")
+        except OSError:
+            return (0, 0)
+        return (found.st_dev, found.st_ino)
+
+    def is_intact(self) -> bool:
+        """Say whether our ``/etc/hosts`` is still in its place; a rename over it from outside takes it away."""
+        return self.mode != "namespace" or self._identity() == self.hosts_file
+
+    def has_own_namespaces(self) -> bool:
+        """Say whether ``/opt/ml``, shared memory and message queues belong to this host alone."""
+        return self.mode in ("namespace", "container")
+
+    def has_own_tmp(self) -> bool:
+        """Say whether the host's jobs have a ``/tmp`` of their own."""
+        hides = any(prefix == "/tmp" for prefix, _real in self.hidden)  # noqa: S108 - asked, not used
+        return hides or self.mode == "container"
+
+
+class Host:
+    """Everything that one agent keeps; at most one job at a time."""
+
+    def __init__(self, config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation, entry: str) -> None:
+        self.config = config
+        self.folder = folder
+        self.entry = entry
+        self.isolation = isolation
+        self.hidden = isolation.hidden
+        self.loop = Loop()
+        self.logs = LogWatch(self.loop)
+        self.limits = cgroups.load_limits(config.limits, config.instance_type)
+        self.spool = Spool(folder.spool)
+        disk.keep_reserve(folder.spool)
+        self.deadline = Deadline(config.idle_limit)
+        self.info = host_info(config, folder, isolation)
+        self.jobs: Dict[str, JobEntry] = {}
+        self.current: Optional[HostedJob] = None
+        self.listeners: List[EventListener] = []
+        # Older ones are told by their lease, which is lower than the highest.
+        self.forgotten_jobs: Deque[str] = deque(maxlen=_MAX_FORGOTTEN)
+        self.highest_lease = 0
+        self.unusable_reason = ""
+        self._is_cleaning = False
+        self._cleanup = IdleCleanup(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
+        self.is_shutting_down = False
+        self._deadline_timer: Optional[Timer] = None
+        self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
+        begin = {
+            "place": self.info._asdict(),
+            "threads": config.threads,
+            "marker": config.marker(),
+            "start_method": config.start_method,
+            "preload_memory": config.preload_memory << 20,
+            "entry": entry,
+            "limits": dict(config.limits, of=config.instance_type),
+        }
+        # What jobs call this folder; with a /tmp of their own they need no name for it.
+        self._name = folder.root if isolation.has_own_tmp() else short_path.make_short_path(folder)
+        # A /tmp of their own is bound to the host's folder.
+        tmp = "/tmp" if isolation.has_own_tmp() else os.path.join(self._name, os.path.basename(folder.tmp))  # noqa: S108
+        inherited = environment.zygote_environment(os.environ, tmp)
+        self._tmp = inherited["TMPDIR"]
+        self.fork_server = ForkServerPool(self.loop, folder.slots, begin, inherited)
+        self.fork_server.on_preload = self._on_preload
+        self.packages = PackageIndex(self.loop)
+        self.input_hashes: DigestCache = {}
+        self.mounts = Mounts()
+        self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started here", code=1)
+
+    def is_private(self) -> bool:
+        """Say whether shared memory belongs to this host alone."""
+        return self.isolation.has_own_namespaces()
+
+    def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
+        """Say how objects are brought and kept for a job, which has these variables of its own."""
+        store, pythons = self.isolation.store, (self.config.courier, sys.executable)
+        kept = (int(os.path.basename(store)),) if store else ()
+        return worker_client.WorkerOptions(tuple(filter(None, pythons)), self.entry, environment, kept)
+
+    def channel_capabilities(self, environment: Dict[str, str]) -> ChannelCapabilities:
+        """Say what this host can do for the channels of a job, which has these variables of its own."""
+        store, means = self.isolation.store, self.worker_options(environment)
+        if not store:
+            folder, trash = self.folder.inputs, self.folder.trash
+            sealed = self.folder.provided if self.isolation.mode == "container" else ""
+            return ChannelCapabilities(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
+        shown = os.path.join(self.folder.inputs, "shown")
+        return ChannelCapabilities(store, shown, self.mounts.can_overlay(store), means=means, trash=self.folder.trash)
+
+    def input_cache(self) -> InputCache:
+        """Give the inputs that this host keeps, to tidy up in them."""
+        return InputCache(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
+
+    # News
+
+    def send_event(self, event: Dict[str, Any]) -> None:
+        """Send an event to every controller's stream."""
+        for listener in list(self.listeners):
+            listener(event)
+
+    def _on_preload(self) -> None:
+        self.send_event(dict(self.fork_server.preload.view(), event="preload"))
+
+    # Jobs
+
+    def start_job(self, job: HostedJob) -> None:
+        """Start a job on this idle host."""
+        self.jobs[job.id] = job
+        self.current = job
+        self.highest_lease = max(self.highest_lease, job.lease)
+        self.deadline.begin_job()
+        if not self.is_private():
+            # What other programs wrote while this host was idle is theirs.
+            self._baseline = host_cleanup.take_baseline(self.folder, private=False)
+        job.start()
+
+    def disks(self, job: str) -> disk.DiskPaths:
+        """List where a job of this host writes."""
+        return disk.disk_paths(self.info, self._tmp, self.spool.path(job))
+
+    def adopted_pids(self) -> List[int]:
+        """Give the processes that were left to us: something that a job started and lost sight of.
+
+        Those among them that ended wait to be collected. Only where there is nobody at all it is silent: who ends
+        after the list was made leaves what it had started to us, and that is not in the list.
+        """
+        known = self.loop.watched_pids()
+        return [pid for pid in process.children(os.getpid()) if pid not in known]
+
+    def orphan_pids(self) -> List[int]:
+        """Give those that were left to us and live."""
+        return [pid for pid in self.adopted_pids() if process.is_alive(pid)]
+
+    def remove_leftovers(self) -> List[str]:
+        """Remove what the last job left in memory; says what it was."""
+        return host_cleanup.remove_leftovers(self.folder, self._baseline, private=self.is_private())
+
+    def finish_job(self, job: HostedJob) -> None:
+        """Make the host ready for the next job, or end it when it cannot be made clean."""
+        self.current = None
+        self.jobs[job.id] = EndedJob(job)
+        disk.keep_reserve(self.folder.spool)
+        self.fork_server.park()
+        self.mounts.unmount_all()
+        try:
+            host_cleanup.reset_folders(self.folder, job.id)
+            short_path.restore_link(self.folder, self._name)
+            sourcedir.trim(self.folder.trees, self.folder.trash)
+            self._trim_inputs(job)
+        except OSError as error:
+            self.unusable_reason = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
+        if self.is_private():
+            self._baseline = host_cleanup.take_baseline(self.folder, private=True)
+        self.deadline.end_job(float(job.spec["keep_alive"]))
+        self.check_deadline()
+        if self.unusable_reason:
+            self.shut_down(self.unusable_reason, code=4)
+            return
+        self._cleanup.request()
+
+    def _trim_inputs(self, job: HostedJob) -> None:
+        if job.spec["channels"]:
+            self.input_cache().drop_layers()
+            self.input_cache().prune()
+
+    def _has_trash(self) -> bool:
+        if os.listdir(self.folder.trash) or sourcedir.is_spare_missing(self.folder.trees):
+            return True
+        return self.input_cache().has_trash()
+
+    def _empty_trash(self) -> None:
+        if self.current is not None or self._is_cleaning:  # two at one copy would spoil it
+            return  # its end is the next occasion
+        self._cleanup.mark_clean()
+        if self._has_trash():
+            self._is_cleaning = True
+            ForkedTask(self.loop, self._clean, self._on_cleaned)
+
+    def _on_cleaned(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
+        self._is_cleaning = False
+        self._cleanup.continue_if_dirty()
+
+    def _clean(self) -> Dict[str, Any]:
+        """Do what an idle host has time for, in a process of its own."""
+        with contextlib.suppress(OSError):
+            if sourcedir.is_spare_missing(self.folder.trees):
+                sourcedir.make_spare_copy(self.folder.trees)
+        if self.input_cache().has_trash():
+            self.input_cache().empty_trash()
+        return host_cleanup.empty_trash(self.folder)
+
+    def forget(self, name: str) -> None:
+        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time.
+
+        :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            host_cleanup.move_to_trash(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
+        self.jobs.pop(name, None)
+        self.forgotten_jobs.append(name)
+        self._cleanup.request()
+
+    # The end
+
+    def check_deadline(self) -> None:
+        """Look again at the deadline when it could be reached."""
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        left = self.deadline.remaining()
+        if left is None:
+            return
+        if left <= 0:
+            self.shut_down("the deadline is reached")
+            return
+        if not os.path.exists(self.folder.claim):
+            # Nobody can find this host any more, so nobody could ever use or end it.
+            self.shut_down("its folder was removed")
+            return
+        # The timer's clock may stand still while the machine sleeps, so it never waits long.
+        self._deadline_timer = self.loop.later(min(left, 10.0), self.check_deadline)
+
+    def shut_down(self, reason: str, code: int = 0) -> None:
+        """Kill everything that belongs to the host, remove what is of no use any more, and leave."""
+        if self.is_shutting_down:
+            return
+        self.is_shutting_down = True
+        try:
+            process.log(f"ends: {reason}")
+            if code:
+                self.send_event({"event": "spoilt", "reason": reason})
+            self._release_all(reason)
+        except Exception as error:  # noqa: BLE001 - nobody comes here twice, and a deadline is an end
+            process.log(f"something stays behind: {type(error).__name__}: {error}")
+        finally:
+            exit_now(code)
+
+    def _release_all(self, reason: str) -> None:
+        running = self.current
+        if running is not None and running.phase != "ended":
+            running.termination.cause = running.termination.cause or "stopped"
+            running.errors.append(f"host: {reason}.")
+            running.at["ended"] = time.time()
+            try:
+                self.spool.write_record(running.id, running.record([]))
+            except OSError as error:
+                process.log(f"the record of {running.id} is lost: {error}")
+        everything = process.tree(
+            self.loop.watched_pids() + self.adopted_pids()
+        )  # of who is gone nobody knows what it started
+        self.fork_server.close()
+        process.kill_all(everything, 2.0)
+        cgroups.remove(self.limits.groups)
+        with contextlib.suppress(OSError):
+            os.unlink(self.folder.socket)
+        with contextlib.suppress(OSError):
+            short_path.remove_link(self.folder.root, self._name)
+        self.mounts.unmount_all()
+        for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
+            rmtree.remove_if_possible(path)
+        # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
+        for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
+            rmtree.remove_if_possible(path)
+
+
+def exit_now(code: int) -> None:
+    """End this process without ceremony."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> HostInfo:
+    """Give what script mode has to know of this host."""
+    # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
+    shared = config.addresses.get(config.host, hostconfig.LOOPBACK).startswith("127.")
+    there = config.interface or (INTERFACE if os.path.exists(f"/sys/class/net/{INTERFACE}") else "")
+    interface = "lo" if shared or not there else there
+    return HostInfo(
+        host=config.host,
+        hosts=config.hosts,
+        groups=config.groups,
+        group=config.group,
+        instance_type=config.instance_type,
+        cpus=config.threads,
+        gpus=config.gpus,
+        base=ML if isolation.has_own_namespaces() else folder.ml,
+        interface=interface,
+        region=platform_variables.region_of(os.environ),
+        port=config.port,
+        addresses=config.addresses,
+    )
+
+
+def describe(host: Host) -> Dict[str, Any]:
+    """Give what a controller reads in the answer to its greeting."""
+    return {
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "pid": os.getpid(),
+        "host": host.config.host,
+        "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
+        "start_method": host.config.start_method,
+        "limits": cgroups.view(host.limits),
+        "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
+        "preload": host.fork_server.preload.view(),
+        "deadline": host.deadline.remaining(),
+        "jobs": {job.id: job.view() for job in host.jobs.values()},
+    }

@@ -1,0 +1,107 @@
+"""What jobs leave on disk for the controller: log, artefacts, and the record of the end, one folder for each job."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Dict, Optional, Tuple
+
+from jupyter_smx.agent.host import end_record
+from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.resources import disk
+from jupyter_smx.agent.wire import MAX_BODY
+
+RECORD = "end.json"
+LOG = "log"
+REPORT = "report.json"
+_JOB = re.compile(r"[0-9A-Za-z_-]{1,64}")
+
+
+class SpoolError(Exception):
+    """A name that leads out of the spool, or to nothing."""
+
+
+def check_job(job: Any) -> str:
+    """Give a job's id back when it can name a folder.
+
+    :raises SpoolError: other characters, or longer than 64.
+    """
+    if isinstance(job, str) and _JOB.fullmatch(job):
+        return job
+    raise SpoolError(f"job: {job!r} cannot name a job; letters, digits, _ and - can.")
+
+
+class Spool:
+    """The folder with one folder for each job that this host ever started."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def path(self, job: str, *names: str) -> str:
+        """Give the path of a job's folder or of a file in it."""
+        return os.path.join(self.root, check_job(job), *names)
+
+    def has_job(self, job: str) -> bool:
+        """Say whether this host ever took the job."""
+        return os.path.isdir(self.path(job))
+
+    def adopt(self, slot: str, job: str) -> str:
+        """Make a parked child's folder the job's; open files in it stay valid. Gives the new path.
+
+        :raises FileExistsError: the job was taken before.
+        """
+        path = self.path(job)
+        if os.path.lexists(path):
+            raise FileExistsError(path)
+        os.rename(slot, path)
+        return path
+
+    def write_record(self, job: str, record: Dict[str, Any]) -> Dict[str, Any]:
+        """Put the record of the end on disk, whole or not at all; gives what the event of the end says of it.
+
+        :raises OSError: there is not even the room that was reserved for it.
+        """
+        os.makedirs(self.path(job), mode=0o700, exist_ok=True)
+        text, told = end_record.fit_event(record)
+        disk.write_whole(self.path(job, RECORD), text, self.root)
+        return told
+
+    def record(self, job: str) -> Optional[Dict[str, Any]]:
+        """Read the record of the end, None while there is none."""
+        return read_json(self.path(job, RECORD))
+
+    def size(self, job: str, name: str = LOG) -> int:
+        """Give the size of one file in bytes, 0 when it is not there."""
+        try:
+            return os.stat(self.path(job, name)).st_size
+        except OSError:
+            return 0
+
+    def read(self, job: str, name: Any, offset: int, limit: int) -> Tuple[bytes, int]:
+        """Read a piece of a file, and its whole size.
+
+        :raises SpoolError: a name that leads out of the job's folder, or no such file.
+        """
+        folder = os.path.realpath(self.path(job))
+        path = os.path.realpath(os.path.join(folder, str(name)))
+        if not path.startswith(folder + os.sep):
+            raise SpoolError(f"name: {name!r} is not in the job's folder.")
+        try:
+            with safe_open.open_to_read(path) as file:
+                file.seek(max(0, offset))
+                return file.read(max(0, min(limit, MAX_BODY))), os.fstat(file.fileno()).st_size
+        except OSError as error:
+            if name == LOG and os.path.isdir(folder):
+                return b"", 0  # a job that ended before it began has written nothing
+            raise SpoolError(f"name: {name!r} of job {job} cannot be read ({error.strerror}).") from error
+
+
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """Read a JSON object from a file, None when there is none that can be read."""
+    try:
+        with safe_open.open_to_read(path) as file:
+            content = json.loads(file.read().decode())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,75 @@
+"""The end that somebody wished for a job on this host: SIGTERM once, and SIGKILL from when its grace is over."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from typing import TYPE_CHECKING, Callable, List, Optional
+
+from jupyter_smx.agent.host.kill_patience import KillPatience, pause_after
+from jupyter_smx.agent.system.processes import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.forkserver.handles import ChildHandle
+    from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
+
+
+class Termination:
+    """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
+
+    ``child`` is the job's own process, once there is one, and ``strangers`` gives what it started that left its group.
+    ``give_up`` is called where no signal ends that process: one that waits for a disk may never be gone.
+    """
+
+    def __init__(self, loop: Loop, strangers: Callable[[], List[int]], give_up: Callable[[], None]) -> None:
+        self.cause = ""
+        self.child: Optional[ChildHandle] = None
+        self._loop = loop
+        self._orphan_pids = strangers
+        self._on_unkillable = give_up
+        self._patience = KillPatience()
+        self._due = math.inf
+        self._timer: Optional[Timer] = None
+
+    def request(self, grace: float, cause: str) -> None:
+        """Tell the job to end, within ``grace`` seconds.
+
+        Who asks once more, as a controller does that cannot know whether it was heard, may shorten the grace and does
+        not begin it anew; the job hears nothing of it, for many a handler takes a second signal for impatience.
+        """
+        if not self.cause:
+            self.cause = cause
+            self.send_sigterm()
+        due = time.monotonic() + grace
+        if due < self._due:
+            self._due = due
+            self.cancel()
+            self._timer = self._loop.later(grace, self.kill)
+
+    def send_sigterm(self) -> None:
+        """Send the polite signal, where an end was asked for, to all that is there; harmless before the job is born."""
+        child = self.child
+        if self.cause and child is not None and child.pid and not child.has_exited:
+            process.signal_all(child.pid, self._orphan_pids(), signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send the other one, also to what comes meanwhile, until the job is gone or patience is over.
+
+        A job that is not born yet gets it as soon as it is.
+        """
+        child, began = self.child, time.monotonic()
+        if child is None or child.has_exited:
+            return
+        left = [0]
+        if child.pid:
+            left = process.signal_all(child.pid, self._orphan_pids(), signal.SIGKILL)
+        if self._patience.can_wait(len(left), began, sum(map(process.cpu_seconds, left))):
+            self._timer = self._loop.later(pause_after(time.monotonic() - began), self.kill)
+        else:
+            self._on_unkillable()
+
+    def cancel(self) -> None:
+        """Wait for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,22 @@
+"""Steps that no error may cut short: what waits for their end would wait for ever."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from jupyter_smx.agent.system.processes import process
+
+
+def ends_job_on_error(step: Callable[..., None]) -> Callable[..., None]:
+    """Bring a job to its end although one of its steps fails in a way that nobody foresaw: it would never end."""
+
+    @functools.wraps(step)
+    def sure(job: Any, *arguments: Any) -> None:
+        try:
+            step(job, *arguments)
+        except Exception as error:  # noqa: BLE001 - border: the callbacks of a job
+            process.print_error(error)
+            job.abort(error)
+
+    return sure

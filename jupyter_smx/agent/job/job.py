@@ -1,0 +1,409 @@
+"""One job on this host: ``staging → running → archiving → ended``, each step on disk or told before the next."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.channels import archive
+from jupyter_smx.agent.code import packages, sourcedir
+from jupyter_smx.agent.contract import failure, script
+from jupyter_smx.agent.forkserver import child_protocol
+from jupyter_smx.agent.host import end_record, spool
+from jupyter_smx.agent.host.termination import Termination
+from jupyter_smx.agent.job import continuous, mirror_task
+from jupyter_smx.agent.job.end_cause import cause_of
+from jupyter_smx.agent.job.guard import ends_job_on_error
+from jupyter_smx.agent.job.inputs import Inputs
+from jupyter_smx.agent.job.orphans import Orphans
+from jupyter_smx.agent.job.stall_watchdog import StallWatchdog
+from jupyter_smx.agent.paths import output_folders
+from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask
+from jupyter_smx.agent.system.resources import disk, memory
+from jupyter_smx.agent.telemetry import sampler
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.channels.checkpoint import FileStamps
+    from jupyter_smx.agent.forkserver.handles import ChildHandle
+    from jupyter_smx.agent.host.host import Host
+    from jupyter_smx.agent.system.processes.event_loop import Timer
+
+
+def _sentence(error: str) -> str:
+    """End what an errand says with a full stop."""
+    return error if error.endswith(".") else error + "."
+
+
+class Job:
+    """The agent's knowledge of one job and the steps that it takes."""
+
+    def __init__(self, host: Host, job: str, lease: int, spec: Dict[str, Any], received: float) -> None:
+        self.host = host
+        self.id = job
+        self.lease = lease
+        self.spec = spec
+        self.phase = "staging"
+        self.at: Dict[str, Optional[float]] = {"received": received}
+        self.at.update(awake=None, first_line=None, exited=None, ended=None)
+        self.child: Optional[ChildHandle] = None
+        self.termination = Termination(host.loop, host.orphan_pids, self._cannot_be_killed)
+        self.errors: List[str] = []
+        self.left_behind: List[str] = []
+        self.report: Dict[str, Any] = {}
+        self.status: Optional[int] = None
+        self._stage_task: Optional[ForkedTask] = None
+        self._archive_task: Optional[ForkedTask] = None
+        self._stall_watchdog = StallWatchdog(
+            host.loop, lambda: self._checkpoints.final_task or self._continuous.final_task or self._archive_task
+        )
+        self._inputs = Inputs(host, spec, self.abort)
+        self._package_report = packages.NO_PACKAGES
+        self._puts_code = False
+        self._limit_timer: Optional[Timer] = None
+        self._watch: Optional[int] = None
+        self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._on_sample)
+        self._sent_log_size = 0
+        self._checkpoints = mirror_task.checkpoint_task(host, job, spec)
+        self._restored_files: FileStamps = {}
+        self._oom_before = 0
+        self._oom = 0
+        self._reported = False
+        # By the names that this host has for them, where they can be taken by a rename.
+        self._outputs = output_folders(spec, host.info._replace(base=host.folder.ml))
+        self._continuous = continuous.continuous_outputs(host, job, spec, self._outputs)
+
+    # Start
+
+    @ends_job_on_error
+    def start(self) -> None:
+        """Make room where the disk is full, copy the inputs and a large folder of code, if there are any, and run."""
+        if disk.is_full(self.host.folder.trash):
+            # What deletes the leavings of the last job may not have come far, and this one would find no room.
+            self._stage_task = ForkedTask(
+                self.host.loop, lambda: host_cleanup.empty_trash(self.host.folder), self._has_room
+            )
+        else:
+            self._prepare()
+
+    @ends_job_on_error
+    def _has_room(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
+        self._stage_task = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        is_large = sourcedir.is_slow_copy(self.spec["source_dir"], self.host.folder.trees)
+        self._puts_code = is_large and self._code_folder().startswith(self.host.folder.ml)
+        if not self.spec["channels"] and not self._puts_code and not self._checkpoints.has_store():
+            self._launch()
+            return
+        os.makedirs(self.host.spool.path(self.id), mode=0o700)
+        places = self.host.disks(self.id)
+        self._stage_task = ForkedTask(
+            self.host.loop, lambda: disk.with_disk_errors(self._stage, places), self._on_staged
+        )
+
+    def _stage(self) -> Dict[str, Any]:
+        """Do the errand, in a process of its own."""
+        if self._puts_code:
+            sourcedir.copy_tree(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
+        return dict(self._inputs.stage(), checkpoints=self._checkpoints.restore())
+
+    def _code_folder(self) -> str:
+        """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
+        return script.code_target_folder(self.spec, self.host.info, self.host.folder.ml)
+
+    @ends_job_on_error
+    def _on_staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        self._stage_task = None
+        if result is None:
+            self._refuse(_sentence(error))
+            return
+        os.rmdir(self.host.spool.path(self.id))
+        trouble = self._inputs.present(result)
+        if trouble:
+            self._refuse(trouble)
+            return
+        self._restored_files = result["checkpoints"]
+        self._launch()
+
+    def _refuse(self, sentence: str) -> None:
+        self.errors.append(sentence)
+        self.report["refused"] = sentence
+        self._over()
+
+    def _launch(self) -> None:
+        taken = self.host.fork_server.take()
+        if taken is None:
+            trouble = self.host.fork_server.last_error
+            why = disk.format_error(trouble, self.host.disks(self.id)) if trouble else "Ask again, or for another host."
+            self._refuse(f"host: no process could be parked for this job. {why}")
+            return
+        self.child = self.termination.child = taken
+        taken.on_message, taken.on_exit, taken.on_born = (
+            self._on_child_message,
+            self._exited,
+            self.termination.send_sigterm,
+        )
+        folder = self.host.spool.adopt(taken.slot, self.id)
+        code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}
+        frame = wire.encode({"spec": self.spec, "folder": folder, **code})
+        self.phase = "running"
+        self._sampler.start(taken.pid)
+        taken.send(self.host.loop, memoryview(frame), self._on_send_failed)
+        self._oom_before = memory.oom_kills()
+        self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._on_log_growth)
+        self._on_log_growth()  # what it wrote before it was watched is no event
+        self._checkpoints.start(self._restored_files)
+        self._continuous.start()
+        if self.spec["max_run"]:
+            self._limit_timer = self.host.loop.later(self.spec["max_run"], self._on_max_run)
+        self._inputs.describe_lazy()
+
+    def _on_send_failed(self, error: OSError) -> None:
+        # It may be half way in: nothing may run from it, and its end is the job's.
+        self.errors.append(f"host: the job's process could not be told what to run ({error}).")
+        self.report["refused"] = self.errors[-1]
+        self.termination.kill()
+
+    # News of the child
+
+    def _on_child_message(self, tag: int, data: bytes) -> None:
+        if tag == child_protocol.FIRST_LINE_TAG:
+            _tag, awake, first_line = child_protocol.FIRST_LINE.unpack(data)
+            self.at.update(awake=awake, first_line=first_line)
+            moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
+            self.send_event("first_line", at=moments)
+        elif tag == child_protocol.CODE_EXIT_TAG:
+            self._reported = True
+            self.host.fork_server.park_if_none()
+            self._sampler.finish()
+
+    def _roots(self) -> List[int]:
+        return [self.child.pid, *self.host.orphan_pids()] if self.child is not None and self.child.pid else []
+
+    def _on_sample(self, now: Dict[str, float]) -> None:
+        self.send_event("sampled", total=self.host.spool.size(self.id, sampler.SAMPLES), now=now)
+
+    def _on_log_growth(self) -> None:
+        total = self.host.spool.size(self.id)
+        if total != self._sent_log_size:
+            self._sent_log_size = total
+            self.send_event("grew", total=total)
+
+    def send_event(self, event: str, **fields: Any) -> None:
+        """Send an event of this job to whoever listens."""
+        self.host.send_event(dict(fields, event=event, job=self.id, lease=self.lease))
+
+    # Stop
+
+    def stop(self, grace: float, cause: str) -> None:
+        """End it: SIGTERM to everything it started, ``grace`` seconds after the first time SIGKILL. Idempotent."""
+        if self.phase == "staging":
+            self.termination.cause = cause
+            self.phase = "archiving"
+            if self._stage_task is None:
+                self._over()
+            else:
+                self._stage_task.cancel_and_wait(self._over)
+        elif self.phase == "running":
+            self.termination.request(grace, cause)
+        elif self.phase == "archiving":
+            self._stall_watchdog.start(cause)
+
+    def _on_max_run(self) -> None:
+        self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
+
+    # End
+
+    @ends_job_on_error
+    def _cannot_be_killed(self) -> None:
+        """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
+        child: ChildHandle = self.child  # type: ignore[assignment]
+        child.on_exit = child.on_message = None
+        child.on_born = child.kill  # it would find in its socket what to run
+        who = f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born"
+        self.host.unusable_reason = f"{who}; this host ends."
+        self.left_behind.append(self.host.unusable_reason)
+        self._exited(None, "the job's process cannot be ended")
+
+    @ends_job_on_error
+    def _exited(self, status: Optional[int], reason: str) -> None:
+        self.status = status
+        self._sampler.close(self.child.cpu)  # type: ignore[union-attr]
+        self.at["exited"] = time.time()
+        self.phase = "archiving"
+        self.termination.cancel()
+        self._stall_watchdog.start(self.termination.cause)
+        if self._limit_timer is not None:
+            self._limit_timer.cancel()
+        if reason:
+            self.errors.append(f"host: {reason}.")
+            self.report["refused"] = self.errors[-1]
+        self.send_event("exited", at=self.at["exited"])
+        self._look_for_causes(status)
+        Orphans(self.host, self.abort, self._alone).terminate(were_told=bool(self.termination.cause))
+
+    def _look_for_causes(self, status: Optional[int]) -> None:
+        """Find out, before anything is tidied up, what only this host can know of an end."""
+        self._oom = memory.oom_kills() - self._oom_before if self.child is not None else 0
+        if status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS:
+            # Memory that a file on a full disk backs: shared memory, mostly.
+            self.report["remark"] = disk.format_full_disk(self.host.disks(self.id))
+
+    @ends_job_on_error
+    def _alone(self, orphans: List[str]) -> None:
+        self.left_behind += orphans
+        self._checkpoints.finish(self._kept)
+
+    @ends_job_on_error
+    def _kept(self, trouble: List[str]) -> None:
+        self.errors += trouble
+        self._continuous.finish(self._archive)
+
+    @ends_job_on_error
+    def _archive(self, trouble: List[str]) -> None:
+        self.errors += trouble
+        self._on_log_growth()
+        report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
+        self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
+        if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:
+            why = disk.format_full_disk(self.host.disks(self.id)) or "Its log says why."
+            self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
+        if report is None and self._reported:
+            self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
+        failure.write_marker_file(self._facts())
+        work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
+        if archive.has_work(*work):
+            places = self.host.disks(self.id)
+            self._archive_task = ForkedTask(self.host.loop, lambda: archive.stage_out(*work, places), self._archived)
+        else:
+            self._account([])
+
+    @ends_job_on_error
+    def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        packing, self._archive_task = self._archive_task, None
+        if result is None:
+            archive.remove_partial_archives(self.host.spool.path(self.id))
+            self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
+            if self.status == 0:
+                # Code that did its part has nothing to show for it: that is no success.
+                self.report["refused"] = self.errors[-1]
+                if packing is not None and packing.was_aborted:
+                    self.termination.cause = self.termination.cause or self._stall_watchdog.abort_cause
+            self._account([])
+            return
+        self.errors += result["errors"]
+        self._account(result["artifacts"])
+
+    def _account(self, artifacts: List[Dict[str, Any]]) -> None:
+        """Find out which packages the job saw; mostly that is known already."""
+        self.host.packages.find(self.report.get("imported") or {}, functools.partial(self._finish, artifacts))
+
+    @ends_job_on_error
+    def _finish(self, artifacts: List[Dict[str, Any]], found: packages.PackageReport) -> None:
+        self._package_report = found
+        self._inputs.call_when_described(lambda: self._over(artifacts))
+
+    def abort(self, error: Exception) -> None:
+        """End the job and its host, for nobody knows what state they are in."""
+        self._checkpoints.cancel()
+        sentence = f"host: this job could not be brought to its end ({type(error).__name__}: {error})."
+        self.host.unusable_reason = sentence
+        self.errors.append(sentence)
+        self.report = {"refused": sentence}
+        if self.phase == "ended":
+            self.host.shut_down(sentence, code=4)
+        else:
+            self._end([])
+
+    def _sweep(self) -> None:
+        try:
+            self.left_behind += self.host.remove_leftovers()
+        except Exception as error:  # noqa: BLE001 - border: whatever a job left that is like nothing we know
+            self.host.unusable_reason = (
+                f"host: what job {self.id} left cannot be removed ({type(error).__name__}: {error})."
+            )
+            self.left_behind.append(self.host.unusable_reason)
+
+    @ends_job_on_error
+    def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
+        """End it when nobody is left who brought something for an errand that was cut short."""
+        if self.phase == "ended":
+            return
+        self.phase = "archiving"
+        if self.host.unusable_reason:  # it ends with whoever is left, who was waited for already
+            self._end(artifacts or [])
+        else:
+            Orphans(self.host, self.abort, lambda _couriers: self._end(artifacts or [])).terminate(were_told=True)
+
+    def _end(self, artifacts: List[Dict[str, Any]]) -> None:
+        if self.phase == "ended":
+            return
+        if self._watch is not None:
+            self.host.logs.remove(self._watch)
+        self._inputs.close()
+        self._stall_watchdog.stop()
+        if self.child is not None:
+            self._sweep()
+        self.at["ended"] = time.time()
+        record = self.record(artifacts)
+        try:
+            told = self.host.spool.write_record(self.id, record)
+        except OSError as error:
+            why = disk.format_error(error, self.host.disks(self.id))
+            self.host.unusable_reason = f"host: the record of job {self.id} cannot be written: {why}"
+            record["errors"].append(self.host.unusable_reason)
+            told = end_record.unwritten_event(record, self.host.unusable_reason)
+        self.phase = "ended"
+        self.send_event("ended", **told)
+        self.host.finish_job(self)
+
+    def view(self) -> Dict[str, Any]:
+        """Give what a greeting says of it."""
+        log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, sampler.SAMPLES)
+        return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
+
+    def _facts(self, fate: str = "") -> failure.Facts:
+        return failure.Facts(self.host.folder.ml, self.spec, self.host.info, self.report, self.status, fate)
+
+    def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """Give the record of the end, as it is written and sent."""
+        status = self.status
+        refused = bool(self.report.get("refused"))
+        cause = cause_of(status, self.termination.cause, refused=refused, oom=self._oom > 0)
+        fate = memory.format_oom_kill(self.child.peak) if cause == "memory" and self.child else ""
+        exited = status is not None and os.WIFEXITED(status)
+        errors = self.errors + [text for text in self.report.get("errors", []) if text not in self.errors]
+        if self._oom > 0 and cause != "memory":
+            errors.append(memory.format_other_oom_kills(self._oom))
+        if refused and self.report["refused"] not in errors:
+            errors.append(self.report["refused"])
+        return {
+            "job": self.id,
+            "lease": self.lease,
+            "host": self.host.config.host,
+            "cause": cause,
+            "exit_code": os.WEXITSTATUS(status) if exited and not refused else None,  # type: ignore[arg-type]
+            "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
+            **failure.failure_fields(self._facts(fate)),
+            "exception": self.report.get("exception"),
+            "at": self.at,
+            "log": self.host.spool.size(self.id),
+            "samples": self.host.spool.size(self.id, sampler.SAMPLES),
+            "usage": self._sampler.peak,
+            "artifacts": artifacts,
+            "received": self.report.get("received", {}),
+            "errors": errors,
+            "left_behind": self.left_behind,
+            "modules": [name for name in self._package_report.installed if name != "cloudpickle" and name[0] != "_"],
+            "packages": self._package_report.packages,
+            "own_modules": self._package_report.own,
+            "inputs": self._inputs.descriptions(),
+            "hash_seed": os.environ.get("PYTHONHASHSEED", ""),
+            "notes": self._package_report.notes + self._inputs.notes + self._checkpoints.notes + self._continuous.notes,
+        }

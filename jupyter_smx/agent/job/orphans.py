@@ -1,0 +1,69 @@
+"""What a job's own process left running when it ended: told from what is just leaving, named, killed, waited for."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Callable, List
+
+from jupyter_smx.agent.host.kill_patience import KillPatience, pause_after
+from jupyter_smx.agent.job.guard import ends_job_on_error
+from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.agent.system.processes import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host.host import Host
+
+EXIT_GRACE = 0.25
+"""Seconds in which those that were told to end, too, may be gone by themselves: on a busy machine who was sent a signal
+has not heard it yet when its parent is gone, and who has much memory gives it back first."""
+
+
+class Orphans:
+    """Ends the processes that a job left to the ``host``.
+
+    ``gone`` is called when none is there any more, with sentences about those that had to be killed, ``break_off``
+    where something fails that nobody foresaw. With one that cannot be killed the host is spoilt.
+    """
+
+    def __init__(self, host: Host, break_off: Callable[[Exception], None], gone: Callable[[List[str]], None]) -> None:
+        self.abort = break_off
+        self._host = host
+        self._done = gone
+        self._grace_end = -math.inf
+        self._patience = KillPatience()
+        self._sentences: List[str] = []
+
+    def terminate(self, *, were_told: bool) -> None:
+        """Kill them; where they ``were_told`` to end as the job was, only those that are still there in a moment."""
+        if were_told:
+            self._grace_end = time.monotonic() + EXIT_GRACE
+        self._wait_then_kill()
+
+    @ends_job_on_error
+    def _wait_then_kill(self) -> None:
+        began = time.monotonic()
+        self._host.loop.reap()
+        left = process.tree(self._host.orphan_pids())
+        if left and began < self._grace_end:
+            self._host.loop.later(pause_after(time.monotonic() - began), self._wait_then_kill)
+            return
+        self._sentences = host_cleanup.describe_processes(left)
+        process.kill(left)
+        self._wait_until_gone()
+
+    @ends_job_on_error
+    def _wait_until_gone(self) -> None:
+        began = time.monotonic()
+        self._host.loop.reap()
+        left = self._host.adopted_pids()
+        # What they had started is left to us when they are gone, and no more than there was.
+        everything = process.tree(left)
+        if left and self._patience.can_wait(len(everything), began, sum(map(process.cpu_seconds, everything))):
+            process.kill(everything)
+            self._host.loop.later(pause_after(time.monotonic() - began), self._wait_until_gone)
+            return
+        if left:
+            self._host.unusable_reason = f"process {left[0]} cannot be killed; this host ends."
+            self._sentences.append(self._host.unusable_reason)
+        self._done(self._sentences)

@@ -1,0 +1,57 @@
+"""What the ranks say, in whole lines: mpirun mixes the pieces of all of them, as they wrote them, into one text.
+
+``print`` writes its line and the line's end apart, so two ranks that speak at once stand in one line of mpirun's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterable, Iterator
+
+_TAG = re.compile(rb"(\[\d+,\d+\]<(?:stdout|stderr)>:?)")
+_LONGEST = 64 * 1024
+"""Bytes of one rank that wait for the end of their line, at most."""
+
+
+class _LineBuffer:
+    """The line that each rank has begun, by its tag."""
+
+    def __init__(self) -> None:
+        self.partial_lines: Dict[bytes, bytes] = {}
+
+    def add(self, tag: bytes, piece: bytes) -> bytes:
+        """Give what can be shown now that ``tag`` said ``piece``; a bar that draws itself anew waits for no end."""
+        said = self.partial_lines.pop(tag, b"") + piece
+        if said.endswith(b"\n") or b"\r" in piece or len(said) > _LONGEST:
+            return tag + said
+        if said:
+            self.partial_lines[tag] = said
+        return b""
+
+    def add_text(self, text: bytes) -> Iterator[bytes]:
+        """Give what can be shown of a text of mpirun's that ends where a piece does."""
+        parts = _TAG.split(text)
+        yield parts[0]
+        for at in range(1, len(parts), 2):
+            own, end, after = parts[at + 1].partition(b"\n")
+            yield self.add(parts[at], own + end)
+            yield after  # of mpirun itself, which has no tag
+
+
+def merge_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Put together what mpirun says with ``--tag-output``, read in chunks: what is given can be written as it is."""
+    held, rest = _LineBuffer(), b""
+    for chunk in chunks:
+        rest += chunk
+        # The last piece may go on in the next chunk, and a tag may be cut by its end.
+        begins = [0, *(found.start() for found in _TAG.finditer(rest))]
+        last = max(rest.rfind(b"\n") + 1, begins[-1])
+        complete, rest = rest[:last], rest[last:]
+        yield from filter(None, held.add_text(complete))
+        if len(rest) > _LONGEST:  # what has no end is shown, and what follows goes on behind the same tag
+            tag = _TAG.match(rest)
+            yield rest
+            rest = tag.group() if tag else b""
+    yield from filter(None, held.add_text(rest))
+    for tag_of, said in held.partial_lines.items():
+        yield tag_of + said + b"\n"

@@ -1,0 +1,53 @@
+"""Doors: sockets in the folders of a job, at which its hosts reach each other where they share a machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager
+from typing import Iterator
+
+PATIENCE = 3600.0
+"""Seconds for which sagemaker-training waits for the other hosts."""
+RETRY_DELAY = 0.02
+"""Seconds after which who found no open door tries again."""
+
+
+@contextmanager
+def socket_path(folder: str, name: str) -> Iterator[str]:
+    """Name the door in a folder; the name of a socket is short, that of a folder need not be."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def listen(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
+    """Open a door, at which so many may wait; nobody finds it any more when this is over."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        with socket_path(folder, name) as door:
+            listener.bind(door)
+        try:
+            listener.listen(most)
+            yield listener
+        finally:
+            os.unlink(os.path.join(folder, name))
+
+
+def peer_folder(job: str, host: str) -> str:
+    """Give the folder in which the job on another host of this machine has its door; ``job`` is its folder here."""
+    spool, name = os.path.split(job)
+    hosts = os.path.dirname(os.path.dirname(spool))
+    return os.path.join(hosts, host, os.path.basename(spool), name)
+
+
+def can_connect(connection: socket.socket, folder: str, name: str) -> bool:
+    """Go in at the door of a folder; False while nobody has opened it."""
+    try:
+        with socket_path(folder, name) as door:
+            connection.connect(door)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,105 @@
+"""Where a job is: its host, and what lies where below ``/opt/ml``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+ML = "/opt/ml"
+REGION = "us-east-1"
+"""The region of a host whose user has none: the one that the prices of the catalogue are of."""
+MODEL = "model"
+ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
+"""Folders below ``/opt/ml`` that come home as one file each, and its name."""
+INTERFACE = "eth0"
+"""What carries the names of the hosts on SageMaker, and in containers."""
+PORT = 7777
+"""Where sagemaker-training lets the first host listen."""
+
+
+class HostInfo(NamedTuple):
+    """The host that a job runs on: its names, its share, and where its ``/opt/ml`` really is.
+
+    ``interface`` carries the hosts' names, ``port`` is where the first host of a distribution listens. ``addresses``
+    stand for the names of the hosts where these are not found, as where a host has no ``/opt/ml`` of its own.
+    """
+
+    host: str
+    hosts: List[str]
+    groups: List[Dict[str, Any]]
+    group: str
+    instance_type: str
+    cpus: int
+    gpus: int
+    base: str = ML
+    interface: str = INTERFACE
+    region: str = REGION
+    port: int = PORT
+    addresses: Optional[Dict[str, str]] = None
+
+    def path(self, *names: str) -> str:
+        """Give a path under ``/opt/ml`` of this host."""
+        return os.path.join(self.base, *names)
+
+    def address_of(self, host: str) -> str:
+        """Give what a host is called by those who connect to it."""
+        return host if self.base == ML else (self.addresses or {}).get(host, host)
+
+    def real_path(self, path: str, field: str = "outputs") -> str:
+        """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
+
+        :raises ValueError: it is no folder below ``/opt/ml``; the text names it and the field that it stands in.
+        """
+        inside = os.path.relpath(os.path.join(ML, path), ML)
+        if inside in (os.curdir, os.pardir) or inside.startswith(os.pardir + os.sep):
+            raise ValueError(f"spec.{field}: {path!r} is no folder below {ML}.")
+        return os.path.join(self.base, inside)
+
+
+def checkpoint_folder(spec: Dict[str, Any]) -> str:
+    """Give the folder of a job's checkpoints, as its script knows it."""
+    return spec.get("checkpoint_local_path") or f"{ML}/checkpoints"
+
+
+def visible_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Give where the agent finds a path of the machine that the host's own folders hide from its jobs."""
+    for prefix, real in hidden:
+        if path == prefix or path.startswith(prefix + os.sep):
+            return real + path[len(prefix) :]
+    return path
+
+
+def machine_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Give the name that the machine has for what :func:`visible_path` found."""
+    for prefix, real in hidden:
+        if path.startswith(real + os.sep):
+            return prefix + path[len(real) :]
+    return path
+
+
+def channel_folder(place: HostInfo, kind: str, name: str) -> str:
+    """Give the folder in which an input is presented."""
+    return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)
+
+
+def input_folder(place: HostInfo, kind: str, channel: Dict[str, Any]) -> str:
+    """Give the folder in which a channel is presented: the one that it names, else the usual one.
+
+    :raises ValueError: it names none below ``/opt/ml``.
+    """
+    path = channel.get("path")
+    return place.real_path(path, "channels") if path else channel_folder(place, kind, channel["name"])
+
+
+def output_folders(spec: Dict[str, Any], place: HostInfo) -> List[Tuple[str, str]]:
+    """Give name and real folder of each output that comes home as files; a training job's are archives, mostly.
+
+    :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
+    """
+    found = [(output["name"], place.real_path(output["path"])) for output in spec.get("outputs") or []]
+    if spec["kind"] != "train":
+        return found
+    archived = {place.path(folder) for folder, _archive in ARCHIVES}
+    if spec.get("disable_output_compression"):
+        return [(MODEL, place.path(MODEL)), *((name, folder) for name, folder in found if folder not in archived)]
+    return [(name, folder) for name, folder in found if folder not in archived]

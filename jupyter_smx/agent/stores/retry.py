@@ -1,0 +1,167 @@
+"""What went wrong with a store: whether the same may go well a moment later, and a sentence that says what helps."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from ftplib import Error, error_perm
+from typing import Callable, Iterator, Optional, Sequence
+
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.stores import objects
+from jupyter_smx.agent.stores.filesystems import PackageMissingError
+
+_NO_ROOM_ON_FTP = ("452", "552")
+"""Its answers where the disk is full, or what the user may store is used up."""
+_NAMES = (FileExistsError, IsADirectoryError, NotADirectoryError)
+"""What is said where a name is another thing's already."""
+_LASTING = (
+    PackageMissingError,
+    FileNotFoundError,
+    PermissionError,
+    *_NAMES,
+    NotImplementedError,
+    ValueError,
+    TypeError,
+    error_perm,  # FTP's answers that begin with a 5 are about the file or the user
+)
+_PAUSES = (0.5, 1.0, 2.0)
+"""Seconds before another try, beside the tries of the libraries themselves."""
+_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
+_EXPIRED = ("ExpiredToken", "RequestExpired", "TokenRefreshRequired", "UnauthorizedSSOTokenError", "SSOTokenLoadError")
+_UNKNOWN = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken")
+_LOGIN = (
+    "AuthenticationException",
+    "BadAuthenticationType",
+    "PasswordRequiredException",
+    "BadHostKeyException",
+    "SMBAuthenticationError",
+    "LogonFailure",
+    "No authentication methods available",
+)
+"""What servers of files say to who is not let in: SFTP by paramiko, SMB by smbprotocol."""
+_STATUS = ("status", "status_code", "code")
+"""How errors of aiohttp, Azure and Google call the status of HTTP; botocore's have it in their response."""
+_NO_RIGHTS = (401, 403)
+_PASSING = (408, 409, 425, 429)
+"""Refusals by HTTP that are about the moment."""
+_PASSING_CODES = ("RequestTimeout", "IncompleteBody", "BadDigest", "SHA256Mismatch", "Throttl", "LimitExceeded")
+"""What S3 and its like also say with the status 400: about the way there, or about too much at once."""
+_CREDENTIAL_SOURCES = (
+    "They are those of --env, else variables of the terminal that JupyterLab was started in, as they were when the "
+    "controller, or a warm host, began, else those in files, as ~/.aws/credentials, which are read each time "
+    "and which containers do not see."
+)
+_RENEW = "Keep them in ~/.aws/credentials and name their profile by --env AWS_PROFILE=NAME."
+
+
+def retry(work: Callable[[], None]) -> None:
+    """Do some work; what may pass is tried again."""
+    for pause in _PAUSES:
+        if _goes_well(work):
+            return
+        time.sleep(pause)
+    work()
+
+
+def _goes_well(work: Callable[[], None]) -> bool:
+    try:
+        work()
+    except Exception as error:
+        if not is_transient(error):
+            raise
+        return False
+    return True
+
+
+def is_transient(error: Exception) -> bool:
+    """Say whether the same may go well a moment later: who is refused stays refused."""
+    if is_full(error):
+        return False
+    if isinstance(error, _LASTING) or _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN, *_LOGIN)):
+        return False
+    return not _is_refusal(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether there is no room where something was written."""
+    return file_result.find_errno(error) in file_result.NO_ROOM or (
+        isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP
+    )
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Say whether a service answered that it will never do this as it was asked to."""
+    status = _status(error)
+    is_passing = any(word in _code(one) for one in _causes(error) for word in _PASSING_CODES)
+    return 400 <= status < 500 and status not in _PASSING and not is_passing  # noqa: PLR2004 - as HTTP defines them
+
+
+def _status(error: BaseException) -> int:
+    """Give the HTTP status that a service answered with, 0 where there is none."""
+    for one in _causes(error):
+        response = getattr(one, "response", None)
+        told = response.get("ResponseMetadata") if isinstance(response, dict) else None
+        answered = told.get("HTTPStatusCode") if isinstance(told, dict) else None
+        numbers = itertools.chain([answered], (getattr(one, name, None) for name in _STATUS))
+        found = next((number for number in numbers if isinstance(number, int) and number), 0)
+        if found:
+            return found
+        if isinstance(one, OSError) and str(one).startswith("Forbidden: "):  # all that gcsfs says of a 403
+            return 403
+    return 0
+
+
+def _causes(error: Optional[BaseException]) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _code(error: BaseException) -> str:
+    """Give the code that the service answered with, '' where there is none; s3fs keeps it in the cause alone."""
+    response = getattr(error, "response", None)
+    told = response.get("Error") if isinstance(response, dict) else None
+    return str(told.get("Code", "")) if isinstance(told, dict) else ""
+
+
+def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
+    """Say whether an error, or what it comes from, is of such a class, has such a code or tells it."""
+    said = [f"{type(one).__name__} {_code(one)} {one}" for one in _causes(error)]
+    return any(name in text for name in names for text in said)
+
+
+def format_error(error: BaseException, source: str) -> str:
+    """Say what went wrong with a source, and what helps."""
+    denied = f"there is no room left ({error})." if is_full(error) else _format_denied(error)
+    if denied:
+        return f"{source}: {denied}"
+    if isinstance(error, FileNotFoundError):
+        return f"{source}: there is no such bucket, object or server ({error}). Mind capitals, and a slash at its end."
+    if isinstance(error, NotImplementedError):
+        return f"{source}: fsspec can only read from {objects.protocol(source)}://, and nothing can be written there."
+    if isinstance(error, ValueError) and "rotocol" in str(error):
+        return f"{source}: fsspec knows no {objects.protocol(source)!r} ({error})."
+    if isinstance(error, (error_perm, *_NAMES)) or _is_refusal(error):
+        return f"{source}: the store refuses this ({error})."
+    return f"{source} cannot be reached ({type(error).__name__}: {error})."
+
+
+def _format_denied(error: BaseException) -> str:
+    """Say why somebody is refused, and where credentials come from; '' where it is not about them."""
+    if _is_one_of(error, _CREDENTIALS):
+        return (
+            "there are no credentials for it here. Give them to the job by --env, or put them where the "
+            "controller's user has them, as ~/.aws/credentials; containers do not see these."
+        )
+    if _is_one_of(error, _EXPIRED):
+        return f"access is denied, since the credentials have expired ({error}). {_CREDENTIAL_SOURCES} {_RENEW}"
+    if _is_one_of(error, _UNKNOWN):
+        return f"access is denied, since the store does not know these credentials ({error}). {_CREDENTIAL_SOURCES}"
+    if (
+        isinstance(error, PermissionError)
+        or _status(error) in _NO_RIGHTS
+        or _is_one_of(error, ("AccessDenied", *_LOGIN))
+    ):
+        return f"access is denied ({error}). Use credentials that may list and read it, or write to it."
+    return ""

@@ -1,0 +1,205 @@
+"""The agent's side of a courier: what a URL means is listed, and what the host lacks of it is brought."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.stores import digest, filesystems, objects
+from jupyter_smx.agent.stores.listing import Item, Listing
+from jupyter_smx.agent.stores.worker_environment import worker_environment
+from jupyter_smx.agent.system.processes import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.stores.input_cache import CacheEntry, InputCache
+
+_MODE = 0o644
+_WITHOUT = ("memory", "data")
+"""Protocols whose objects live in the process that made them."""
+_PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""What a machine says that has too much to do."""
+
+
+class FetchError(RefusalError):
+    """Objects cannot be had."""
+
+
+class WorkerUnavailableError(FetchError):
+    """No interpreter has what it takes."""
+
+
+class WorkerOptions(NamedTuple):
+    """Interpreters that may have fsspec, the best first; what to start; and the job's own variables.
+
+    ``kept`` are the descriptors through which files of the store are named.
+    """
+
+    pythons: Tuple[str, ...] = ()
+    entry: str = ""
+    environment: Optional[Dict[str, str]] = None
+    kept: Tuple[int, ...] = ()
+
+
+class FsspecWorker:
+    """One courier at work, until it is closed; ``what`` is what it works for, as ``channel train``."""
+
+    def __init__(self, means: WorkerOptions, what: str) -> None:
+        self._options = means
+        self._what = what
+        self._pythons = list(dict.fromkeys(means.pythons))
+        self._lacks: List[str] = []
+        self._process: Optional["subprocess.Popen[str]"] = None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def request(self, source: str, do: str, **words: Any) -> Any:
+        """Ask a courier, and the next one where this one lacks a package.
+
+        :raises FetchError: it cannot be done; the text says why, and what to install where.
+        :raises OSError: there is no room for what it brings.
+        """
+        while True:
+            if self._process is None:
+                self._start(source)
+                continue
+            answer = self._exchange(self._process, dict(words, source=source, do=do))
+            if "result" in answer:
+                return answer["result"]
+            if answer.get("errno") in file_result.NO_ROOM:
+                raise OSError(answer["errno"], os.strerror(answer["errno"]), source)
+            if "error" in answer:
+                raise FetchError(f"{self._what}: {answer['error']}")
+            self._lacks.append(f"{self._pythons.pop(0)} lacks {answer['lacks']}")
+            self.close()
+
+    def _start(self, source: str) -> None:
+        if not self._pythons:
+            raise WorkerUnavailableError(
+                f"{self._what}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
+                f"Install what is missing in one of them: pip install {filesystems.required_packages(source)}; "
+                "into an image when that is built."
+            )
+        python = self._pythons[0]
+        is_ours = python == sys.executable
+        given = self._options.environment or {}
+        try:
+            self._process = subprocess.Popen(
+                [python, self._options.entry, "courier"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=worker_environment(os.environ, given, is_ours=is_ours, is_the_jobs=is_ours),
+                pass_fds=self._options.kept,
+                text=True,
+                preexec_fn=process.die_with_parent,  # noqa: PLW1509 - an errand has one thread
+            )
+        except OSError as error:
+            if error.errno in _PASSING:  # the interpreter is as good as before
+                raise FetchError(f"{self._what}: no process could be started ({error.strerror}).") from None
+            self._lacks.append(f"{self._pythons.pop(0)} cannot be started ({error.strerror})")
+
+    def _exchange(self, running: "subprocess.Popen[str]", wish: Dict[str, Any]) -> Dict[str, Any]:
+        try:
+            _pipe(running.stdin).write(json.dumps(wish) + "\n")
+            _pipe(running.stdin).flush()
+            line = _pipe(running.stdout).readline()
+        except OSError:
+            line = ""
+        if not line.endswith("\n"):  # it ended in the middle of a long one
+            return {"error": f"{wish['source']} cannot be read: the process that reads it has ended; see agent.log."}
+        return dict(json.loads(line))
+
+
+def _pipe(pipe: Optional[IO[str]]) -> IO[str]:
+    if pipe is None:
+        raise BrokenPipeError
+    return pipe
+
+
+def find_objects(courier: FsspecWorker, channel: Dict[str, Any]) -> List[objects.Object]:
+    """Find the objects that a channel means on this host.
+
+    :raises RefusalError: there are none, or they cannot be files of one channel.
+    """
+    name, source = channel["name"], channel["source"]
+    through = objects.split_chain(source)[0]
+    if "://" not in through and not _is_manifest(channel):
+        raise FetchError(
+            f"channel {name}: {source} goes through {through!r}. Leave it out: a host keeps what it fetched."
+        )
+    if objects.protocol(source) in _WITHOUT:
+        raise FetchError(
+            f"channel {name}: {source} lives in one process only, which the job is not. Send the value by --send."
+        )
+    found = (
+        _read_manifest(courier, source)
+        if _is_manifest(channel)
+        else objects.select_objects(_list_objects(courier, source), source)
+    )
+    if not found:
+        raise FetchError(
+            f"channel {name}: no object begins with {source}. A prefix is compared letter by letter, its end as well."
+        )
+    objects.check_objects(found, name)
+    return objects.select_share(found, channel.get("share") or {"turn": 0, "count": 1})
+
+
+def _is_manifest(channel: Dict[str, Any]) -> bool:
+    return bool(channel.get("data_type") == "ManifestFile")
+
+
+def _list_objects(courier: FsspecWorker, source: str) -> List[objects.Object]:
+    return [objects.Object(**one) for one in courier.request(source, "list")]
+
+
+def _read_manifest(courier: FsspecWorker, source: str) -> List[objects.Object]:
+    if objects.is_url(source):
+        text = courier.request(source, "read", url=source)
+    else:
+        with open(source, encoding="utf-8") as file:
+            text = file.read()
+    rows = objects.parse_manifest(text, source)
+    described = _describe_objects(courier, source, [url for url, _name in rows])
+    return [one._replace(name=name) for (_url, name), one in zip(rows, described)]  # noqa: B905 - Python 3.10
+
+
+def _describe_objects(courier: FsspecWorker, source: str, urls: List[str]) -> List[objects.Object]:
+    return [objects.Object(**one) for one in courier.request(source, "look", urls=urls)]
+
+
+def download_objects(
+    courier: FsspecWorker, store: InputCache, channel: Dict[str, Any], found: Sequence[objects.Object]
+) -> CacheEntry:
+    """Bring into the store what it lacks of the objects that were found for a channel.
+
+    :raises FetchError: an object cannot be had.
+    :raises OSError: the disk is full.
+    """
+    source = channel["source"]
+
+    def bring(pairs: List[Tuple[Item, str]]) -> List[Tuple[str, bool]]:
+        urls = [item.file.path for item, _part in pairs]
+        contents = courier.request(source, "fetch", pairs=[[item.file.path, part] for item, part in pairs])
+        if not any(item.file.settled for item, _part in pairs):
+            return [(content, False) for content in contents]
+        # What was written between the listing and the fetch would have come under the tag of what it replaced.
+        again = _describe_objects(courier, source, urls) if _is_manifest(channel) else _list_objects(courier, source)
+        tags = {one.url: one.mark for one in again}
+        same = [tags.get(item.file.path) == item.file.identity[0] for item, _part in pairs]
+        return list(zip(contents, same))  # noqa: B905 - strict is of Python 3.10
+
+    return store.add_objects(Listing([_item(one) for one in found], []), bring)
+
+
+def _item(one: objects.Object) -> Item:
+    return Item(one.name, _MODE, digest.ChannelFile(one.name, one.url, one.size, 0, (one.mark,), bool(one.mark)))

@@ -1,0 +1,100 @@
+"""The folder of one host: where everything lies that the agent, its jobs and the engine share."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Tuple
+
+# Folders of /opt/ml that exist before a job starts; the same ones are used by every job of the host.
+SKELETON = (
+    "code",
+    "input/config",
+    "input/data",
+    "model",
+    "output/data",
+    "output/intermediate",
+    "checkpoints",
+    "config",
+    "processing/input",
+    "processing/output",
+    "sagemaker/warmpoolcache",
+)
+# What a job may leave in and the next job must not see; the cache of the warm pool is not in it.
+JOB_FOLDERS = (
+    "code",
+    "input/data",
+    "model",
+    "output/data",
+    "output/intermediate",
+    "output",
+    "checkpoints",
+    "processing/input",
+    "processing/output",
+    "processing",
+    "input/config",
+    "input",
+    "config",
+    "sagemaker",
+    "",
+)
+
+
+CONFIGS = ("input/config", "config")
+"""Folders of ``/opt/ml`` that say what the job was given, also in secret: best in memory, never on a disk."""
+
+QUEUES = "/dev/mqueue"
+"""Where a machine shows its POSIX message queues; a host with a world of its own shows them in its folder, too."""
+
+TMP_MODE = 0o1777
+"""Permissions of what becomes the ``/tmp`` of jobs, in a private folder."""
+
+
+class HostFolder:
+    """Paths inside one host's folder, all absolute; in ``given`` an engine puts what a container shall read."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.claim = self.path("claim")
+        self.socket = self.path("agent.sock")
+        self.ml = self.path("ml")
+        self.tmp = self.path("tmp")
+        self.slots = self.path("slots")
+        self.spool = self.path("spool")
+        self.trash = self.path("trash")
+        self.trees = self.path("code")
+        self.queues = self.path("queues")
+        self.inputs = self.path("inputs")
+        self.provided = self.path("given")
+        self.unmovable: Tuple[str, ...] = ()
+        """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
+        self.mounted_names: Tuple[str, ...] = ()
+        """Names in the folder for temporary files where somebody else has mounted something, so that they stay."""
+
+    def path(self, *names: str) -> str:
+        """Give the path of something in the folder."""
+        return os.path.join(self.root, *names)
+
+    def make(self) -> None:
+        """Make what is missing; existing folders are kept, so this can be called between jobs."""
+        for path in (self.slots, self.spool, self.trash, self.inputs):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        self.make_job_folders()
+
+    def make_job_folders(self) -> None:
+        """Make the folder for temporary files and those of ``/opt/ml`` where they are missing."""
+        os.makedirs(self.tmp, mode=0o700, exist_ok=True)
+        os.chmod(self.tmp, TMP_MODE)
+        for name in SKELETON:
+            os.makedirs(os.path.join(self.ml, name), exist_ok=True)
+
+
+def is_folder(path: str) -> bool:
+    """Say whether a path is a folder itself, and no link to one."""
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def skeleton_entries(name: str) -> List[str]:
+    """Say which entries of a renewed folder belong to the skeleton and stay."""
+    prefix = name + "/" if name else ""
+    inside = [entry[len(prefix) :] for entry in SKELETON if entry.startswith(prefix)]
+    return sorted({entry.split("/")[0] for entry in inside if entry})

@@ -1,0 +1,71 @@
+"""Files in folders that a job writes to: nothing is waited for, and only what is a file there is read or written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from typing import BinaryIO
+
+_OURS = 0o600
+_PIECE = 1 << 20
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open what a job may have put a pipe in the place of, to which nobody writes; the agent's loop would hang."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def open_to_read(path: str) -> BinaryIO:
+    """Open a file to read it.
+
+    :raises OSError: it is not there, or it is a pipe, a socket, a device or a folder.
+    """
+    file = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - whoever asked closes it
+    _check(file, path)
+    return file
+
+
+def open_to_write(path: str) -> BinaryIO:
+    """Open a new file to write it, in the place of what is there: a job's link would lead to another file.
+
+    :raises OSError: what is there is a folder, or nothing can be made there.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return open(path, "xb")
+
+
+def copy(source: str, target: str) -> None:
+    """Copy a file with its mode and times, in the place of what is there.
+
+    In pieces: ``shutil.copy2`` copies all of it by one call, and of that nobody sees how far it is.
+
+    :raises OSError: the source is no file or cannot be read, or there is no room.
+    """
+    with open_to_read(source) as file, open_to_write(target) as made:
+        shutil.copyfileobj(file, made, _PIECE)
+    shutil.copystat(source, target)
+
+
+def _to_append(path: str, _flags: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags | os.O_NONBLOCK, _OURS)
+
+
+def open_to_append(path: str) -> BinaryIO:
+    """Open a file, unbuffered, to write to its end.
+
+    :raises OSError: it is a link, a pipe, a socket, a device or a folder.
+    """
+    file = open(path, "ab", buffering=0, opener=_to_append)  # noqa: SIM115 - whoever asked closes it
+    _check(file, path)
+    return file
+
+
+def _check(file: BinaryIO, path: str) -> None:
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no file", path)

@@ -1,0 +1,98 @@
+"""A short name for a host's folder: the path of a unix socket has little room, and jobs put theirs into ``TMPDIR``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+from jupyter_smx.agent.system.files import rmtree
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.system.files.host_folder import HostFolder
+
+MAX_LENGTH = 60
+"""Bytes of a folder for temporary files: a socket has 103 on macOS, and multiprocessing adds 32 to the folder."""
+PARENT_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a link under a name of chance, in a folder that protects what one made
+RECORD = "shortcut"
+"""File in the host's folder: where the link is, for whoever ends a host that was killed."""
+_LONGEST = 256
+_NAME = re.compile(r"smx-[0-9a-f]{8}")
+
+
+def make_short_path(folder: HostFolder) -> str:
+    """Give the host's folder by a name that leaves room for sockets in it: its own, or that of a link to it.
+
+    The link leads to the folder above the one for temporary files, which stays a folder whatever looks at it, on the
+    disk where the host is. Where no link can be made the folder's own name has to do.
+    """
+    if len(os.fsencode(folder.tmp)) > MAX_LENGTH:
+        for place in filter(_protects, PARENT_FOLDERS):
+            with contextlib.suppress(OSError):
+                return _link(folder, place)
+    return folder.root
+
+
+def _protects(place: str) -> bool:
+    """Say whether nobody else can replace there what this user made."""
+    try:
+        mode = os.stat(place).st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_ISVTX) or not mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _link(folder: HostFolder, place: str) -> str:
+    while True:
+        name = os.path.join(place, f"smx-{os.urandom(4).hex()}")
+        # Written first: who is killed after the next line has said what there is to remove.
+        with open(folder.path(RECORD), "w", encoding="utf-8") as file:
+            file.write(name)
+        with contextlib.suppress(FileExistsError):
+            os.symlink(folder.root, name)
+            return name
+
+
+def restore_link(folder: HostFolder, name: str) -> None:
+    """Put the link back where a job took it away, or put something in its place.
+
+    :raises OSError: that cannot be done, so jobs have no folder for temporary files.
+    """
+    if name == folder.root or (os.path.islink(name) and os.readlink(name) == folder.root):
+        return
+    if os.path.lexists(name):
+        rmtree.remove(name)
+    os.symlink(folder.root, name)
+
+
+def remove_link(root: str, name: str = "") -> None:
+    """Take away the link to a host's folder, by its name or by what is written; what else has that name is not ours.
+
+    :raises OSError: it is there and cannot be removed.
+    """
+    record = os.path.join(root, RECORD)
+    with contextlib.suppress(FileNotFoundError):
+        if not name:
+            name = _read_text(record)
+        place, _, last = name.rpartition(os.sep)
+        if place in PARENT_FOLDERS and _NAME.fullmatch(last) and _is_own_link(name, root):
+            os.unlink(name)
+        os.unlink(record)
+
+
+def _read_text(record: str) -> str:
+    """Read a file that a job may have put something else in the place of: a link, or a pipe that nobody writes to."""
+    if os.path.islink(record):
+        return ""
+    descriptor = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return os.read(descriptor, _LONGEST).decode("utf-8", "replace") if is_file else ""
+    finally:
+        os.close(descriptor)
+
+
+def _is_own_link(name: str, root: str) -> bool:
+    return os.path.islink(name) and (not os.path.exists(name) or os.path.samefile(name, root))

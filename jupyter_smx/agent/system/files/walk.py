@@ -1,0 +1,80 @@
+"""The way down through folders, however deep they go; ``os.walk`` calls itself for each step before Python 3.12."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Callable, Iterator, List, NamedTuple, Tuple
+
+
+class Level(NamedTuple):
+    """One folder on the way: its path, its name below the first one ("" of that), and what is in it, by name.
+
+    ``files`` is all that the way does not lead into.
+    """
+
+    path: str
+    name: str
+    folders: List["os.DirEntry[str]"]
+    files: List["os.DirEntry[str]"]
+
+    def inner(self, entry: "os.DirEntry[str]") -> str:
+        """Name an entry of this folder below the first one."""
+        return os.path.join(self.name, entry.name)
+
+
+class LoopError(OSError):
+    """A link leads back to a folder that it lies in; ``filename`` is its path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ELOOP, "it leads back to a folder that it lies in", path)
+
+
+def raise_error(error: OSError) -> None:
+    """Raise what keeps from the way down."""
+    raise error
+
+
+def raise_unless_loop(error: OSError) -> None:
+    """Raise it, but go no further where a link leads back: what it leads to is found already."""
+    if not isinstance(error, LoopError):
+        raise error
+
+
+def descend(top: str, *, follow: bool = False, on_error: Callable[[OSError], None] = raise_error) -> Iterator[Level]:
+    """Give a folder, then each one in it with those below, in the order of names; links only where they are followed.
+
+    ``on_error`` hears of each folder that cannot be looked into, and is passed over if that is no reason to raise.
+
+    :raises OSError: a folder cannot be looked into.
+    :raises LoopError: a link that is followed leads back.
+    """
+    waiting: List[Tuple[str, str, Tuple[Tuple[int, int], ...]]] = [(top, "", ())]
+    while waiting:
+        path, name, above = waiting.pop()
+        try:
+            inside = (*above, _identity(path, above)) if follow else above
+            with os.scandir(path) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            on_error(error)
+            continue
+        folders = {entry.name: entry for entry in entries if _is_folder(entry, follow=follow)}
+        level = Level(path, name, list(folders.values()), [entry for entry in entries if entry.name not in folders])
+        yield level
+        waiting += [(entry.path, level.inner(entry), inside) for entry in reversed(level.folders)]
+
+
+def _is_folder(entry: "os.DirEntry[str]", *, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _identity(path: str, above: Tuple[Tuple[int, int], ...]) -> Tuple[int, int]:
+    found = os.stat(path)
+    me = (found.st_dev, found.st_ino)
+    if me in above:
+        raise LoopError(path)
+    return me

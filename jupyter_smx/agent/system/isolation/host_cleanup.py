@@ -1,0 +1,264 @@
+"""A host's birth certificate: what a job left behind is found, removed and named before the next job comes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
+
+from jupyter_smx.agent.system.files.host_folder import (
+    JOB_FOLDERS,
+    QUEUES,
+    SKELETON,
+    TMP_MODE,
+    HostFolder,
+    is_folder,
+    skeleton_entries,
+)
+from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
+from jupyter_smx.agent.system.processes import process
+
+SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
+_IPC_RMID = 0
+_SYSV = (("shm", "shmctl", 2), ("msg", "msgctl", 2), ("sem", "semctl", 3))
+_SYSV_NUMBER = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
+_NAMED = 5
+_NAMED_PROCESSES = 10
+_PERMANENT_FOLDERS = sorted({*JOB_FOLDERS, *SKELETON})
+"""Folders of ``/opt/ml`` that stay from job to job, outer ones first."""
+_RESET_FOLDERS = [(name, skeleton_entries(name)) for name in JOB_FOLDERS]
+_OPEN = 0o755
+
+
+class HostBaseline(NamedTuple):
+    """What was there before the job: shared memory files, POSIX message queues, System V objects as ``kind/id``."""
+
+    shm: Set[str]
+    queues: Set[str]
+    sysv: Set[str]
+
+
+def _own_files(folder: str) -> Set[str]:
+    found = set()
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # others may remove theirs at any time
+                if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    found.add(entry.name)
+    return found
+
+
+def _sysv_rows(kind: str) -> List[Dict[str, str]]:
+    lines = process.read_file(f"/proc/sysvipc/{kind}").splitlines()
+    names = lines[0].split() if lines else []
+    return [
+        dict(zip(names, line.split()))  # noqa: B905 - strict is of Python 3.10
+        for line in lines[1:]
+    ]
+
+
+def _sysv_objects(*, private: bool) -> Set[str]:
+    found = set()
+    for kind, _call, _arguments in _SYSV:
+        if kind != "shm" and not private:
+            continue  # nothing tells whose they are when other programs share the tables
+        for row in _sysv_rows(kind):
+            idle = row.get("nattch", "0") == "0" and not process.is_alive(int(row.get("cpid", "0")))
+            if row.get("uid") == str(os.getuid()) and (private or idle):
+                found.add(f"{kind}/{row[_SYSV_NUMBER[kind]]}")
+    return found
+
+
+def _queue_files(folder: HostFolder, *, private: bool) -> str:
+    return folder.queues if private else QUEUES
+
+
+def take_baseline(folder: HostFolder, *, private: bool) -> HostBaseline:
+    """Write down the state of the host; ``private`` says that it shares memory tables with nobody."""
+    queues = _own_files(_queue_files(folder, private=private))
+    return HostBaseline(_own_files(SHM), queues, _sysv_objects(private=private))
+
+
+def _maps_key(path: str) -> Tuple[str, str]:
+    """Give the device and the number of a file as ``/proc/PID/maps`` writes them.
+
+    :raises OSError: it is not there any more.
+    """
+    state = os.lstat(path)
+    return f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}", str(state.st_ino)
+
+
+def _in_use(place: str, names: Set[str]) -> Set[str]:
+    """Find which shared memory files and queues a living process has; only asked where others share them.
+
+    Who made a semaphore has it under the name that it had for a moment: glibc makes each ready under another one.
+    """
+    files = {}
+    for name in names:
+        with contextlib.suppress(OSError):
+            files[_maps_key(os.path.join(place, name))] = name
+    used = set()
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        for line in process.read_file(f"/proc/{entry}/maps").splitlines():
+            if f" {place}/" in line:
+                device, number = line.split(None, 5)[3:5]
+                used.add(files.get((device, number), ""))
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{entry}/fd"):
+                with contextlib.suppress(OSError):
+                    used.add(os.path.basename(os.readlink(f"/proc/{entry}/fd/{fd}")))
+    return used & names
+
+
+def _remove_shm(before: HostBaseline, *, private: bool) -> List[str]:
+    new = _own_files(SHM) - before.shm
+    if new and not private:
+        # Others share this place: what is a folder is no shared memory, and nothing says that it was the job's.
+        new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
+        new -= _in_use(SHM, new)
+    for name in new:
+        remove_if_possible(os.path.join(SHM, name))
+    return [f"{_kind_of(name)} {SHM}/{name} was removed." for name in sorted(new)]
+
+
+def _kind_of(name: str) -> str:
+    return "semaphore" if name.startswith("sem.") else "shared memory"
+
+
+def _remove_queues(folder: HostFolder, before: HostBaseline, *, private: bool) -> List[str]:
+    place = _queue_files(folder, private=private)
+    new = _own_files(place) - before.queues
+    if new and not private:
+        new -= _in_use(place, new)
+    for name in new:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(place, name))
+    return [f"message queue /{name} was removed." for name in sorted(new)]
+
+
+def _remove_sysv(before: HostBaseline, *, private: bool) -> List[str]:
+    sentences = []
+    for item in sorted(_sysv_objects(private=private) - before.sysv):
+        kind, _, number = item.partition("/")
+        for name, call, arguments in _SYSV:
+            if name == kind:
+                words = [int(number), 0, _IPC_RMID] if arguments == 3 else [int(number), _IPC_RMID]  # noqa: PLR2004
+                getattr(process.libc(), call)(*words, ctypes.c_void_p(None))
+                sentences.append(f"System V {kind} {number} was removed.")
+    return sentences
+
+
+def _describe_temporary_files(folder: HostFolder) -> List[str]:
+    try:
+        names = sorted({*os.listdir(folder.tmp)}.difference(folder.mounted_names)) if is_folder(folder.tmp) else []
+    except OSError:
+        return []
+    if not names:
+        return []
+    shown = ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
+    return [f"{len(names)} temporary file(s) or folder(s) were removed: {shown}"]
+
+
+def remove_leftovers(folder: HostFolder, before: HostBaseline, *, private: bool) -> List[str]:
+    """Remove what a job left in memory, and say it; its processes have to be gone."""
+    posix = _remove_shm(before, private=private) + _remove_queues(folder, before, private=private)
+    return posix + _remove_sysv(before, private=private) + _describe_temporary_files(folder)
+
+
+def describe_processes(pids: List[int]) -> List[str]:
+    """Say which processes were still running, and on which ports they listened; to be asked before they are killed.
+
+    Of many the first are named and the others counted: meanwhile they run on, and nobody else is answered.
+    """
+    named, more = pids[:_NAMED_PROCESSES], len(pids[_NAMED_PROCESSES:])
+    ports = process.listening_ports(named)
+    sentences = []
+    for pid in named:
+        where = f", which listened on port {ports[pid]}," if pid in ports else ""
+        sentences.append(f"process {pid} ({process.command_line(pid)}){where} was still running and was killed.")
+    return sentences + ([f"{more} more process(es) were still running and were killed."] if more else [])
+
+
+def move_to_trash(source: str, target: str) -> None:
+    """Move what a job wrote out of the way; where that cannot be, delete it at once.
+
+    :raises OSError: that cannot be either, or it is not there.
+    """
+    with contextlib.suppress(OSError):
+        os.rename(source, target)
+        return
+    if os.path.isdir(source) and not os.path.islink(source):
+        # A folder that its owner may not write to has to be opened before it can be moved.
+        with contextlib.suppress(OSError):
+            os.chmod(source, _OPEN)
+            os.rename(source, target)
+            return
+    # Another file system, as the small one that holds the config files, or no room for a name.
+    remove(source)
+
+
+def _restore_permissions(folder: HostFolder, trash: str) -> bool:
+    """Give the folders of the host their permissions back, and move away what stands in the place of one.
+
+    Outer ones come first: through a link in the place of one everything inside it would be somebody else's. True
+    where nothing is missing.
+    """
+    is_whole = True
+    own = [os.path.normpath(os.path.join(folder.ml, name)) for name in _PERMANENT_FOLDERS]
+    for path in [*own, folder.tmp]:
+        try:
+            found = os.lstat(path).st_mode
+        except OSError:
+            is_whole = False
+            continue
+        if not stat.S_ISDIR(found):
+            is_whole = False
+            move_to_trash(
+                path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-"))
+            )
+        elif stat.S_IMODE(found) != (mode := TMP_MODE if path == folder.tmp else _OPEN):
+            os.chmod(path, mode)
+    return is_whole
+
+
+def reset_folders(folder: HostFolder, batch: str) -> None:
+    """Move everything that a job wrote out of the way, by renames; the folders themselves stay.
+
+    :raises OSError: something cannot be moved, so this host is not clean.
+    """
+    trash = os.path.join(folder.trash, batch)
+    with contextlib.suppress(OSError):  # without room for a name everything is deleted at once
+        os.mkdir(trash)
+    is_whole = _restore_permissions(folder, trash)
+    count = 0
+    for place, kept in [
+        *((os.path.join(folder.ml, name), kept) for name, kept in _RESET_FOLDERS),
+        (folder.tmp, folder.mounted_names),
+    ]:
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(place):
+                if name not in kept:
+                    count += 1
+                    move_to_trash(os.path.join(place, name), os.path.join(trash, str(count)))
+    for place in filter(is_folder, folder.unmovable):  # a job may have moved away what one lies in
+        for name in os.listdir(place):
+            remove(os.path.join(place, name))
+    if not is_whole:
+        folder.make_job_folders()
+
+
+def empty_trash(folder: HostFolder) -> Dict[str, Any]:
+    """Delete what earlier jobs wrote."""
+    clear_folder(folder.trash)
+    return {}
+
+
+def clear_folder(folder: str) -> None:
+    """Delete what a folder holds, as far as that is possible; others may be at it as well."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            remove_if_possible(os.path.join(folder, name))

@@ -1,0 +1,82 @@
+"""The variables that a job may inherit: the host's own, without any secret or trace of the Jupyter server."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # see agent/birth/forerunner
+if TYPE_CHECKING:
+    from typing import Dict, Mapping
+
+MARKER = "JUPYTER_SMX_HOST"
+_SECRET_PREFIXES = ("JUPYTERHUB_", "JPY_", "JUPYTER_SMX_")
+_SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
+# The kernel sets them for output that goes to a notebook; a job writes to a log.
+_NOTEBOOK_ONLY = ("PYDEVD_USE_FRAME_EVAL", "PYTHONSTARTUP", "PYTHONINSPECT")
+_MARKS = (MARKER, "JUPYTER_SMX_TEST_RUN")
+_ACTIVATION_VARIABLES = (
+    "VIRTUAL_ENV",
+    "VIRTUAL_ENV_PROMPT",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PROMPT_MODIFIER",
+)
+SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
+SPIN = "18"
+"""Cycles, as a power of 2, that OpenBLAS's threads wait busily; its own 26 burn 30 ms of CPU in each parked child."""
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
+    """Give the environment of the host's processes: no token, the host's mark, our Python in ``PATH`` before others.
+
+    Variables that say which environment is active say ours, or nothing: another Python's packages are not this one's.
+    """
+    clean = {}
+    for name, value in inherited.items():
+        if name in _NOTEBOOK_ONLY or name in _SECRETS or (name.startswith(_SECRET_PREFIXES) and name not in _MARKS):
+            continue
+        if name in _ACTIVATION_VARIABLES:
+            continue
+        if name == "MPLBACKEND" and "inline" in value:
+            continue
+        clean[name] = value
+    clean[MARKER] = marker
+    clean.update(_activation(os.path.dirname(os.path.dirname(python))))
+    clean["PATH"] = _path(clean.get("PATH", os.defpath), python)
+    return clean
+
+
+def _path(known: str, python: str) -> str:
+    """Put the folder of this Python first, unless its programs are found before another Python's as it is.
+
+    Whoever wrote the ``PATH`` of an image, or of a shell, may want some programs to be found before them.
+    """
+    first, folders = os.path.dirname(python), [entry for entry in known.split(os.pathsep) if entry]
+    with_python = (entry for entry in folders if any(map(_is_program, (f"{entry}/python", f"{entry}/python3"))))
+    if os.path.realpath(next(with_python, os.sep)) == os.path.realpath(first):
+        return os.pathsep.join(folders)
+    return os.pathsep.join([first, *(entry for entry in folders if entry != first)])
+
+
+def _is_program(path: str) -> bool:
+    return os.access(path, os.X_OK)
+
+
+def _activation(prefix: str) -> Dict[str, str]:
+    if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
+        return {"VIRTUAL_ENV": prefix}
+    if os.path.isdir(os.path.join(prefix, "conda-meta")):
+        return {"CONDA_PREFIX": prefix}
+    return {}
+
+
+def zygote_environment(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
+    """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job.
+
+    ``tmp`` is where it and its jobs have their temporary files.
+    """
+    found = dict(clean, TMPDIR=tmp, **dict.fromkeys(THREAD_VARIABLES, "1"))
+    found.setdefault(SPIN_VARIABLE, SPIN)
+    return found

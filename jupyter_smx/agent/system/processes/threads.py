@@ -1,0 +1,114 @@
+"""How many threads the numeric libraries of a job use, set in libraries that are loaded already."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import sys
+from typing import List, NamedTuple, Tuple
+
+from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
+
+# Part of a library's file name, and the functions of which it has one.
+_SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
+    (
+        "openblas",
+        (
+            "scipy_openblas_set_num_threads64_",
+            "scipy_openblas_set_num_threads",
+            "openblas_set_num_threads64_",
+            "openblas_set_num_threads",
+        ),
+    ),
+    ("libmkl_rt", ("MKL_Set_Num_Threads",)),
+    ("libgomp", ("omp_set_num_threads",)),
+    ("libomp", ("omp_set_num_threads",)),
+    ("libiomp", ("omp_set_num_threads",)),
+)
+_PRESET_LIBRARIES = ("openblas", "libgomp")
+"""Parts of the names of those that start nothing in a zygote which is told how many threads its children have."""
+
+
+class _ThreadedLibraries(NamedTuple):
+    """What a zygote has loaded, once it has looked: the list of what is mapped fills a megabyte of each child's own."""
+
+    libraries: List[str]
+    threads: int
+
+    def preset(self) -> List[str]:
+        """Name those that were told their threads before the fork."""
+        return [path for path in self.libraries if any(part in os.path.basename(path) for part in _PRESET_LIBRARIES)]
+
+    def unset(self, count: int) -> List[str]:
+        """Name those that do not know this number of threads yet."""
+        known = self.preset() if count == self.threads else []
+        return [path for path in self.libraries if path not in known]
+
+
+_ahead: List[_ThreadedLibraries] = []
+
+
+def prepare_libraries(count: int) -> None:
+    """Find the numeric libraries of this process for its children to come; it loads no others from here on.
+
+    Some learn already how many threads a child has. OpenBLAS, told in a forked process, starts them there and then, and
+    told before the fork with the first computation, which most jobs never come to; GNU's OpenMP only notes the number.
+    """
+    _ahead[:] = [_ThreadedLibraries(_numeric_libraries(), count)]
+    _set_in(_ahead[0].preset(), count)
+
+
+def _numeric_libraries() -> List[str]:
+    loaded = _loaded_libraries()
+    return [path for path in loaded if any(part in os.path.basename(path) for part, _ in _SETTERS)]
+
+
+def _loaded_libraries() -> List[str]:
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            paths = {line.split(None, 5)[5].strip() for line in file if "/" in line}
+    except OSError:
+        return []
+    return sorted(path for path in paths if ".so" in path)
+
+
+def _set_in_library(path: str, count: int) -> None:
+    base = os.path.basename(path)
+    for part, names in _SETTERS:
+        if part in base:
+            library = ctypes.CDLL(path)
+            for name in names:
+                function = getattr(library, name, None)
+                if function is not None:
+                    function(ctypes.c_int(count))
+                    return
+
+
+def _set_in(libraries: List[str], count: int) -> None:
+    for path in libraries:
+        with contextlib.suppress(OSError):
+            _set_in_library(path, count)
+
+
+def limit(count: int) -> None:
+    """Let every numeric library use ``count`` threads: loaded ones by their API, later ones by the environment."""
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(count)
+    _set_in(_ahead[0].unset(count) if _ahead else _numeric_libraries(), count)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(count)
+
+
+def reseed() -> None:
+    """Give this process random numbers that no other child of the same zygote has."""
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        # torch.seed() walks all devices and takes ten times as long.
+        torch.default_generator.manual_seed(int.from_bytes(os.urandom(7), "big"))

@@ -1,0 +1,127 @@
+"""Limits of this host's jobs: the control groups that they live in, made by the engine, joined by each child.
+
+The agent and its zygotes stay outside: what they import for jobs to come is not taken from a job, and what a job
+takes too much of is never their end.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import errno
+import os
+import time
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+
+from jupyter_smx.agent.system.processes import process
+
+_PATIENCE = 1.0
+"""Seconds; the kernel may still count a process that has ended."""
+_PAUSE = 0.005
+
+
+class Limits(NamedTuple):
+    """CPUs and bytes (0: no limit) of all processes of a job together, and the folder of the group for each.
+
+    ``groups`` has ``cpu`` and ``memory`` where they are applied; ``reason`` says why one is not. ``of`` is the type
+    whose they are. ``whole`` names those that bind the host as a whole, which nobody has to join.
+    """
+
+    cpus: int = 0
+    memory: int = 0
+    groups: Mapping[str, str] = {}
+    reason: str = ""
+    of: str = ""
+    whole: Tuple[str, ...] = ()
+
+    def is_bound(self, kind: str) -> bool:
+        """Say whether ``cpu`` or ``memory`` is limited."""
+        return kind in self.groups or kind in self.whole
+
+    def note(self) -> str:
+        """Say what is not limited and why, '' where there is nothing to say."""
+        free = [word for kind, word in (("cpu", "CPU"), ("memory", "memory")) if not self.is_bound(kind)]
+        return f"{' and '.join(free)} of jobs have no limit here: {self.reason}." if free and self.reason else ""
+
+
+_current_limits: List[Limits] = []
+
+
+def current() -> Limits:
+    """Give the limits of this process's host."""
+    return _current_limits[0] if _current_limits else Limits()
+
+
+def load_limits(raw: Mapping[str, Any], of: str) -> Limits:
+    """Learn the limits of this host from ``host.json``; ``of`` is its instance type."""
+    _current_limits[:] = [
+        Limits(
+            cpus=int(raw.get("cpus") or 0),
+            memory=int(raw.get("memory") or 0),
+            groups=dict(raw.get("groups") or {}),
+            reason=str(raw.get("reason") or ""),
+            of=of,
+            whole=tuple(raw.get("whole") or ()),
+        )
+    ]
+    return _current_limits[0]
+
+
+class GroupJoin:
+    """This process on its way into groups: the kernel may take 20 ms for the first one, and there is other work."""
+
+    def __init__(self, groups: Mapping[str, str]) -> None:
+        self._files = [os.path.join(folder, "cgroup.procs") for folder in dict.fromkeys(groups.values())]
+        self._reason = ""
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        if not self._files:
+            self._done.release()
+            return
+        try:
+            _thread.start_new_thread(self._join, ())
+        except RuntimeError:  # no thread to be had: then one after the other
+            self._join()
+
+    def _join(self) -> None:
+        try:
+            for path in self._files:
+                process.write_file(path, "0")
+        except OSError as error:
+            self._reason = f"{error.filename or path}: {error.strerror}"
+        finally:
+            self._done.release()
+
+    def wait(self) -> str:
+        """Wait until it is done; gives why it is not in all of them, '' when it is."""
+        self._done.acquire()
+        return self._reason
+
+
+def remove(groups: Mapping[str, str]) -> None:
+    """Remove groups that nobody is in any more; what is left somebody else removes."""
+    end = time.monotonic() + _PATIENCE
+    for folder in dict.fromkeys(groups.values()):
+        with contextlib.suppress(OSError):
+            while not _is_removed(folder) and time.monotonic() < end:
+                time.sleep(_PAUSE)
+
+
+def _is_removed(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        raise
+    return True
+
+
+def view(limits: Limits) -> Dict[str, Any]:
+    """Give what a greeting says of them: the numbers that hold, and why others do not."""
+    found: Dict[str, Any] = {"reason": limits.reason} if limits.reason else {}
+    found.update({"cpus": limits.cpus} if limits.is_bound("cpu") else {})
+    found.update({"memory": limits.memory} if limits.is_bound("memory") else {})
+    return found

@@ -1,0 +1,133 @@
+"""Room on disks: which one is full, said by the names that users know, and a reserve for a host's last words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from jupyter_smx.agent import file_result
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.resources.memory import format_size
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import HostInfo
+
+DiskPaths = Sequence[Tuple[str, str]]
+"""Names that a user knows, and where they really are."""
+
+_LOW_BYTES = 1 << 16
+"""Bytes; less than that is no room."""
+_LARGE, _MANY = 1 << 30, 100_000
+"""Bytes, and files, that a job may well leave."""
+_SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory, which is as small as a disk can be
+_RESERVE = ".reserve"
+_RESERVED = 1 << 18
+"""Bytes; a record with a long traceback and many names needs less."""
+
+
+class DiskError(RefusalError):
+    """Files cannot be written."""
+
+
+def disk_paths(place: HostInfo, tmp: str, spool: str) -> DiskPaths:
+    """List where a job writes; ``spool`` is the folder of its log and of what it brings home."""
+    folders = [place.path(*names) for names in (("model",), ("output", "data"), ("input", "data"), ("code",))]
+    return [*((folder, folder) for folder in [*folders, tmp, _SHM]), ("the job's log and results", spool)]
+
+
+def _state(path: str) -> Optional[Tuple[int, str]]:
+    """Give the device of a path and what is wrong with the room on it, '' when there is some."""
+    try:
+        device, room = os.stat(path).st_dev, os.statvfs(path)
+    except OSError:
+        return None
+    free, whole = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
+    if free < _LOW_BYTES:
+        return device, f"{format_size(free)} of {format_size(whole)} are free"
+    if room.f_files and not room.f_favail:
+        return device, f"it holds {room.f_files} files and takes no more"
+    return device, ""
+
+
+def is_scarce(path: str) -> bool:
+    """Say whether there is so little room that what a job left has to go before the next one comes."""
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < _LARGE or (room.f_files > 0 and room.f_favail < _MANY)
+
+
+def is_full(path: str) -> bool:
+    """Say whether there is no room at all."""
+    found = _state(path)
+    return found is not None and bool(found[1])
+
+
+def format_full_disk(where: DiskPaths) -> str:
+    """Name the places whose disk has no room, those of one disk together; '' when all have some."""
+    names: Dict[int, List[str]] = {}
+    states: Dict[int, str] = {}
+    for name, path in where:
+        found = _state(path)
+        if found is not None and found[1]:
+            names.setdefault(found[0], []).append(name)
+            states[found[0]] = found[1]
+    said = [f"The disk of {', '.join(dict.fromkeys(names[device]))} is full: {states[device]}." for device in names]
+    return " ".join(said)
+
+
+def format_error(error: OSError, where: DiskPaths) -> str:
+    """Say what an error of a file means: which disk is full, else the file and the system's words."""
+    what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
+    if not file_result.is_full(error):
+        return f"{what}."
+    return f"{what}. {format_full_disk(where) or 'Which disk that is nobody can say; there may be a quota.'}"
+
+
+def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Dict[str, Any]:
+    """Do some work on files.
+
+    :raises DiskError: a disk is full; the text says which.
+    """
+    try:
+        return work()
+    except OSError as error:
+        if file_result.is_full(error):
+            raise DiskError(format_error(error, where)) from error
+        raise
+
+
+def keep_reserve(folder: str) -> None:
+    """Hold a little room back for what has to be written although everything is full, as far as there is any."""
+    path = os.path.join(folder, _RESERVE)
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode) and found.st_size == _RESERVED:
+            return
+    with contextlib.suppress(OSError), safe_open.open_to_write(path) as file:
+        file.write(b"\0" * _RESERVED)
+
+
+def write_whole(path: str, text: str, reserve: str) -> None:
+    """Write a file whole or not at all, if need be with the room that is reserved in the folder ``reserve``.
+
+    :raises OSError: not even that was enough.
+    """
+    try:
+        _write(path, text)
+    except OSError as error:
+        if not file_result.is_full(error):
+            raise
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(reserve, _RESERVE))
+        _write(path, text)
+
+
+def _write(path: str, text: str) -> None:
+    with safe_open.open_to_write(path + ".part") as file:
+        file.write(text.encode())
+    os.replace(path + ".part", path)

@@ -1,0 +1,131 @@
+"""Memory: how much a job may have, how much it had, and whether the system ended a process to get some back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import resource
+from typing import Dict, List, Optional, Tuple
+
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.resources import cgroups
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP = 1024
+_NO_LIMIT = 1 << 60
+"""Bytes; version 1 of control groups writes a number near 2^63 where there is no limit."""
+
+_FEW = 4
+"""A process that had less than this part of what there is has not filled it alone."""
+
+
+def format_size(count: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in _UNITS[:-1]:
+        if count < _STEP:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _STEP
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def _groups(root: str) -> List[str]:
+    """Give the folders of control groups for memory: of this host's jobs, this process's own, then those above."""
+    joined = cgroups.current().groups.get("memory")
+    found: List[str] = [joined] if joined else []
+    mount = os.path.join(root, "sys/fs/cgroup")
+    for line in process.read_file(os.path.join(root, "proc/self/cgroup")).splitlines():
+        number, kinds, path = line.split(":", 2)
+        if "memory" in kinds.split(","):
+            top = os.path.join(mount, "memory")
+        elif number == "0" and not kinds:
+            top = mount
+        else:
+            continue
+        folder = os.path.normpath(top + path)
+        # A container may see its own group as the root, whatever path is told.
+        while folder.startswith(top) and len(folder) >= len(top):
+            found.append(folder)
+            folder = os.path.dirname(folder)
+        found += [top] if top not in found else []
+    return found
+
+
+def machine_memory(root: str = "/") -> Dict[str, int]:
+    """Give what the kernel says of the whole machine in bytes, by its names: MemTotal, MemAvailable, …."""
+    rows = (line.split() for line in process.read_file(os.path.join(root, "proc/meminfo")).splitlines())
+    return {row[0].rstrip(":"): int(row[1]) * _STEP for row in rows if row[2:] == ["kB"]}
+
+
+def limit(root: str = "/") -> Tuple[int, str]:
+    """Give the bytes that there can be at most, 0 where nobody says it, and whose limit that is."""
+    found = []
+    for folder in _groups(root):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = process.read_file(os.path.join(folder, name)).strip()
+            if text.isdecimal() and int(text) < _NO_LIMIT:
+                found.append((int(text), _limit_owner(folder, int(text))))
+    whole = machine_memory(root).get("MemTotal")
+    found += [(whole, "all that this machine has")] if whole else []
+    return min(found, default=(0, ""))
+
+
+def _limit_owner(folder: str, most: int) -> str:
+    ours = cgroups.current()
+    is_whole = "memory" in ours.whole and most == ours.memory
+    if folder != ours.groups.get("memory") and not is_whole:
+        return "the limit of its control group"
+    return f"what a host of type {ours.of} has here"
+
+
+def oom_kills(root: str = "/") -> int:
+    """Count the processes that the system ended for lack of memory: of jobs' group and of our own, else of the machine.
+
+    Each is counted by the group that it was in, and an operator may have put all processes of a host into another one.
+    """
+    known = (count for count in map(_kills, _groups(root)) if count is not None)
+    counts = list(itertools.islice(known, 1 + ("memory" in cgroups.current().groups)))
+    if counts:
+        return sum(counts)
+    return _pairs(process.read_file(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
+
+
+def _kills(folder: str) -> Optional[int]:
+    for name in ("memory.events.local", "memory.events", "memory.oom_control"):
+        words = _pairs(process.read_file(os.path.join(folder, name)))
+        if "oom_kill" in words:
+            return words["oom_kill"]
+    return None
+
+
+def _pairs(text: str) -> Dict[str, int]:
+    rows = (line.split() for line in text.splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}  # noqa: PLR2004 - a pair
+
+
+def _bound(root: str) -> str:
+    most, whose = limit(root)
+    return f"{format_size(most)} is {whose}" if most else "nobody says how much there is"
+
+
+def format_oom_kill(peak: int, root: str = "/") -> str:
+    """Say that the system ended a job for lack of memory; ``peak`` is what its process had at most, 0 if unknown."""
+    had = f"its process had {format_size(peak)}" if peak else "how much it had is not known"
+    if peak and peak < limit(root)[0] // _FEW:
+        had += ", processes that it started and files in memory (/dev/shm) the rest"
+    return f"The system ended the job for lack of memory: {had}, and {_bound(root)}. Use less, or a larger instance."
+
+
+def format_other_oom_kills(count: int, root: str = "/") -> str:
+    """Say that the system ended processes of a job that itself went on."""
+    processes = "1 process" if count == 1 else f"{count} processes"
+    return f"host: while the job ran the system ended {processes} for lack of memory; {_bound(root)}."
+
+
+def format_own_memory(root: str = "/") -> str:
+    """Say how much memory this process had and what its limit is; for a request of memory that was refused."""
+    had = format_size(process.peak_memory(resource.getrusage(resource.RUSAGE_SELF)))
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    bound = _bound(root)
+    if allowed != resource.RLIM_INFINITY:
+        bound = f"{format_size(allowed)} of addresses is its own limit (RLIMIT_AS)"
+    return f"Its process had {had} of memory, and {bound}."

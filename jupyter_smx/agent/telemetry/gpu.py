@@ -1,0 +1,190 @@
+"""NVIDIA's GPUs: what a job's own processes use of each, as the driver's library (NVML) tells it.
+
+``pynvml`` (nvidia-ml-py) is one file of Python that travels with the agent; it is loaded where there is a driver only.
+What the driver does not tell is None, and a note says why, once. In a container the driver counts processes as the
+machine does, or not at all (NVIDIA/nvidia-docker#1483), so what is measured there is each GPU as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+from functools import lru_cache
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
+
+from jupyter_smx.agent.system.processes import process
+
+_DRIVER = "libnvidia-ml.so.1"
+_ALL = 100.0
+_CONTAINER_NOTE = (
+    "gpu: in a container the driver does not tell whose processes are whose, so the figures are those of whole GPUs."
+)
+
+GpuUsage = Tuple[Optional[float], Optional[int]]
+"""Percent of a GPU, and bytes of its memory."""
+
+
+class Device(NamedTuple):
+    """A GPU, or a part of one that MIG made; ``id`` is its UUID."""
+
+    id: str
+    name: str
+    memory: Optional[int]
+    handle: Any
+    is_part: bool
+
+
+class Gpus:
+    """The GPUs that this host sees; ``nvml`` is the module ``pynvml``.
+
+    What is measured of ``whole`` GPUs is what anybody uses of them: where a job has them for itself, that is the job.
+
+    :raises Exception: of ``pynvml``, when the driver does not answer at all.
+    """
+
+    def __init__(self, nvml: Any, *, whole: bool = False) -> None:
+        self._nvml = nvml
+        self._whole = whole
+        self._refusals = (nvml.NVMLError, nvml.NVMLLibraryMismatchError)
+        self._last_timestamps: Dict[str, int] = {}
+        self._lost_ids: Dict[str, None] = {}
+        self.notes: Dict[str, None] = {}
+        """Sentences about what cannot be measured, each once."""
+        nvml.nvmlInit()
+        self.devices: List[Device] = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            with contextlib.suppress(*self._refusals):  # a GPU that is lost is not there
+                self._find(nvml.nvmlDeviceGetHandleByIndex(index))
+        if whole and self.devices:
+            self._note(_CONTAINER_NOTE)
+
+    def _find(self, handle: Any) -> None:
+        parts = []
+        if (self._query(self._nvml.nvmlDeviceGetMigMode, handle) or [0])[0]:
+            for index in range(self._query(self._nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+                with contextlib.suppress(*self._refusals):  # not every place holds a part
+                    parts.append(self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+            self._note("gpu: of a part of a GPU (MIG) the driver tells the memory of a process, and no utilisation.")
+        for one in parts or [handle]:
+            room = self._query_memory(one)
+            name = _text(self._query(self._nvml.nvmlDeviceGetName, one) or "")
+            memory = None if room is None else int(room.total)
+            self.devices.append(Device(_text(self._nvml.nvmlDeviceGetUUID(one)), name, memory, one, bool(parts)))
+
+    def describe(self) -> List[Dict[str, Any]]:
+        """Give what the file of samples says of each."""
+        return [{"id": one.id, "name": one.name, "memory": one.memory} for one in self.devices]
+
+    def measure(self, pids: Collection[int]) -> List[GpuUsage]:
+        """Give for each GPU what these processes use of it; of whole ones, what all do."""
+        return [(None, None) if one.id in self._lost_ids else self._measure_one(one, pids) for one in self.devices]
+
+    def _measure_one(self, device: Device, pids: Collection[int]) -> GpuUsage:
+        if self._whole:
+            rates = None if device.is_part else self._query_versions(device, self._nvml.nvmlDeviceGetUtilizationRates)
+            room = None if device.id in self._lost_ids else self._query_memory(device.handle)
+            return (None if rates is None else float(rates.gpu)), (None if room is None else int(room.used))
+        running = self._running(device)
+        if running is None:
+            return None, None
+        used = [one.usedGpuMemory for one in running if one.pid in pids]
+        memory = None if None in used else sum(used)
+        return (None if device.is_part else self._percent(device, pids)), memory
+
+    def _running(self, device: Device) -> Optional[List[Any]]:
+        found: Dict[int, Any] = {}
+        for kind in ("Graphics", "Compute"):
+            ask = getattr(self._nvml, f"nvmlDeviceGet{kind}RunningProcesses")
+            older = getattr(self._nvml, f"nvmlDeviceGet{kind}RunningProcesses_v2")
+            answer = self._query_versions(device, ask, older)
+            if answer is None and kind == "Compute":
+                return None
+            found.update((one.pid, one) for one in answer or [])
+        return list(found.values())
+
+    def _percent(self, device: Device, pids: Collection[int]) -> Optional[float]:
+        since = self._last_timestamps.get(device.id, 0)
+        try:
+            samples = self._nvml.nvmlDeviceGetProcessUtilization(device.handle, since)
+        except self._nvml.NVMLError_NotFound:
+            return 0.0  # nobody computed since
+        except self._refusals as error:
+            self._on_error(device, error)
+            return None
+        self._last_timestamps[device.id] = max([since, *(one.timeStamp for one in samples)])
+        # Some drivers answer nonsense for processes that have ended.
+        ours = [one for one in samples if one.pid in pids and one.smUtil <= _ALL]
+        newest = {one.pid: one.smUtil for one in sorted(ours, key=lambda one: int(one.timeStamp))}
+        return min(_ALL, float(sum(newest.values())))
+
+    def _query_versions(self, device: Device, *ways: Callable[[Any], Any]) -> Any:
+        """Ask one way after the other: a driver may be older than the module."""
+        ask, *others = ways
+        try:
+            return ask(device.handle)
+        except self._nvml.NVMLLibraryMismatchError as error:
+            if others:
+                return self._query_versions(device, *others)
+            self._on_error(device, error)
+        except self._refusals as error:
+            self._on_error(device, error)
+        return None
+
+    def _on_error(self, device: Device, error: Exception) -> None:
+        gone = ("GpuIsLost", "Uninitialized", "DriverNotLoaded", "Unknown")
+        if isinstance(error, tuple(getattr(self._nvml, f"NVMLError_{name}") for name in gone)):
+            self._lost_ids[device.id] = None
+        self._note(f"gpu: {device.name or device.id} does not tell what processes use ({error}).")
+
+    def _query(self, ask: Callable[..., Any], *words: Any) -> Any:
+        """Ask what not every GPU can tell."""
+        try:
+            return ask(*words)
+        except self._refusals:
+            return None
+
+    def _query_memory(self, handle: Any) -> Any:
+        """Ask for its memory; what the driver keeps for itself is in use by the first version's answer only."""
+        ask = self._nvml.nvmlDeviceGetMemoryInfo
+        return self._query(ask, handle, self._nvml.nvmlMemory_v2) or self._query(ask, handle)
+
+    def _note(self, sentence: str) -> None:
+        self.notes.setdefault(sentence)
+
+
+def _text(said: Any) -> str:
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+
+
+def _nvml() -> Any:
+    """Load ``pynvml``, a third of a megabyte that few hosts need: the agent's own, or what is installed for it.
+
+    :raises ImportError: there is none.
+    """
+    try:
+        return importlib.import_module("jupyter_smx.agent.pynvml")
+    except ImportError:
+        return importlib.import_module("pynvml")
+
+
+@lru_cache(maxsize=None)
+def find() -> Optional[Gpus]:
+    """Look for GPUs, once; None where there is no driver, no module for it, or none that answers."""
+    if not process.LINUX:
+        return None
+    try:
+        ctypes.CDLL(_DRIVER)
+        nvml = _nvml()
+    except (OSError, ImportError):
+        return None
+    try:
+        found = Gpus(nvml, whole=not process.has_machine_pids())
+    except (nvml.NVMLError, nvml.NVMLLibraryMismatchError):
+        return None
+    return found if found.devices else None
+
+
+def found_gpus() -> Optional[Gpus]:
+    """Give the GPUs that were found before, and look for none: a driver may take seconds to answer first."""
+    return find() if find.cache_info().currsize else None

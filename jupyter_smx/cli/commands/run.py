@@ -1,0 +1,231 @@
+"""``run``, ``plan`` and ``rerun``: a script becomes a job, and the command shows it to its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from msgspec.structs import replace
+
+from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli.commands import arrays
+from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
+from jupyter_smx.cli.usage_text import PROG
+from jupyter_smx.cli.wait_reason import wait_reporter
+from jupyter_smx.kernel.api.session import with_source_dir
+from jupyter_smx.kernel.client.dependencies import dependency_ids
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.failures.exceptions import failure_of, still_running_message
+from jupyter_smx.kernel.handles.spot_savings import format_job_savings
+from jupyter_smx.kernel.logs import reader
+from jupyter_smx.kernel.options import table
+from jupyter_smx.kernel.options.parser import match_choice
+from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.request.cell import CellSyntaxError
+from jupyter_smx.kernel.request.git_revision import revision_of
+from jupyter_smx.kernel.request.grid import expand_sweep
+from jupyter_smx.kernel.request.request import SubmissionContext, current_folder, request_from_options
+from jupyter_smx.kernel.request.script import read_script
+from jupyter_smx.kernel.text.pages import plan_page
+from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.name import base_name
+from jupyter_smx.model.spec.source import is_entry_point
+from jupyter_smx.model.status import is_final
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.table import Options
+    from jupyter_smx.kernel.request.grid import Grid
+    from jupyter_smx.kernel.request.request import JobRequest
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+KINDS = ("train", "process")
+_ENTRY_POINT = "--entry-point"
+_WAIT_SECONDS = 20.0
+"""Seconds that one request waits for the verdict."""
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs="?",
+        default="",
+        help="a Python file or a shell script: the code of the job; not with --entry-point",
+    )
+    parser.add_argument("--kind", metavar="KIND", default="train", help="train (default) or process")
+    _add_detach(parser)
+
+
+def _add_detach(parser: Parser) -> None:
+    parser.add_argument("--detach", action="store_true", help="print the job's name and come back at once")
+
+
+def _run(found: Namespace, desk: CliContext) -> int:
+    wish, named = table.build_options(vars(found)), found.script
+    if _is_entry_point(found.script, wish):
+        wish, found.script = replace(wish, entry_point=found.script), ""
+    _check(wish, detach=found.detach)
+    _check_script(found.script, wish.entry_point)
+    try:
+        return _submit_request(found, wish, desk)
+    except ValidationError as error:
+        raise _reword_error(error, named) if named else error from None
+
+
+def _submit_request(found: Namespace, wish: Options, desk: CliContext) -> int:
+    asked, spec, grid = _spec(found.script, match_choice(found.kind, KINDS, "--kind"), wish, desk)
+    if wish.plan:
+        return _show_plan(spec, desk)
+    packed = with_source_dir(spec, asked.source_dir)
+    if grid is not None:
+        return arrays.submit_array(packed, grid, desk, detach=found.detach)
+    return _submit(lambda job_id: desk.client.submit(job_id, packed), desk, detach=found.detach)
+
+
+def _submit(send: Callable[[str], Job], desk: CliContext, *, detach: bool) -> int:
+    try:
+        job = send(os.urandom(16).hex())
+    except KeyboardInterrupt:
+        desk.output.info(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
+        return exit_codes.INTERRUPTED
+    if detach:
+        desk.output.show(document(job), job.name)
+        return exit_codes.SUCCESS
+    return _follow_job(job, desk)
+
+
+def _plan(found: Namespace, desk: CliContext) -> int:
+    found.plan = True
+    return _run(found, desk)
+
+
+def _show_plan(spec: JobSpec, desk: CliContext) -> int:
+    plan = desk.client.plan(spec)
+    desk.output.show(plan, plan_page(plan)[0])
+    return exit_codes.SUCCESS
+
+
+def _check(wish: Options, *, detach: bool) -> None:
+    """Refuse what only a notebook has."""
+    if wish.send or wish.handle:
+        option = "--send" if wish.send else "--as"
+        raise ValidationError(
+            f"{option} needs a notebook, whose variables it is about.",
+            field=option.removeprefix("--"),
+            value=", ".join(wish.send) if wish.send else wish.handle,
+            rule="A terminal has none.",
+            cure="A script gets files by --input and values by --hp." if wish.send else "Leave it out.",
+        )
+    if wish.wait and detach:
+        raise ValidationError(
+            "--wait stands beside --detach.",
+            field="wait",
+            value="--detach",
+            rule="One waits for the job's end, the other comes back at once.",
+            cure="Drop one of the two.",
+        )
+
+
+def _is_entry_point(script: str, wish: Options) -> bool:
+    """Say whether a script keeps its name in the job, as on SageMaker; beside a folder it lies under another one."""
+    if wish.entry_point or not script.endswith((".py", ".sh")):
+        return False
+    # What is no file, or has a name that SageMaker would not take, is read and run as a cell is.
+    return script.endswith(".sh") or (
+        not wish.source_dir and is_entry_point(Path(script).name) and Path(script).is_file()
+    )
+
+
+def _reword_error(error: ValidationError, script: str) -> ValidationError:
+    """Say of a script, which is an entry point here, what was said of an entry point; other errors stay."""
+    if error.field not in ("entry_point", "source_dir"):
+        return error
+    cure = error.cure.replace(f"{_ENTRY_POINT} ", f"{PROG} run " if error.field == "source_dir" else "")
+    if error.field == "source_dir":
+        return ValidationError(error.message, field=error.field, value=error.value, rule=error.rule, cure=cure)
+    said = error.message.replace(f"{_ENTRY_POINT}: {error.value}", f"SCRIPT: {script}", 1)
+    return ValidationError(said, field="source", value=script, rule=error.rule, cure=cure)
+
+
+def _check_script(script: str, entry_point: str) -> None:
+    """Refuse two scripts, and none."""
+    if bool(script) == bool(entry_point):
+        raise ValidationError(
+            f"SCRIPT: {script} stands beside --entry-point {entry_point}." if script else "SCRIPT is missing.",
+            field="source",
+            value=script,
+            rule="A job runs one script: SCRIPT, or --entry-point with --source-dir.",
+            cure="Drop one of the two." if script else f"For example {PROG} run train.py.",
+        )
+
+
+def _spec(path: str, kind: str, wish: Options, desk: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
+    submitted_at = time.time()
+    code = read_script(path, "SCRIPT") if path else ""
+    path = path or wish.entry_point
+    folder = current_folder()
+    here = SubmissionContext(
+        python=sys.executable,
+        python_version=payload.python_version(),
+        folder=folder,
+        revision=revision_of(folder),
+    )
+    named = replace(wish, name=wish.name or base_name(Path(path).stem, kind))
+    found = request_from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
+    fixed, grid = expand_sweep(found.hyperparameters, wish.max_concurrent, sweep=wish.sweep)
+    found = replace(found, hyperparameters=fixed, after=dependency_ids(found.after, {}, desk.client))
+    try:
+        return found, found.build_spec(code, 0, here, submitted_at), grid
+    except CellSyntaxError as error:
+        message = error.message.replace("The cell is", f"{path} is", 1)
+        raise CellSyntaxError(message, field=error.field, cure=error.cure) from None
+
+
+def _follow_job(job: Job, desk: CliContext) -> int:
+    """Show the log and wait for the verdict; whatever ends this, the job goes on."""
+    output = desk.output
+    output.info(job.name)
+    try:
+        reader.follow(desk.client, job, output.log, quiet=wait_reporter(desk, job.id))
+        while not is_final(job.state):
+            job = retry_while_unavailable(partial(desk.client.wait, job.id, _WAIT_SECONDS))
+    except KeyboardInterrupt:
+        output.info(still_running_message(job.name))
+        if output.json:
+            output.show(document(job), "")
+        return exit_codes.INTERRUPTED
+    except (BrokenPipeError, SmxError):
+        output.info(still_running_message(job.name))
+        raise
+    if output.json:
+        output.show(document(job), "")
+    else:
+        if saved := format_job_savings(desk.client, job):
+            output.info(saved.rstrip())
+        output.info(str(failure_of(job) or f"{job.name}: {job.status().value}."))
+    return exit_codes.job_exit_code(job)
+
+
+def _rerun_arguments(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
+    _add_detach(parser)
+
+
+def _rerun(found: Namespace, desk: CliContext) -> int:
+    submitted_at = time.time()
+    return _submit(lambda job_id: desk.client.rerun(found.job, job_id, submitted_at), desk, detach=found.detach)
+
+
+_OPTIONS = (table.parser("train"),)
+RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
+PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)
+RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _rerun_arguments, _rerun)

@@ -1,0 +1,67 @@
+"""``shell``: a shell on a host of a job or of a pool, in the place of this process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli.subcommand import CliContext, Subcommand
+from jupyter_smx.model.errors import RefusedError, ValidationError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.kernel.options.parser import Parser
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "job",
+        metavar="JOB",
+        nargs="?",
+        default="",
+        help="id, name, or the beginning of one; it runs, or its hosts are warm",
+    )
+    parser.add_argument(
+        "--pool", metavar="POOL", default="", help="instead of a job: id, name, or the beginning of one"
+    )
+    parser.add_argument("--host", metavar="HOST", default="", help="which one, as algo-2; default the first")
+
+
+def _run(found: Namespace, desk: CliContext) -> int:
+    if bool(found.job) is bool(found.pool):
+        given = f"{found.job} and --pool {found.pool}" if found.job else ""
+        raise ValidationError(
+            f"shell: {given or 'nothing'} is named.",
+            field="job",
+            value=found.job,
+            rule="A shell opens on a host of one job, or of one pool.",
+            cure="Say shell JOB, or shell --pool POOL.",
+        )
+    ask = desk.client.pool_shell if found.pool else desk.client.shell
+    command = ask(found.pool or found.job, found.host)
+    if desk.output.json:
+        desk.output.show({"command": command}, shlex.join(command))
+        return exit_codes.SUCCESS
+    desk.client.close()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - what the controller says, for a person
+    except OSError as problem:
+        raise RefusedError(
+            f"shell: {command[0]} cannot be started ({problem.strerror}).",
+            field="command",
+            value=command[0],
+            rule=f"The whole command is: {shlex.join(command)}",
+            cure=f"Install {command[0]}.",
+        ) from problem
+
+
+SHELL = Subcommand(
+    "shell",
+    "JOB | --pool POOL [--host HOST]",
+    "a shell where the job runs, beside it, or on a warm host",
+    _arguments,
+    _run,
+)

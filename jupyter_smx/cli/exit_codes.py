@@ -1,0 +1,58 @@
+"""Exit codes: what a shell learns of a job or of an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import UnavailableError, ValidationError
+from jupyter_smx.model.records.job import failing_host
+from jupyter_smx.model.status import Status
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.errors import SmxError
+    from jupyter_smx.model.records.job import Job
+
+SUCCESS = 0
+FAILURE = 1
+USAGE_ERROR = 2
+STOPPED = 3
+NO_CONTROLLER = 4
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""The reader of our output went away; a shell shows the same for a command that SIGPIPE ended."""
+
+_BY_SIGNAL = 128
+_BYTE = 0xFF
+
+TABLE = {
+    str(SUCCESS): "done; of run: the job completed",
+    str(FAILURE): "refused, or the job failed without an exit code of its own",
+    str(USAGE_ERROR): "wrong subcommand, option or value; nothing was started",
+    str(STOPPED): "the job was stopped, by somebody, or by its maximum run time or wait time",
+    str(NO_CONTROLLER): "no controller can be reached or started",
+    str(INTERRUPTED): "Ctrl-C; the job goes on",
+    "N": "the script's own exit code",
+    "128+N": "signal N ended the script",
+}
+"""What each code means, for the manual."""
+
+
+def job_exit_code(job: Job) -> int:
+    """Give the code for a job with its verdict: the script's own where it has one."""
+    if job.status() is Status.COMPLETED:
+        return SUCCESS
+    if job.status() is Status.STOPPED:
+        return STOPPED
+    end = failing_host(job.hosts)
+    if end is None:
+        return FAILURE
+    if end.signal:
+        return _BY_SIGNAL + end.signal
+    return (end.exit_code or 0) & _BYTE or FAILURE
+
+
+def error_exit_code(error: SmxError) -> int:
+    """Give the code for an error of ours."""
+    if isinstance(error, ValidationError):
+        return USAGE_ERROR
+    return NO_CONTROLLER if isinstance(error, UnavailableError) else FAILURE

@@ -1,0 +1,131 @@
+"""The command's entry: finds the subcommand, runs it, and turns what it raises into an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import completion, exit_codes
+from jupyter_smx.cli.commands.describe import DESCRIBE, EVENTS
+from jupyter_smx.cli.commands.diff import DIFF, PROVENANCE
+from jupyter_smx.cli.commands.doctor import DOCTOR
+from jupyter_smx.cli.commands.export import EXPORT
+from jupyter_smx.cli.commands.jobs import ADVICE, COST, INTERRUPT, JOBS, STOP, WHY
+from jupyter_smx.cli.commands.logs import LOGS
+from jupyter_smx.cli.commands.pools import EXTEND, POOLS, RELEASE
+from jupyter_smx.cli.commands.run import PLAN, RERUN, RUN
+from jupyter_smx.cli.commands.shell import SHELL
+from jupyter_smx.cli.commands.types_command import INSTANCE_TYPES
+from jupyter_smx.cli.completion import COMPLETION
+from jupyter_smx.cli.output import open_standard
+from jupyter_smx.cli.subcommand import CliContext
+from jupyter_smx.cli.usage_text import HELP, PROG, words_before_dashes
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.options.parser import Parser
+from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
+from jupyter_smx.package_version import installed_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.cli.subcommand import Subcommand
+
+_JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, SHELL, WHY, COST, ADVICE, EXPORT, DIFF, PROVENANCE)
+_ALL = (*_JOBS, DESCRIBE, EVENTS, POOLS, EXTEND, RELEASE, INSTANCE_TYPES, DOCTOR, COMPLETION)
+SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
+_JSON = "--json"
+_OWN = (_JSON, "--version", *HELP)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand and give the exit code (see :data:`exits.TABLE`)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if completion.is_completion_request():
+        completion.run_argcomplete(command_tree())
+    output = open_standard(json=_JSON in words_before_dashes(words))
+    client = autostart.client()
+    try:
+        return _run(words, CliContext(client, output))
+    except KeyboardInterrupt:
+        output.info("Interrupted.")
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has what was wanted
+        return exit_codes.BROKEN_PIPE
+    except SmxError as error:
+        output.error(error)
+        return exit_codes.error_exit_code(error)
+    finally:
+        client.close()
+
+
+def _run(words: list[str], desk: CliContext) -> int:
+    at = next((number for number, word in enumerate(words) if not word.startswith("-")), len(words))
+    own, rest = words[:at], words[at:]
+    unknown = next((word for word in own if word not in _OWN), None)
+    if unknown is not None:
+        raise _unknown_word_error(unknown, "an option", _OWN)
+    if "--version" in own:
+        desk.output.show({"version": installed_version()}, f"{PROG} {installed_version()}")
+        return exit_codes.SUCCESS
+    if not rest or set(own) & set(HELP) or rest == ["help"]:
+        desk.output.show({"help": format_manual()}, format_manual())
+        return exit_codes.SUCCESS
+    subcommand = SUBCOMMANDS.get(rest[0])
+    if subcommand is None:
+        raise _unknown_word_error(rest[0], "a subcommand", SUBCOMMANDS)
+    parser = parser_of(subcommand)
+    if set(words_before_dashes(rest)) & set(HELP):
+        desk.output.show({"help": parser.format_help()}, parser.format_help())
+        return exit_codes.SUCCESS
+    return subcommand.run(parser.read(rest[1:]), desk)
+
+
+def parser_of(subcommand: Subcommand) -> Parser:
+    """Make the parser of a subcommand."""
+    usage = f"{PROG} {subcommand.name} {subcommand.usage}".rstrip()
+    name = f"{PROG} {subcommand.name}"
+    parser = Parser(prog=name, usage=usage, description=subcommand.help, parents=list(subcommand.parents))
+    subcommand.arguments(parser)
+    parser.add_argument(_JSON, action="store_true", help="one JSON document on stdout, an error as JSON on stderr")
+    if not subcommand.parents:
+        parser.add_argument(*HELP, action="store_true", help="this page")
+    return parser
+
+
+def command_tree() -> Parser:
+    """Make one parser with all subcommands in it, which is what argcomplete walks."""
+    whole = Parser(prog=PROG, usage=f"{PROG} SUBCOMMAND")
+    for option in _OWN:
+        whole.add_argument(option, action="store_true", dest=option.strip("-"))
+    below = whole.add_subparsers()
+    for subcommand in _ALL:
+        parser = completion.add_completers(parser_of(subcommand))
+        below.add_parser(subcommand.name, parents=[parser], add_help=False, help=subcommand.help)
+    return whole
+
+
+def format_manual() -> str:
+    """Write the page that lists the subcommands and the exit codes."""
+    rows = {f"{PROG} {row.name} {row.usage}".rstrip(): row.help for row in _ALL}
+    return "\n".join(
+        [
+            "Jobs and warm pools.",
+            "",
+            *_columns(rows),
+            "",
+            f"Each takes {_JSON} and --help; `{PROG} --version` says the version.",
+            "",
+            "Exit codes:",
+            *_columns(exit_codes.TABLE),
+        ]
+    )
+
+
+def _columns(rows: dict[str, str]) -> list[str]:
+    width = max(map(len, rows))
+    return [f"  {left.ljust(width)}  {right}" for left, right in rows.items()]
+
+
+def _unknown_word_error(word: str, what: str, known: Sequence[str] | dict[str, Subcommand]) -> ValidationError:
+    cure = suggest_names(word, known) or f"There are {', '.join(known)}."
+    return ValidationError(f"{PROG}: {word!r} is not {what}.", field="line", value=word, cure=cure)

@@ -1,0 +1,54 @@
+"""What a job waits for before its code runs, as one sentence whenever that is news."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.status import SecondaryStatus, is_final, message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.cli.subcommand import CliContext
+    from jupyter_smx.model.records.job import Job
+
+_COLD_START_STEPS = (SecondaryStatus.PENDING, SecondaryStatus.STARTING)
+"""Steps of every cold start, whose usual sentence is no news."""
+
+
+def wait_reporter(desk: CliContext, job_id: str) -> Callable[[], None]:
+    """Give what tells on stderr what a job waits for, each time that it is called and there is news."""
+    waiting = WaitReason()
+
+    def tell() -> None:
+        if news := waiting.new_reason(retry_while_unavailable(lambda: desk.client.job(job_id))):
+            desk.output.info(news)
+
+    return tell
+
+
+class WaitReason:
+    """Remembers what was told of one job."""
+
+    def __init__(self) -> None:
+        self._last_reason = ""
+
+    def new_reason(self, job: Job) -> str:
+        """Say what a job waits for; "" where that was said already, or its code runs, or it is over."""
+        said = wait_reason(job)
+        if said == self._last_reason:
+            return ""
+        self._last_reason = said
+        return said
+
+
+def wait_reason(job: Job) -> str:
+    """Say what stands between a job and its first line, "" where nothing does or its hosts only come up."""
+    if "first_line" in job.timings or is_final(job.state):
+        return ""
+    if job.state is SecondaryStatus.PENDING and job.why is not None and job.why.start == "queued":
+        return job.why.sentence
+    said = summary_of(job).message
+    return "" if job.state in _COLD_START_STEPS and said == message_of(job.state) else said

@@ -1,0 +1,165 @@
+"""The open streams to all agents: one for each host of each cluster, opened over the engine's own channel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent.wire import PROTOCOL
+from jupyter_smx.controller.agents.stream import AgentStream
+from jupyter_smx.model.errors import UnavailableError, VersionMismatchError
+from jupyter_smx.policy.hosts import agent_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Handle
+
+_log = logging.getLogger(__name__)
+
+
+class Agents:
+    """Streams by cluster and host.
+
+    ``on_event(cluster, host, header)`` is told every event of an agent, ``on_close(cluster, host, reason)`` that a
+    stream ended by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream is
+    closed.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[str, str, Mapping[str, Any]], None],
+        on_close: Callable[[str, str, str], None],
+        *,
+        ping_every: float = 5.0,
+        misses: int = 3,
+        timeout: float = 10.0,
+    ) -> None:
+        self._on_event = on_event
+        self._on_close = on_close
+        self._ping_every = ping_every
+        self._misses = misses
+        self._timeout = timeout
+        self._streams: dict[str, dict[str, AgentStream]] = {}
+        self._hosts: dict[str, frozenset[str]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def open(self, engine: Engine, handle: Handle, epoch: int) -> dict[str, dict[str, Any]]:
+        """Greet the agent on every host, over streams that are open already or are opened now; all or none.
+
+        ``epoch`` is the controller's: an agent closes the streams of older ones. Gives the greetings by host.
+
+        :raises UnavailableError: an agent cannot be reached.
+        :raises VersionMismatchError: an agent speaks another protocol.
+        :raises FencedError: an agent belongs to a newer controller.
+        """
+        greetings = await asyncio.gather(
+            *(self._send_hello(engine, handle, host.host, epoch) for host in handle.hosts), return_exceptions=True
+        )
+        failed = [greeting for greeting in greetings if isinstance(greeting, BaseException)]
+        if failed:
+            self.close(handle.cluster)
+            raise failed[0]
+        self._hosts[handle.cluster] = frozenset(host.host for host in handle.hosts)
+        return {
+            host.host: greeting
+            for host, greeting in zip(handle.hosts, greetings, strict=True)
+            if not isinstance(greeting, BaseException)
+        }
+
+    def is_open(self, cluster: str) -> bool:
+        """Say whether every host of ``cluster`` was greeted and can be reached now."""
+        hosts = self._hosts.get(cluster)
+        return hosts is not None and hosts <= self._streams.get(cluster, {}).keys()
+
+    def stream(self, cluster: str, host: str) -> AgentStream:
+        """Give the open stream to a host.
+
+        :raises UnavailableError: there is none.
+        """
+        stream = self._streams.get(cluster, {}).get(host)
+        if stream is None:
+            raise UnavailableError(f"The agent on {host} of cluster {cluster} cannot be reached now.", transient=True)
+        return stream
+
+    def dropped_frames(self) -> int:
+        """Count the frames of open streams that fitted nothing that was asked."""
+        return sum(stream.dropped_frames for streams in self._streams.values() for stream in streams.values())
+
+    def close(self, cluster: str) -> None:
+        """Close the streams of a cluster; ``on_close`` is not called. Idempotent."""
+        self._hosts.pop(cluster, None)
+        for stream in self._streams.pop(cluster, {}).values():
+            self._close_stream(stream)
+
+    async def close_all(self) -> None:
+        """Close every stream and wait until the sockets are closed; the agents go on."""
+        for cluster in list(self._streams):
+            self.close(cluster)
+        await asyncio.gather(*self._closing)
+
+    async def _send_hello(self, engine: Engine, handle: Handle, host: str, epoch: int) -> dict[str, Any]:
+        stream = self._streams.get(handle.cluster, {}).get(host) or await self._connect(engine, handle, host)
+        try:
+            reply, _ = await stream.request("hello", timeout=self._timeout, protocol=PROTOCOL, epoch=epoch)
+            _check_protocol(host, reply)
+            greeting = agent_messages.parse_hello(reply)
+        except agent_messages.MalformedMessageError as error:
+            self._discard(handle.cluster, host, stream)
+            raise UnavailableError(
+                f"What answers on {host} is no agent of ours: its greeting cannot be read ({error}).", transient=True
+            ) from error
+        except BaseException:
+            self._discard(handle.cluster, host, stream)
+            raise
+        self._streams.setdefault(handle.cluster, {})[host] = stream
+        return greeting
+
+    def _discard(self, cluster: str, host: str, stream: AgentStream) -> None:
+        self._streams.get(cluster, {}).pop(host, None)
+        self._close_stream(stream)
+
+    async def _connect(self, engine: Engine, handle: Handle, host: str) -> AgentStream:
+        try:
+            reader, writer = await asyncio.wait_for(engine.connect(handle, host), self._timeout)
+        except asyncio.TimeoutError as error:
+            raise UnavailableError(
+                f"The agent on {host} took no connection within {self._timeout:g} s.", transient=True
+            ) from error
+        except OSError as error:
+            raise UnavailableError(
+                f"The agent on {host} cannot be reached: {error.strerror or error}.", transient=True
+            ) from error
+        return AgentStream(
+            host,
+            reader,
+            writer,
+            on_event=lambda host, header: self._on_event(handle.cluster, host, header),
+            on_close=lambda host, reason: self._on_stream_closed(handle.cluster, host, reason),
+            ping_every=self._ping_every,
+            misses=self._misses,
+        )
+
+    def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:
+        stream = self._streams.get(cluster, {}).pop(host, None)
+        _log.info("The stream to %s of cluster %s ended. %s", host, cluster, reason)
+        if stream is not None:
+            self._close_stream(stream)
+            self._on_close(cluster, host, reason)
+
+    def _close_stream(self, stream: AgentStream) -> None:
+        stream.close()
+        task = asyncio.get_running_loop().create_task(stream.wait_closed(), name=f"close {stream.host}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _check_protocol(host: str, greeting: Mapping[str, Any]) -> None:
+    spoken = greeting.get("protocol")
+    if spoken != PROTOCOL:
+        raise VersionMismatchError(
+            f"The agent on {host} speaks protocol {spoken}, this controller {PROTOCOL}.",
+            cure="Release the pool; the next one starts with this version.",
+        )

@@ -1,0 +1,256 @@
+"""One open stream to the agent of one host: requests with their answers, events, and pings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent.wire import Decoder, Frame, WireError, encode
+from jupyter_smx.controller.errors import FencedError
+from jupyter_smx.model.errors import (
+    ErrorBody,
+    ResourceInUseError,
+    SmxError,
+    UnavailableError,
+    ValidationError,
+    VersionMismatchError,
+    from_body,
+)
+from jupyter_smx.policy.hosts import agent_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_log = logging.getLogger(__name__)
+
+READ_SIZE = 262_144
+ANSWER_WITHIN = 30.0
+"""Seconds; every operation of an agent is quick, long work is told by events."""
+
+_REFUSALS: dict[str, type[SmxError]] = {
+    "Busy": ResourceInUseError,
+    "Fenced": FencedError,
+    "Protocol": VersionMismatchError,
+}
+
+
+@dataclass(frozen=True)
+class _PendingRequest:
+    """A request that waits for its answer."""
+
+    op: str
+    fields: Mapping[str, Any]
+    answer: asyncio.Future[Frame]
+
+
+class AgentStream:
+    """What the controller and one agent say to each other, many things at once on one stream.
+
+    ``dropped`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never given
+    to this host: a late answer of one job is never read as one of another.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        on_event: Callable[[str, Mapping[str, Any]], None],
+        on_close: Callable[[str, str], None],
+        ping_every: float = 5.0,
+        misses: int = 3,
+    ) -> None:
+        self.host = host
+        self.dropped_frames = 0
+        self._reader = reader
+        self._writer = writer
+        self._on_event = on_event
+        self._on_close = on_close
+        self._ping_every = ping_every
+        self._receive_timeout = ping_every * misses
+        self._loop = asyncio.get_running_loop()
+        self._decoder = Decoder()
+        self._pending_requests: dict[int, _PendingRequest] = {}
+        self._leases: dict[str, int] = {}
+        self._last_id = 0
+        self._reason = ""
+        self._last_received_at = self._loop.time()
+        self._next_ping_at = self._last_received_at + ping_every
+        self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)
+        self._read_task = self._loop.create_task(self._read_loop(), name=f"listen {host}")
+
+    def is_open(self) -> bool:
+        """Say whether requests can still be sent."""
+        return not self._reason
+
+    def send_now(self, op: str, *, timeout: float = ANSWER_WITHIN, **fields: Any) -> asyncio.Future[Frame]:
+        """Put a request into the socket before this returns, and give the future answer: header and bytes.
+
+        The future fails with UnavailableError (closed, or no answer in ``timeout`` seconds) or with what the agent
+        answered; nobody has to look at it.
+        """
+        answer: asyncio.Future[Frame] = self._loop.create_future()
+        answer.add_done_callback(_retrieve_exception)
+        if self._reason:
+            answer.set_exception(self._unavailable(self._reason))
+            return answer
+        self._last_id = number = self._last_id + 1
+        try:
+            frame = encode({"id": number, "op": op, **fields})
+        except (WireError, TypeError) as error:
+            answer.set_exception(ValidationError(f"The request {op} cannot be sent: {error}", field=op))
+            return answer
+        self._note_lease(op, fields)
+        self._pending_requests[number] = _PendingRequest(op, fields, answer)
+        late = self._loop.call_later(timeout, self._on_timeout, number, timeout)
+        answer.add_done_callback(lambda _done: self._on_reply(number, late))
+        self._writer.write(frame)
+        return answer
+
+    async def request(self, op: str, *, timeout: float = ANSWER_WITHIN, **fields: Any) -> Frame:
+        """Send a request and wait for its answer: header and bytes.
+
+        :raises UnavailableError: the stream closed, or no answer came in ``timeout`` seconds.
+        :raises SmxError: the agent refused; the class says how.
+        """
+        return await self.send_now(op, timeout=timeout, **fields)
+
+    def close(self, reason: str = "It was closed here.") -> None:
+        """Close the stream without a call of ``on_close``; requests without an answer fail. Idempotent."""
+        if self._reason:
+            return
+        self._reason = reason
+        self._ping_timer.cancel()
+        self._read_task.cancel()
+        for question in list(self._pending_requests.values()):
+            if not question.answer.done():
+                question.answer.set_exception(self._unavailable(reason))
+        self._writer.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed and nothing runs any more."""
+        await asyncio.gather(self._read_task, return_exceptions=True)
+        # The other end may have died in the middle of a frame; that is no news after the close.
+        await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
+
+    # Inside
+
+    async def _read_loop(self) -> None:
+        reason = "It closed the stream."
+        try:
+            while data := await self._reader.read(READ_SIZE):
+                self._last_received_at = self._loop.time()
+                for frame in self._decoder.feed(data):
+                    self._take(frame)
+        except WireError as error:
+            reason = f"It sent what is no frame: {error}"
+        except OSError as error:
+            reason = f"The stream broke: {error.strerror or error}."
+        self._fail(reason)
+
+    def _fail(self, reason: str) -> None:
+        if self._reason:
+            return
+        self.close(reason)
+        self._on_close(self.host, reason)
+
+    def _take(self, frame: Frame) -> None:
+        header = frame.header
+        if "re" in header:
+            self._take_answer(frame)
+        elif "event" in header:
+            self._take_event(header)
+        elif header.get("op") == "ping" and not self._reason:
+            self._writer.write(encode({"re": header.get("id"), "ok": True}))
+        else:
+            self._drop(header)
+
+    def _take_answer(self, frame: Frame) -> None:
+        header = frame.header
+        question = self._pending_requests.get(header["re"]) if isinstance(header["re"], int) else None
+        if question is None or not _fits(header, question.fields):
+            self._drop(header)
+        elif question.answer.done():
+            return
+        elif header.get("ok") is True:
+            if question.op == "hello":
+                self._adopt(header.get("jobs"))
+            question.answer.set_result(frame)
+        else:
+            question.answer.set_exception(self._refusal(question.op, header))
+
+    def _take_event(self, header: Mapping[str, Any]) -> None:
+        job = header.get("job")
+        if job is not None and self._leases.get(str(job)) != header.get("lease"):
+            self._drop(header)
+            return
+        try:
+            self._on_event(self.host, header)
+        except Exception:  # noqa: BLE001
+            # The border between an agent's words and our decisions: one bad event must not deafen us for the next.
+            _log.exception("The event %s of %s could not be taken", header.get("event"), self.host)
+
+    def _drop(self, header: Mapping[str, Any]) -> None:
+        self.dropped_frames += 1
+        said = {name: header[name] for name in ("re", "event", "op", "job", "lease") if name in header}
+        # Mostly an answer to a request that was given up meanwhile, which is no news.
+        _log.debug("A frame of %s fits nothing that was asked and is dropped: %s", self.host, said)
+
+    def _adopt(self, jobs: object) -> None:
+        for job, facts in (jobs if isinstance(jobs, dict) else {}).items():
+            if isinstance(facts, dict):  # all else of it is looked at by whoever greeted
+                self._leases.setdefault(job, agent_messages.parse_count(facts.get("lease")))
+
+    def _note_lease(self, op: str, fields: Mapping[str, Any]) -> None:
+        if op == "run":
+            self._leases[fields["job"]] = fields["lease"]
+        elif op == "forget":
+            self._leases.pop(fields["job"], None)
+
+    def _on_reply(self, number: int, late: asyncio.TimerHandle) -> None:
+        late.cancel()
+        self._pending_requests.pop(number, None)
+
+    def _on_timeout(self, number: int, seconds: float) -> None:
+        question = self._pending_requests[number]
+        if not question.answer.done():
+            question.answer.set_exception(
+                self._unavailable(f"It gave no answer to {question.op!r} within {seconds:g} s.")
+            )
+
+    def _on_ping_timer(self) -> None:
+        now = self._loop.time()
+        if now - self._next_ping_at > self._ping_every:
+            # It was this process that slept, so what was sent meanwhile is still unread.
+            self._last_received_at = now
+        if now - self._last_received_at >= self._receive_timeout:
+            self._fail(f"It said nothing for {now - self._last_received_at:.0f} s.")
+            return
+        self.send_now("ping", timeout=2 * self._receive_timeout)
+        self._next_ping_at = now + self._ping_every
+        self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)
+
+    def _unavailable(self, reason: str) -> UnavailableError:
+        return UnavailableError(f"The agent on {self.host} cannot be reached. {reason}", transient=True)
+
+    def _refusal(self, op: str, header: Mapping[str, Any]) -> SmxError:
+        code, message = (
+            agent_messages.printable_text(header.get("code", "")),
+            agent_messages.printable_text(header.get("message", "")),
+        )
+        text = f"The agent on {self.host} refused {op!r}: {message or code}"
+        kind = _REFUSALS.get(code)
+        return kind(text) if kind else from_body(ErrorBody(code=code, message=text))
+
+
+def _fits(header: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+    return all(header.get(name, fields.get(name)) == fields.get(name) for name in ("job", "lease"))
+
+
+def _retrieve_exception(answer: asyncio.Future[Frame]) -> None:
+    # Without this a refusal that nobody waits for is reported as a bug of ours when it is collected.
+    if not answer.cancelled():
+        answer.exception()

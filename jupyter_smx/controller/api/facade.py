@@ -1,0 +1,342 @@
+"""The desk: what anybody may ask the controller, in the words of the API; it checks, finds and hands over."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict, replace
+
+from jupyter_smx.controller.api import diagnostics
+from jupyter_smx.controller.api.array_facade import ArrayFacade
+from jupyter_smx.controller.api.shell_commands import ShellCommands
+from jupyter_smx.controller.api.submission import SubmissionValidator
+from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceLimitError, SmxError, ValidationError
+from jupyter_smx.model.name import check_id, job_name
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.records.comparison import Comparison, compare
+from jupyter_smx.model.records.event import Changes, PoolSummary
+from jupyter_smx.model.records.summary import base_name_of
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.instance import TypesListing
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+from jupyter_smx.policy.lifecycle import keep_alive
+from jupyter_smx.policy.scheduling import capacity, placement, reuse
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.job import Job, JobSummary
+    from jupyter_smx.model.results.advice import JobAdvice
+    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.results.usage import JobUsage
+    from jupyter_smx.model.spec.image import Image
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+
+class ControllerFacade:
+    """Answers requests; every change is the reconciler's."""
+
+    def __init__(
+        self,
+        books: LiveState,
+        agents: Agents,
+        reconciler: JobReconciler,
+        engine_of: Callable[[str], Engine],
+        engines: Collection[str],
+    ) -> None:
+        self._live_state = books
+        self._agents = agents
+        self._reconciler = reconciler
+        self._engine_of = engine_of
+        self._engines = engines
+        self.validator = SubmissionValidator(books, engine_of, engines)
+        self.arrays = ArrayFacade(books, reconciler, self.validator)
+        self.shell_commands = ShellCommands(books, engine_of)
+
+    # Jobs
+
+    def submit(self, job_id: str, spec: JobSpec, image: Image | None = None) -> tuple[Job, bool]:
+        """Admit a wish under the id that its submitter made; the same wish again gives the same job.
+
+        ``image`` is what :meth:`SubmissionValidator.cached_image` said: a job that has it already need not wait for it.
+
+        :raises ResourceInUseError: the id belongs to another wish.
+        """
+        check_id(job_id)
+        if spec.array is not None:
+            raise ValidationError(
+                "array: one job is no task of an array.",
+                field="array",
+                value=spec.array.id,
+                rule="All tasks of an array are handed in at once.",
+            )
+        spec = self.validator.complete(spec)
+        known = self._live_state.jobs.get(job_id) or self._live_state.store.job(job_id)
+        if known is not None:
+            if known.spec != spec:
+                raise ResourceInUseError(
+                    f"id: job {known.name} has this id.", field="id", value=job_id, cure="Make a new id for a new job."
+                )
+            return known, False
+        self.validator.check(spec)
+        self.validator.check_dependencies(spec)
+        job = self.validator.new_job(job_id, spec, image)
+        try:
+            return self._reconciler.admit(job), True
+        except ResourceInUseError as error:
+            if error.field != "name":
+                raise
+        # Among many jobs of one base name two ids begin alike; all their digits never are.
+        return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
+
+    def plan(self, spec: JobSpec, image: Image | None = None) -> dict[str, Any]:
+        """Say where a job would go and what the engine would be asked; nothing is created.
+
+        ``image`` is what :meth:`SubmissionValidator.peek_image` said.
+        """
+        spec = self.validator.complete(spec)
+        self.validator.check(spec)
+        job = self.validator.new_job("0" * 12, spec, image)
+        decision = self._reconciler.placement_of(job)
+        key = reuse.reuse_key(spec, user="", image=image)
+        gpus = {} if isinstance(decision, placement.Wait) else decision.gpus
+        cluster = Cluster(id="0" * 12, key=key, gpus=gpus)
+        request = self._reconciler.cluster_reconciler.request(cluster.id, cluster, spec.imports)
+        warm = isinstance(decision, placement.Reuse)
+        asked = {} if warm else self._engine_of(spec.engine).plan(request)
+        return {"sentence": decision.why.sentence, "why": asdict(decision.why), "engine_request": asked}
+
+    def job(self, ref: str) -> Job:
+        """Find a job.
+
+        :raises ResourceNotFoundError: none or several.
+        """
+        return self._with_current_reason(self._live_state.job(ref))
+
+    def _with_current_reason(self, job: Job) -> Job:
+        # Nobody writes it down each time that a job in the line moves up, so where it stands is told when it is asked.
+        waits = job.state is SecondaryStatus.PENDING and job.id in self._live_state.jobs
+        if not waits or self._live_state.summary(job).queue_position is None:
+            return job
+        try:
+            decision = self._reconciler.placement_of(job)
+        except SmxError as error:
+            # Its engine is not there any more: it waits until that is, or somebody stops it.
+            return replace(job, why=Why(start="queued", sentence=f"Queued. {error}"))
+        return replace(job, why=decision.why) if isinstance(decision, placement.Wait) else job
+
+    def summary(self, job: Job) -> JobSummary:
+        """Say of a job what lists show."""
+        return self._live_state.summary(job)
+
+    def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
+        """Say how a job could run better, as far as what it used tells."""
+        return self._live_state.advice(job, usage)
+
+    def bill(self, job: Job) -> Bill:
+        """Say what a job is billed for."""
+        return self._live_state.bill(job)
+
+    def compare(self, ref: str, other: str) -> Comparison:
+        """Say in what a job differs from another one, or from the run of the same base name before it ("").
+
+        That there was no run before it is an answer; ``before`` is "" then.
+
+        :raises ResourceNotFoundError: one of the two is not known.
+        """
+        after = self.job(ref)
+        before = other or self._live_state.store.previous_run(after)
+        if before is None:
+            sentence = f"There is no run of {base_name_of(after)} before {after.name}."
+            return Comparison(before="", after=after.name, sentence=sentence)
+        return compare(self.job(before), after)
+
+    def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
+        """Give one page of jobs, newest first; what is live is told as of now."""
+        return self._live_state.refresh_summaries(self._live_state.store.summaries(limit, before, status))
+
+    def stop(self, ref: str) -> Job:
+        """Set the goal of a job to stop; a finished job is given back as it is."""
+        return self._reconciler.desired_state.stop(self._live_state.job(ref))
+
+    def interrupt(self, ref: str) -> Job:
+        """Take the hosts of a spot job away, as the market does.
+
+        :raises ValidationError: it is no spot job.
+        :raises ResourceInUseError: no hosts work for it now.
+        """
+        return self._reconciler.desired_state.interrupt(self._live_state.job(ref))
+
+    def delete(self, ref: str) -> Job:
+        """Forget a finished job, as SageMaker allows it.
+
+        :raises ResourceInUseError: it is not finished, or its warm pool is available.
+        """
+        job = self._live_state.job(ref)
+        if not is_final(job.state):
+            raise ResourceInUseError(f"{job.name} is {job.state.value}.", field="job", value=ref, cure="Stop it first.")
+        waiting = self._live_state.job_queue.dependents(job)
+        if waiting:
+            names = ", ".join(each.name for each in waiting[:3])
+            raise ResourceInUseError(
+                f"{job.name} cannot be forgotten yet, because {names} come after it.",
+                field="job",
+                value=ref,
+                rule="Whether it completed decides whether they run.",
+                cure="Wait until they have ended, or stop them.",
+            )
+        held = next((k for k, holder in self._live_state.holders.items() if holder.id == job.id), None)
+        if held is not None:
+            raise ResourceInUseError(
+                f"{job.name} retains a warm pool.", field="job", value=ref, cure="Release the pool first."
+            )
+        self._live_state.delete_job(job)
+        return job
+
+    async def wait_job(self, ref: str, until: str, timeout: float) -> Job:
+        """Give a job as soon as it is final, or its first line ran, or when the seconds are over."""
+        deadline = self._live_state.monotonic() + timeout
+        job = self._live_state.job(ref)
+        while not _is_reached(job, until):
+            left = deadline - self._live_state.monotonic()
+            if left <= 0:
+                break
+            await self._live_state.change_signal.wait(left)
+            job = self._live_state.job(job.id)
+        return self._with_current_reason(job)
+
+    # Pools
+
+    def pools(self) -> list[PoolSummary]:
+        """Give all live clusters."""
+        return [self._live_state.pool_summary(cluster) for cluster in self._live_state.clusters.values()]
+
+    def _idle_pool(self, ref: str) -> Cluster:
+        cluster = self._live_state.pool(ref)
+        if cluster.state is not ClusterState.AVAILABLE:
+            raise ResourceInUseError(
+                f"Pool {cluster.name()} is {cluster.state.value}.",
+                field="pool",
+                value=ref,
+                rule="A keep-alive changes only while the pool is Available.",
+                cure="Wait for its job, or stop it." if cluster.job else "",
+            )
+        return cluster
+
+    async def extend(self, ref: str, seconds: int) -> PoolSummary:
+        """Let an idle pool live for ``seconds`` from now; 0 releases it.
+
+        :raises ResourceInUseError: it is not idle.
+        :raises ResourceLimitError: over the cap, or the quota.
+        :raises RefusedError: its engine ends hosts when it was told at the beginning.
+        """
+        cluster = self._idle_pool(ref)
+        if seconds == 0:
+            return self.release(ref)
+        limits = self._live_state.limits
+        keep_alive.check(seconds, limits, of_a_pool=True)
+        now = self._live_state.clock()
+        seconds = min(seconds, max(1, keep_alive.remaining_pool_lifetime(cluster, limits, now)))
+        self._check_extension(cluster, now + seconds)
+        # The agents first: they end by their own clock, and a longer promise here would be a lie.
+        for host in cluster.hosts:
+            await self._agents.stream(cluster.id, host.name).request("deadline", seconds=seconds)
+        current = self._idle_pool(cluster.id)
+        changed = self._live_state.amend_cluster(current.id, expires_at=now + seconds, kept_for="")
+        return self._live_state.pool_summary(changed or current)
+
+    def _check_extension(self, cluster: Cluster, until: float) -> None:
+        longer = cluster.expires_at is not None and until > cluster.expires_at
+        if longer and not self._engine_of(cluster.key.engine).capabilities.extend:
+            raise RefusedError(
+                f"Pool {cluster.name()} cannot be kept for longer.",
+                field="keep_alive",
+                value=cluster.key.engine,
+                rule=f"The engine {cluster.key.engine} is told once, when it gives hosts, for how long they stay.",
+                cure="Start the next job with a longer --keep-alive.",
+            )
+        if cluster.kept_for:
+            self._check_quota(cluster)
+
+    def _check_quota(self, cluster: Cluster) -> None:
+        """Let hosts that wait for a task, and so are in no quota, become a pool like any other."""
+        others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
+        full = keep_alive.warm_pool_quota_error(cluster.key.instance_groups, others, self._live_state.limits)
+        if full:
+            raise ResourceLimitError(
+                f"Pool {cluster.name()} cannot be kept for longer.",
+                field="keep_alive",
+                value=cluster.name(),
+                rule=full,
+                cure="Release another pool.",
+            )
+
+    def release(self, ref: str) -> PoolSummary:
+        """Begin to end an idle pool.
+
+        :raises ResourceInUseError: it is not idle.
+        """
+        cluster = self._idle_pool(ref)
+        ending = self._live_state.release_pool(cluster, "Released by the user.")
+        self._reconciler.cluster_reconciler.reconcile(cluster.id)
+        return self._live_state.pool_summary(ending)
+
+    # The rest
+
+    def changes(self, since: int, limit: int) -> Changes:
+        """Give the events after a number."""
+        events, newest, reset = self._live_state.store.events_since(since, limit)
+        return Changes(events=tuple(events), seq=newest, reset=reset)
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Give what is done at the next change; nobody may cancel it."""
+        return self._live_state.change_signal.next_change()
+
+    def instance_types(self) -> TypesListing:
+        """List the catalogue, those that the administrator allows."""
+        limits = self._live_state.limits
+        allowed = limits.allowed_instance_types or limits.catalogue
+        rows = tuple(kind for name, kind in limits.catalogue.items() if name in allowed)
+        return TypesListing(instance_types=rows, file=limits.instance_types_file)
+
+    async def doctor(self) -> dict[str, Any]:
+        """Say what a doctor's page shows of the controller and of every engine."""
+        limits = self._live_state.limits
+        used = capacity.used_share(self._live_state.clusters.values(), limits)
+        rows = (
+            ("hosts", used.hosts, limits.max_hosts),
+            ("cpus", used.cpus, limits.cpus),
+            ("memory_gib", used.memory_gib, limits.memory_gib),
+            ("gpus", used.gpus, limits.gpus),
+        )
+        return {
+            "pid": os.getpid(),
+            "python": sys.version.split()[0],
+            "epoch": self._live_state.store.epoch,
+            "jobs": len(self._live_state.jobs),
+            "pools": len(self._live_state.clusters),
+            "engines": {name: await diagnostics.examine(self._engine_of, name) for name in sorted(self._engines)},
+            "instance_types": sorted(limits.catalogue),
+            "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
+            "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
+            "keep_alive_cap": limits.keep_alive_cap,
+        }
+
+    async def fix(self) -> dict[str, list[str]]:
+        """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
+        found = {
+            name: await diagnostics.sweep(self._engine_of, name, lambda: [*self._live_state.clusters])
+            for name in sorted(self._engines)
+        }
+        return {name: ended for name, ended in found.items() if ended}
+
+
+def _is_reached(job: Job, until: str) -> bool:
+    return is_final(job.state) or (until == "first_line" and "first_line" in job.timings)

@@ -1,0 +1,111 @@
+"""Which command opens a shell on a host of a job or of a pool, for somebody who sits at the controller's machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import (
+    RefusedError,
+    ResourceInUseError,
+    ResourceNotFoundError,
+    ValidationError,
+    suggest_names,
+)
+from jupyter_smx.model.records.cluster import ClusterState
+from jupyter_smx.model.records.shell import ShellCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Cluster, Handle
+    from jupyter_smx.model.records.job import Job
+
+_STATES_WITH_HOSTS = (ClusterState.IN_USE, ClusterState.AVAILABLE)
+
+
+class ShellCommands:
+    """Answers for live jobs, for those whose hosts are still warm and have no other job, and for pools."""
+
+    def __init__(self, books: LiveState, engine_of: Callable[[str], Engine]) -> None:
+        self._live_state = books
+        self._engine_of = engine_of
+
+    async def command_for_job(self, ref: str, host: str) -> ShellCommand:
+        """Give a command for the hosts of a job; "" is the first host.
+
+        :raises ResourceNotFoundError: there is no such job, or its hosts are gone or not there yet.
+        :raises ResourceInUseError: its hosts have another job by now.
+        :raises ValidationError: it has no such host.
+        :raises RefusedError: nobody gets a shell there.
+        """
+        job = self._live_state.job(ref)
+        return await self._command(job.name, self._handle_of_job(job), host)
+
+    async def command_for_pool(self, ref: str, host: str) -> ShellCommand:
+        """Give a command for the hosts of a pool, whoever they work for now; "" is the first host.
+
+        :raises ResourceNotFoundError: there is no such pool, or its hosts are not there yet, or going.
+        :raises ValidationError: it has no such host.
+        :raises RefusedError: nobody gets a shell there.
+        """
+        cluster = self._live_state.pool(ref)
+        handle = _handle(cluster)
+        if handle is None:
+            raise ResourceNotFoundError(
+                f"Pool {cluster.name()} is {cluster.state.value}.",
+                field="pool",
+                value=ref,
+                rule="A shell opens on hosts that are InUse or Available.",
+            )
+        return await self._command(f"pool {cluster.name()}", handle, host)
+
+    async def _command(self, whose: str, handle: Handle, host: str) -> ShellCommand:
+        names = [one.host for one in handle.hosts]
+        if host and host not in names:
+            raise ValidationError(
+                f"--host: {whose} has no host {host!r}.",
+                field="host",
+                value=host,
+                rule=f"Its hosts are {', '.join(names)}.",
+                cure=suggest_names(host, names),
+            )
+        engine = self._engine_of(handle.engine)
+        found = await engine.shell(handle, host or names[0])
+        if found is None:
+            raise RefusedError(
+                f"There is no shell on hosts of the engine {handle.engine}.",
+                field="engine",
+                value=handle.engine,
+                rule="Only an engine that can open one on its hosts offers it.",
+                cure="Look at what the job says and uses (logs, job.usage), or run it with --engine local or docker.",
+            )
+        return ShellCommand(command=tuple(found), hosts=tuple(names))
+
+    def _handle_of_job(self, job: Job) -> Handle:
+        cluster = self._live_state.clusters.get(job.cluster)
+        handle = None if cluster is None else _handle(cluster)
+        if cluster is None or handle is None:
+            raise ResourceNotFoundError(
+                f"{job.name} has no hosts now.",
+                field="job",
+                value=job.name,
+                rule="They are there while it runs, and as long as they stay warm after it.",
+                cure="Keep them by --keep-alive, and run it again.",
+            )
+        other = self._live_state.jobs.get(cluster.job)
+        if other is not None and other.id != job.id:
+            raise ResourceInUseError(
+                f"The hosts of {job.name} work for {other.name} now.",
+                field="job",
+                value=job.name,
+                cure=f"Name {other.name} if you mean its hosts.",
+            )
+        return handle
+
+
+def _handle(cluster: Cluster) -> Handle | None:
+    """Give what finds the hosts; None while they are not all there."""
+    handle = cluster.handle
+    return handle if handle is not None and handle.hosts and cluster.state in _STATES_WITH_HOSTS else None

@@ -1,0 +1,206 @@
+"""Opens the file with the records: its mode, its pragmas, its version, and the reasons to refuse it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from jupyter_smx.controller.db.tables import REVISIONS
+from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.model.errors import ValidationError, VersionMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sqlalchemy import Connection
+
+_Record = TypeVar("_Record")
+_log = logging.getLogger(__name__)
+
+MOUNTS = Path("/proc/self/mounts")
+CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
+NEW_FILE_ONLY_OWNER = 0o600
+BUSY_SECONDS = 5.0
+_WAL_SIZE_LIMIT = 1 << 20
+"""Bytes of the write-ahead log that stay on the disk for the next writes when it begins anew."""
+_CORRUPT, _NO_DATABASE = 11, 26
+"""SQLite's codes; Python tells them from 3.11 on."""
+
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "beegfs", "lustre", "gpfs"}
+)
+
+
+def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
+    """Open the records at ``path``, made or brought to this version first.
+
+    :raises ValidationError: a network file system, where SQLite's write-ahead log loses records.
+    :raises VersionMismatchError: a newer version of this package wrote them.
+    :raises RecordsError: the folder cannot be written, the disk is full, or the file is no database.
+    """
+    _check_not_network(path, mounts)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, NEW_FILE_ONLY_OWNER))
+        path.chmod(NEW_FILE_ONLY_OWNER)
+        raw = _open(path)
+    except (OSError, sqlite3.Error) as error:
+        raise unwritable_error(path, error) from error
+    try:
+        return _prepare(path, raw)
+    except (sqlite3.Error, DBAPIError) as error:
+        raw.close()
+        raise unwritable_error(path, getattr(error, "orig", None) or error) from error
+    except BaseException:
+        raw.close()
+        raise
+
+
+def connect_for_checkpoint(path: Path) -> sqlite3.Connection:
+    """Open records that are there once more, for a thread that moves their write-ahead log.
+
+    :raises sqlite3.Error: they are away.
+    """
+    raw = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    return _set(raw, f"journal_size_limit={_WAL_SIZE_LIMIT}")
+
+
+def unwritable_error(path: Path, error: BaseException) -> RecordsError:
+    """Say that the records at ``path`` cannot be written, and why."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if _is_damaged(error):
+        return unreadable_error(path, error)
+    return RecordsError(
+        f"The records at {path} cannot be written: {reason}.",
+        field="data_dir",
+        value=path.parent,
+        rule="The controller writes every step down before it takes it.",
+        cure=f"Make the folder writable and free some space, or: {CURE[0].lower()}{CURE[1:]}",
+    )
+
+
+def unreadable_error(path: Path, error: BaseException) -> RecordsError:
+    """Say that the records at ``path`` are there and are not what was written, and why."""
+    return RecordsError(
+        f"The records at {path} cannot be read: {error}.",
+        field="data_dir",
+        value=path.parent,
+        rule="Nothing in them was changed or deleted.",
+        cure=f"Put a copy back, or move {path.name} and the files beside it that begin with its name elsewhere: "
+        "the next controller begins new records, and hosts that still run end by their own deadline.",
+    )
+
+
+def decode_readable(decode: Callable[[bytes], _Record], rows: Iterable[Sequence[Any]]) -> list[_Record]:
+    """Give the records in the first column of ``rows``; one that is none is logged and hides no other."""
+    return [record for row in rows for record in _decode_or_skip(decode, row[0])]
+
+
+def _decode_or_skip(decode: Callable[[bytes], _Record], record: bytes) -> tuple[_Record, ...]:
+    try:
+        return (decode(record),)
+    except msgspec.DecodeError as error:
+        _log.error("A record that cannot be read is left out (%s): %.200r", error, record)
+        return ()
+
+
+def _is_damaged(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF if hasattr(error, "sqlite_errorcode") else 0
+    said = str(error)
+    return code in (_CORRUPT, _NO_DATABASE) or "malformed" in said or "not a database" in said
+
+
+def network_file_system(path: Path, mounts: str) -> str:
+    """Give the type of the network file system that holds ``path``, empty when it is a local one.
+
+    ``mounts`` is the text of ``/proc/self/mounts``.
+    """
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        _, point, found, *_ = line.split(" ")
+        point = point.replace("\\040", " ")
+        if path.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, found
+    return kind if kind in _NETWORK_FILE_SYSTEMS else ""
+
+
+def _check_not_network(path: Path, mounts: Path) -> None:
+    try:
+        text = mounts.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # Only Linux has this file; elsewhere nobody says cheaply what a folder lies on.
+        return
+    kind = network_file_system(path.parent.resolve(), text)
+    if kind:
+        raise ValidationError(
+            f"The records cannot lie in {path.parent}, because that is a network folder ({kind}).",
+            field="data_dir",
+            value=path.parent,
+            rule="SQLite's write-ahead log needs memory that is shared between processes of one machine.",
+            cure=CURE,
+        )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    raw = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS, cached_statements=256)
+    return _set(raw, "journal_mode=WAL")
+
+
+def _set(raw: sqlite3.Connection, own: str) -> sqlite3.Connection:
+    """Say to a connection what is its own, and what all of them keep to; one that refuses is closed."""
+    # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint).
+    try:
+        for each in (own, "synchronous=NORMAL", "wal_autocheckpoint=0"):
+            raw.execute(f"PRAGMA {each}")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _prepare(path: Path, raw: sqlite3.Connection) -> Connection:
+    version = _version(raw)
+    if version and version not in REVISIONS:
+        raise VersionMismatchError(
+            f"The records at {path} were written by a newer jupyter-smx (version {version}, this one knows up to "
+            f"{REVISIONS[-1]}).",
+            field="version",
+            value=version,
+            cure="Update jupyter-smx here, or set JUPYTER_SMX_DATA_DIR to another folder.",
+        )
+    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=NullPool)
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    if version != REVISIONS[-1]:
+        _upgrade(connection, raw)
+    return connection
+
+
+def _version(raw: sqlite3.Connection) -> str:
+    known = raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = raw.execute("SELECT version_num FROM alembic_version").fetchone() if known else None
+    return str(row[0]) if row else ""
+
+
+def _upgrade(connection: Connection, raw: sqlite3.Connection) -> None:
+    # Alembic takes as long to import as everything else here together, and is needed once per version.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config(stdout=sys.stderr)
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    # Leaving the block commits; inside it Alembic sees that the transaction is not its own.
+    with connection.begin():
+        raw.execute("BEGIN EXCLUSIVE")
+        # Another controller may have done it while this one waited for the file.
+        if _version(raw) != REVISIONS[-1]:
+            command.upgrade(config, "head")

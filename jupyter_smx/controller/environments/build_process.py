@@ -1,0 +1,142 @@
+"""The child process that makes an environment: started, listened to, and ended with everything that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sys
+from collections import deque
+from typing import TYPE_CHECKING
+
+from jupyter_smx.controller.environments import build as environment_build
+from jupyter_smx.controller_launch import controller_environment
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.policy.lifecycle import pip_output
+from jupyter_smx.policy.lifecycle.environment import format_for_pip, needs_pip
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from jupyter_smx.model.spec.environment import PythonEnvironment
+
+_TAIL_LINES = 80
+"""Lines of the end, in which the reason of a failure stands."""
+_PIECE = 65_536
+_UNSAFE_VARIABLES = (
+    "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT",
+    "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIREMENT", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT",
+)  # fmt: skip
+"""Variables that would have packages installed somewhere else than in the environment."""
+
+
+class BuildError(SmxError):
+    """The requirements could not be installed."""
+
+    code = "ClientError"
+    status = 422
+
+
+class Installer:
+    """Makes environments with uv where it is found and pip otherwise; ``choice`` is ``auto``, or ``pip``."""
+
+    def __init__(self, choice: str = "auto") -> None:
+        self._choice = choice
+
+    async def build(
+        self, folder: Path, python: str, environment: PythonEnvironment, say: Callable[[str], None]
+    ) -> None:
+        """Make an environment over ``python`` in ``folder``; ``say`` gets each step in a few words.
+
+        A call that is cancelled leaves no process.
+
+        :raises BuildError: pip or uv failed; the text has its last words, the package where it is known, and a cure.
+        """
+        uv = [] if self._choice == "pip" or needs_pip(environment.requirements) else _uv()
+        lines = environment.requirements if uv else format_for_pip(environment.requirements)
+        order = {"python": python, "requirements": lines, "only": environment.only, "uv": uv}
+        child = await _start(folder)
+        last, narrator = deque[str](maxlen=_TAIL_LINES), pip_output.InstallProgress()
+        try:
+            if child.stdin is not None:
+                child.stdin.write(json.dumps(order).encode() + b"\n")
+            if child.stdout is not None:
+                async for line in _lines(child.stdout):
+                    last.append(line)
+                    if step := narrator.read_line(line):
+                        say(step)
+            code = await child.wait()
+        finally:
+            await _kill(child)
+        if code:
+            raise _build_error(list(last), "uv" if uv else "pip", code, folder.name)
+
+
+async def _start(folder: Path) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            environment_build.__file__,
+            os.fspath(folder),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise BuildError(
+            f"--requirements: the process that installs them cannot be started ({error.strerror}).",
+            field="requirements",
+            value=sys.executable,
+            cure="See that this machine has memory and processes left, then run it again.",
+        ) from error
+
+
+async def _kill(child: asyncio.subprocess.Process) -> None:
+    """Leave nothing of a child: its group has everything that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    if child.stdin is not None:
+        child.stdin.close()
+    await child.wait()
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """Give the lines of a stream, however long they are."""
+    left = b""
+    while piece := await stream.read(_PIECE):
+        *whole, left = (left + piece).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+        left = left[-_PIECE:]
+    if left:
+        yield left.decode(errors="replace")
+
+
+def _uv() -> list[str]:
+    found = shutil.which("uv")
+    if found:
+        return [found]
+    return [sys.executable, "-m", "uv"] if importlib.util.find_spec("uv") else []
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in controller_environment(os.environ).items() if name not in _UNSAFE_VARIABLES}
+    # A base that is gone must be an error, not the reason to download another Python.
+    return {**kept, "UV_PYTHON_DOWNLOADS": "never", "PYTHONUNBUFFERED": "1"}
+
+
+def _build_error(lines: list[str], installer: str, code: int, name: str) -> BuildError:
+    reason, cure = pip_output.failure_reason(lines, f"{installer} ended with exit code {code}")
+    return BuildError(
+        f"--requirements: {reason}",
+        field="requirements",
+        cure=f"{cure} All that it said is in environments/{name}/{environment_build.LOG} of the data folder.",
+    )

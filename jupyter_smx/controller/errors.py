@@ -1,0 +1,44 @@
+"""Errors of the records: another controller took over, a later job holds the cluster, the disk refuses."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
+
+
+class FencedError(SmxError):
+    """A newer controller owns the records or the agent; whoever gets this ends without writing again."""
+
+    code = "Fenced"
+    status = 503
+
+
+class RecordsError(UnavailableError):
+    """The file of the records refuses: full disk, read-only, damaged. What was decided was not written down."""
+
+
+class StaleError(SmxError):
+    """The write was decided on old news: a verdict was given since, or the cluster has a higher lease."""
+
+    code = "Stale"
+    status = 409
+
+
+@contextmanager
+def log_and_continue(log: logging.Logger, what: str, whose: str) -> Iterator[None]:
+    """Let what cannot be done for one keep no other from its turn; the log says ``what``, with ``whose`` in it.
+
+    :raises FencedError: another controller took over, so nothing is done for anybody any more.
+    """
+    try:
+        yield
+    except FencedError:
+        raise
+    except SmxError as error:
+        log.warning("%s: %s", what.format(whose), error)

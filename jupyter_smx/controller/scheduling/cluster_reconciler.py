@@ -1,0 +1,409 @@
+"""The fleet: does for each cluster the one step that policy names, one action per cluster at a time.
+
+It knows engines and streams and no jobs; what concerns a job is told to its crew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue
+from jupyter_smx.controller.unexpected import wrap_unexpected
+from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation
+from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
+from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
+from jupyter_smx.policy.hosts.info import hosts_of
+from jupyter_smx.policy.hosts.names import named_hosts
+from jupyter_smx.policy.hosts.unreachable import UnreachablePeriod, extend_unreachable
+from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
+from jupyter_smx.policy.preload import preload_allowed
+from jupyter_smx.policy.scheduling import capacity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.scheduling.cluster_listener import ClusterObserver
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.model.records.cluster import ReuseKey
+
+_log = logging.getLogger(__name__)
+
+OBSERVE_INTERVAL = 5.0
+"""Seconds between two looks at an engine, whatever the number of clusters."""
+MAX_BACKOFF = 30.0
+"""Seconds between two tries of something that fails, at most."""
+
+
+@dataclass
+class _ClusterRuntime:
+    """What is known of one cluster right now; nothing of it is stored."""
+
+    gone: bool = False
+    launch_attempted: bool = False
+    """An engine was asked for its hosts before, maybe by an earlier controller."""
+    action: asyncio.Task[None] | None = None
+    failures: int = 0
+    not_before: float = 0.0
+    unreachable: UnreachablePeriod | None = None
+    engine_unreachable: UnreachablePeriod | None = None
+    """How long an engine cannot be asked to end its hosts."""
+    version_mismatch: str = ""
+    """What its agents answered who speak another protocol."""
+
+    def is_busy(self) -> bool:
+        """Say whether an action is under way; one that was cancelled before it began never said that it is over."""
+        return self.action is not None and not self.action.done()
+
+
+class ClusterReconciler:
+    """Clusters and what is being done to them."""
+
+    def __init__(
+        self,
+        books: LiveState,
+        agents: Agents,
+        engine_of: Callable[[str], Engine],
+        crew: ClusterObserver,
+        *,
+        python_of: Callable[[ReuseKey], str],
+    ) -> None:
+        self._live_state = books
+        self._agents = agents
+        self._engine_of = engine_of
+        self._observer = crew
+        self._python_of = python_of
+        self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in books.clusters}
+        self._observed_at: dict[str, float] = {}
+        self._observe_tasks: dict[str, asyncio.Task[None]] = {}
+        self._actions: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
+            ClusterStep.ACQUIRE: self._acquire,
+            ClusterStep.CONNECT: self._connect,
+            ClusterStep.MARK_LOST: self._handle_lost,
+            ClusterStep.MARK_ENDED: self._terminate_idle,
+            ClusterStep.RELEASE: self._release,
+        }
+
+    def reachable_clusters(self) -> frozenset[str]:
+        """Give the ids of clusters whose every host has an open stream."""
+        return frozenset(cluster for cluster in self._live_state.clusters if self._agents.is_open(cluster))
+
+    def incompatible_clusters(self) -> frozenset[str]:
+        """Give the ids of clusters whose agents speak another protocol, so that nothing can be said to them."""
+        return frozenset(cluster for cluster, watch in self._runtimes.items() if watch.version_mismatch)
+
+    def reconcile(self, cluster_id: str) -> None:
+        """Look at one cluster, ask policy, and begin that one action."""
+        cluster = self._live_state.clusters.get(cluster_id)
+        if cluster is None:
+            self._runtimes.pop(cluster_id, None)
+            return
+        watch = self._runtimes.setdefault(cluster_id, _ClusterRuntime())
+        now = self._live_state.monotonic()
+        busy = watch.is_busy() or now < watch.not_before
+        gone = watch.gone or self._is_unreachable_too_long(cluster, watch, now)
+        seen = ClusterObservation(connected=self._agents.is_open(cluster_id), gone=gone, busy=busy)
+        act = self._actions.get(next_cluster_step(cluster, seen, self._live_state.clock()))
+        if act is not None:
+            watch.action = asyncio.create_task(self._run(act, cluster, watch), name=f"cluster {cluster_id}")
+
+    def _is_unreachable_too_long(self, cluster: Cluster, watch: _ClusterRuntime, now: float) -> bool:
+        if cluster.handle is None or self._agents.is_open(cluster.id):
+            watch.unreachable = None
+            return False
+        job = self._live_state.jobs.get(cluster.job)
+        if watch.version_mismatch:
+            # They are not silent: they end as their own deadline says, and a job's record is on their disk then.
+            return job is not None and job.goal is not DesiredState.RUN
+        watch.unreachable = extend_unreachable(watch.unreachable, job, now)
+        return watch.unreachable.is_expired(now, self._live_state.limits)
+
+    async def _run(
+        self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, watch: _ClusterRuntime
+    ) -> None:
+        try:
+            with wrap_unexpected(_log, f"What was being done for cluster {cluster.id}"):
+                await act(cluster)
+            watch.failures = 0
+        except FencedError:
+            self._observer.on_fenced()
+            raise
+        except SmxError as error:
+            watch.failures += 1
+            watch.not_before = self._live_state.monotonic() + min(MAX_BACKOFF, 0.2 * 2 ** min(watch.failures, 10))
+            _log.warning("Cluster %s: %s", cluster.id, error)
+        finally:
+            watch.action = None
+        if not watch.failures:
+            self.reconcile(cluster.id)
+
+    def reconcile_all(self) -> None:
+        """Look at every cluster, and at every engine whose turn it is."""
+        for cluster_id in [*self._live_state.clusters]:
+            self.reconcile(cluster_id)
+        now = self._live_state.monotonic()
+        for engine in {cluster.key.engine for cluster in self._live_state.clusters.values()}:
+            # One that answers slowly is not asked on and on: commands would pile up on a busy machine.
+            if (
+                engine not in self._observe_tasks
+                and now - self._observed_at.get(engine, -OBSERVE_INTERVAL) >= OBSERVE_INTERVAL
+            ):
+                self.observe(engine)
+
+    def observe(self, engine: str) -> None:
+        """Begin one look at all clusters of an engine."""
+        self._observed_at[engine] = self._live_state.monotonic()
+        task = self._observe_tasks[engine] = asyncio.create_task(self._observe_engine(engine), name=f"survey {engine}")
+        task.add_done_callback(lambda _done: self._observe_tasks.pop(engine))
+
+    async def _observe_engine(self, engine: str) -> None:
+        # Of hosts that are still being brought up, or taken down, the engine's own answer says what became of them.
+        settled = (ClusterState.IN_USE, ClusterState.AVAILABLE)
+        mine = [c for c in self._live_state.clusters.values() if c.key.engine == engine and c.state in settled]
+        clusters = [cluster for cluster in mine if cluster.handle is not None]
+        handles = [cluster.handle for cluster in clusters if cluster.handle is not None]
+        found: list[Observation] = []
+        with (
+            log_and_continue(_log, "The clusters of {} cannot be looked at", engine),
+            wrap_unexpected(_log, f"A look at {engine}"),
+        ):
+            found = await self._engine_of(engine).observe_all(handles)
+        for cluster, seen in zip(clusters, found, strict=False):
+            if seen is Observation.GONE and cluster.id in self._runtimes:
+                self._runtimes[cluster.id].gone = True
+                self.reconcile(cluster.id)
+
+    def request(self, cluster_id: str, key_groups: Cluster, preload: tuple[str, ...] = ()) -> ClusterRequest:
+        """Build what an engine is asked for a cluster."""
+        limits = self._live_state.limits
+        groups = key_groups.key.instance_groups
+        own_gpus = self._engine_of(key_groups.key.engine).capabilities.own_gpus
+        hosts = []
+        for host in named_hosts(groups):
+            share = capacity.host_share(capacity.resolve_instance_type(host.instance_type, limits), limits)
+            hosts.append(
+                HostSpec(
+                    host=host.name,
+                    group=host.group,
+                    instance_type=host.instance_type,
+                    vcpus=int(share.cpus),
+                    gpus=share.gpus,
+                    memory=int(share.memory_gib * 2**30),
+                    devices=key_groups.gpus.get(host.name, ()) if own_gpus else (),
+                )
+            )
+        return ClusterRequest(
+            cluster=cluster_id,
+            hosts=tuple(hosts),
+            instance_groups=groups,
+            python=self._python_of(key_groups.key),
+            image=key_groups.key.image.reference() if key_groups.key.image else "",
+            network_isolation=key_groups.key.network_isolation,
+            preload=preload_allowed(preload, limits.preload_never),
+            preload_memory=limits.preload_memory_mib,
+            input_hash_limit=limits.input_hash_limit_mib,
+        )
+
+    def _runtime(self, cluster: Cluster) -> _ClusterRuntime:
+        """Give what is known of a cluster; of one that is over meanwhile nobody asks again."""
+        return self._runtimes.get(cluster.id) or _ClusterRuntime()
+
+    # The five actions
+
+    async def _acquire(self, cluster: Cluster) -> None:
+        engine = self._engine_of(cluster.key.engine)
+        watch = self._runtime(cluster)
+        first, watch.launch_attempted = not watch.launch_attempted, True
+        job = self._live_state.jobs.get(cluster.job)
+        request = self.request(cluster.id, cluster, job.spec.imports if job else ())
+        limit, begun = self._live_state.limits.launch_limit, self._live_state.monotonic()
+        try:
+            await asyncio.wait_for(self._collect_handles(engine, request), limit)
+            greetings = await self._open(self._live_state.clusters[cluster.id])
+        except asyncio.TimeoutError:
+            late = UnavailableError(f"The engine {engine.name} gave no hosts within {limit:g} s.", transient=True)
+            await self._abandon_launch(cluster, late)
+        except (FencedError, RecordsError):
+            # What was launched is another controller's now, or is found again when there is room to write it down.
+            raise
+        except RefusedError as error:
+            # Asked once more, an engine speaks of what became of the first time, and not of the job: others may do.
+            told = error if first else UnavailableError(str(error), transient=True)
+            await self._abandon_launch(cluster, told, launched=not first)
+        except SmxError as error:
+            await self._abandon_launch(cluster, error)
+        else:
+            # What an earlier controller began took longer, and nobody knows by how much.
+            took = self._live_state.monotonic() - begun if first else None
+            hosts = hosts_of(self._live_state.clusters.get(cluster.id, cluster), greetings)
+            ready = self._live_state.amend_cluster(
+                cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
+            )
+            if ready is not None:
+                self._observer.on_cluster_ready(ready, greetings)
+
+    async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
+        with wrap_unexpected(_log, f"The launch of hosts by the engine {engine.name}"):
+            handles = engine.acquire(request)
+            try:
+                async for handle in handles:
+                    changed = self._live_state.clusters[request.cluster]
+                    # On disk before anything more is done: from here on the cluster costs.
+                    self._live_state.amend_cluster(changed.id, durable=True, handle=handle)
+            finally:
+                if isinstance(handles, AsyncGenerator):
+                    await handles.aclose()  # what it began ends now, and not when somebody collects what is left
+
+    async def _abandon_launch(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:
+        now = self._live_state.clusters.get(cluster.id, cluster)
+        if now.handle is not None or launched:
+            # What was launched may have no handle yet; its cluster's id finds it.
+            now = replace(now, handle=now.handle or Handle(engine=cluster.key.engine, cluster=cluster.id))
+            try:
+                await self._free(now)
+            except UnavailableError as away:
+                self._detach_job(now, away)
+                self._observer.on_cluster_refused(now, away, again=False)
+                return
+        self._agents.close(cluster.id)
+        self._live_state.save_cluster_end(now, str(error))
+        self._observer.on_cluster_refused(now, error)
+
+    async def _open(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
+        if cluster.handle is None:
+            raise RefusedError(f"The engine {cluster.key.engine} gave no handle.", transient=True)
+        engine = self._engine_of(cluster.key.engine)
+        with wrap_unexpected(_log, f"The way to the hosts of the engine {engine.name}"):
+            return await self._agents.open(engine, cluster.handle, self._live_state.store.epoch)
+
+    async def _connect(self, cluster: Cluster) -> None:
+        watch = self._runtime(cluster)
+        if cluster.handle is None:
+            watch.gone = True
+            return
+        try:
+            greetings = await self._open(cluster)
+        except SmxError as error:
+            if isinstance(error, VersionMismatchError):
+                watch.version_mismatch = error.message
+            seen = await self._engine_of(cluster.key.engine).observe_all([cluster.handle])
+            if seen[0] is not Observation.GONE:
+                if isinstance(error, UnavailableError) and watch.failures:  # one miss is no news
+                    self._observer.on_cluster_unreachable(cluster, error)
+                raise
+            watch.gone = True
+            return
+        changed = self._live_state.clusters.get(cluster.id)
+        if changed is not None:
+            hosts = hosts_of(changed, greetings)
+            if hosts != changed.hosts:
+                # What they imported while nobody listened is warmth, too.
+                changed = self._live_state.amend_cluster(changed.id, hosts=hosts) or changed
+            self._observer.on_cluster_ready(changed, greetings)
+
+    async def _handle_lost(self, cluster: Cluster) -> None:
+        # First everything of it is ended, then its remains are read: nothing can begin in between.
+        try:
+            await self._free(cluster)
+        except UnavailableError as away:
+            self._detach_job(self._live_state.clusters[cluster.id], away)
+        else:
+            said = self._live_state.exit_reasons.pop(cluster.id, "The host was lost.")
+            self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], said)
+        await self._observer.on_cluster_lost(cluster)
+        self._observer.schedule_waiting_jobs()
+
+    def _detach_job(self, cluster: Cluster, away: UnavailableError) -> None:
+        """Begin to release hosts without their job, while their engine is away, if it need not wait for that.
+
+        What has not begun waits for a while; what runs may go on running, so its job waits unless somebody stopped it.
+
+        :raises UnavailableError: it has to wait.
+        """
+        job, watch, now = self._live_state.jobs.get(cluster.job), self._runtime(cluster), self._live_state.monotonic()
+        stopped = job is not None and job.goal in TERMINAL_GOALS
+        watch.engine_unreachable = extend_unreachable(watch.engine_unreachable, job, now)
+        is_coming_up = cluster.state is ClusterState.PROVISIONING
+        if not (stopped or (is_coming_up and watch.engine_unreachable.is_expired(now, self._live_state.limits))):
+            self._observer.on_cluster_unreachable(cluster, away)
+            raise away
+        leaving = transitions.release(cluster, away.message, self._live_state.clock())
+        self._live_state.save(clusters=[replace(leaving, job="")], durable=True)
+
+    async def _terminate_idle(self, cluster: Cluster) -> None:
+        await self._free(cluster)
+        said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended by itself.")
+        reason = "The keep-alive ran out." if self._is_expired(cluster) else said
+        self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], reason)
+        self._observer.schedule_waiting_jobs()
+
+    async def _release(self, cluster: Cluster) -> None:
+        if not self._is(cluster.id, ClusterState.RELEASING):
+            self._live_state.detect_clock_change()
+            idle = self._live_state.clusters[cluster.id]
+            if idle.state is not ClusterState.AVAILABLE or not self._is_expired(idle, 0.0):
+                return
+            # Written before it is done: of two controllers only the one that owns the records ends hosts.
+            self._live_state.release_pool(idle, "The keep-alive ran out.")
+        await self._free(cluster)
+        now = self._live_state.clusters[cluster.id]
+        reason = now.reason or ("The keep-alive ran out." if self._is_expired(now) else "Released.")
+        self._live_state.save_cluster_end(now, reason)
+        self._observer.schedule_waiting_jobs()
+
+    async def _free(self, cluster: Cluster) -> None:
+        self._live_state.store.check_owner()
+        self._agents.close(cluster.id)
+        if cluster.handle is not None:
+            await self._engine_of(cluster.key.engine).release(cluster.handle)
+
+    def release_incompatible(self, clusters: Iterable[str]) -> None:
+        """Release idle pools that no job can take any more, because all that is new is of another version."""
+        for cluster_id in clusters:
+            idle = self._live_state.clusters.get(cluster_id)
+            if idle is not None and idle.state is ClusterState.AVAILABLE:
+                self._live_state.release_pool(idle, "Its hosts are of another version than new ones.")
+                self.reconcile(cluster_id)
+
+    def _is_expired(self, cluster: Cluster, within: float = 1.0) -> bool:
+        return cluster.expires_at is not None and cluster.expires_at <= self._live_state.clock() + within
+
+    async def drain_releases(self, limit: float) -> None:
+        """Finish the releases that were begun, ``limit`` seconds at most: nothing should cost that somebody let go."""
+        await self._wait_for(ClusterState.RELEASING, limit)
+
+    async def wait_connected(self, limit: float) -> None:
+        """Wait until the hosts of idle pools were greeted or are known to be gone, ``limit`` seconds at most."""
+        await self._wait_for(ClusterState.AVAILABLE, limit)
+
+    async def _wait_for(self, state: ClusterState, limit: float) -> None:
+        begun = [
+            watch.action
+            for cluster_id, watch in self._runtimes.items()
+            if watch.action is not None and self._is(cluster_id, state)
+        ]
+        if begun:
+            await asyncio.wait(begun, timeout=limit)
+
+    def _is(self, cluster_id: str, state: ClusterState) -> bool:
+        cluster = self._live_state.clusters.get(cluster_id)
+        return cluster is not None and cluster.state is state
+
+    async def settle(self) -> None:
+        """Wait until no action is under way; for tests and an orderly end."""
+        while tasks := [*self._observe_tasks.values(), *(w.action for w in self._runtimes.values() if w.is_busy())]:
+            await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+
+    def close(self) -> None:
+        """Drop every action; hosts live on and are found again."""
+        for task in [*self._observe_tasks.values(), *(watch.action for watch in self._runtimes.values())]:
+            if task is not None:
+                task.cancel()

@@ -1,0 +1,92 @@
+"""Goals: what a user, a time limit or the spot market wants of a job that is there; the reconciler brings it about."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from jupyter_smx.controller.errors import log_and_continue
+from jupyter_smx.controller.unexpected import wrap_unexpected
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
+from jupyter_smx.policy.lifecycle import spot, transitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.job import Job
+
+_log = logging.getLogger(__name__)
+
+
+class DesiredStateSetter:
+    """Sets goals; each is on the disk before anything is done for it, so that no interruption is lost or doubled.
+
+    ``step`` does the first step towards one, ``is_ending`` says of a job that its code has ended on every host,
+    ``draw`` gives numbers from 0 to 1, without 1.
+    """
+
+    def __init__(
+        self,
+        books: LiveState,
+        engine_of: Callable[[str], Engine],
+        step: Callable[[str], None],
+        is_ending: Callable[[Job], bool],
+    ) -> None:
+        self._live_state = books
+        self._engine_of = engine_of
+        self._reconcile = step
+        self._is_ending = is_ending
+        self.draw: Callable[[], float] = random.random
+        self._enforced_at: float | None = None
+
+    def stop(self, job: Job, goal: DesiredState = DesiredState.STOP) -> Job:
+        """Let a job end, for a user or a limit; what is over, or ends already, stays as it is."""
+        live = self._live_state.jobs.get(job.id)
+        if live is None or live.goal in TERMINAL_GOALS:
+            return live or job
+        return self._set(transitions.set_terminal_goal(live, goal, self._live_state.clock()))
+
+    def interrupt(self, job: Job) -> Job:
+        """Take the hosts of a spot job away; one that is being interrupted stays as it is.
+
+        :raises ValidationError: it is no spot job.
+        :raises ResourceInUseError: no hosts work for it now.
+        """
+        live = self._live_state.jobs.get(job.id, job)
+        if live.goal is DesiredState.INTERRUPT:
+            return live
+        spot.check_interruption(live, self._live_state.cluster_of(live), is_ending=self._is_ending(live))
+        return self._set(transitions.interrupt(live, self._live_state.clock()))
+
+    def _set(self, wanted: Job) -> Job:
+        self._live_state.save(jobs=[wanted])
+        self._reconcile(wanted.id)
+        return self._live_state.jobs.get(wanted.id) or self._live_state.job(wanted.id)
+
+    def enforce_all(self) -> None:
+        """End what waited for too long, and interrupt whom the engine's rate strikes."""
+        now, steady = self._live_state.clock(), self._live_state.monotonic()
+        since = 0.0 if self._enforced_at is None else steady - self._enforced_at
+        self._enforced_at = steady
+        for job in [*self._live_state.jobs.values()]:
+            # One whose engine cannot be made, say, keeps no other from its limit.
+            with (
+                log_and_continue(_log, "The limits of job {} cannot be looked at", job.name),
+                wrap_unexpected(_log, f"A look at the limits of {job.name}"),
+            ):
+                self._enforce(job, now, since)
+
+    def _enforce(self, job: Job, now: float, since: float) -> None:
+        if self._is_ending(job):
+            return  # its code has ended as it did, and only its outputs are on their way
+        if spot.is_wait_over(job, now):
+            self.stop(job, DesiredState.EXPIRE)
+        elif spot.can_be_interrupted(job, self._live_state.cluster_of(job)) and self._should_interrupt(job, since):
+            self.interrupt(job)
+
+    def _should_interrupt(self, job: Job, seconds: float) -> bool:
+        rate = self._engine_of(job.spec.engine).interruptions_per_hour
+        return rate > 0 and spot.is_interruption_due(rate, seconds, self.draw())

@@ -1,0 +1,206 @@
+"""Gives jobs to their hosts: first what these need of the controller's machine and do not see, then the job itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_smx.controller.errors import FencedError, log_and_continue
+from jupyter_smx.controller.scheduling import engine_capabilities
+from jupyter_smx.controller.scheduling.run_request import run_spec
+from jupyter_smx.controller.transfer import input_listing
+from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
+from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.policy.admission import host_visibility
+from jupyter_smx.policy.hosts.names import named_hosts
+from jupyter_smx.policy.hosts.sharding import has_channel
+from jupyter_smx.policy.lifecycle import transitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.state.job_runtime import JobRuntime
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.policy.hosts.names import NamedHost
+
+_log = logging.getLogger(__name__)
+
+RETRY_DELAY = 1.0
+"""Seconds until a host that could not be reached is brought the same once more."""
+_LISTING_THREADS = 2
+"""Threads that look at what a job's sources are."""
+
+
+class DispatchObserver(Protocol):
+    """Who is told how it went."""
+
+    def runtime_of(self, job_id: str) -> JobRuntime | None:
+        """Give what is known of a job on its hosts now."""
+
+    def on_host_refused(self, job: Job, host: str, reason: str) -> None:
+        """Learn that a host cannot have a job, and that asking again would be answered in the same way."""
+
+    def on_host_failed(self, job: Job, host: str, reason: str) -> None:
+        """Learn that a host cannot have a job, and that this is not the job's fault."""
+
+    def reconcile(self, job_id: str) -> None:
+        """Look at a job."""
+
+    def on_fenced(self) -> None:
+        """Learn that another controller owns the records; this one ends."""
+
+
+class Dispatcher:
+    """What is on its way to the hosts of jobs; nothing of it is stored, a new controller begins it anew."""
+
+    def __init__(
+        self, books: LiveState, agents: Agents, engine_of: Callable[[str], Engine], crew: DispatchObserver
+    ) -> None:
+        self._live_state = books
+        self._agents = agents
+        self._engine_of = engine_of
+        self._observer = crew
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}
+        """What was begun last for each cluster and is not done."""
+        self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="look")
+
+    def has_full_visibility(self, job: Job) -> bool:
+        """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
+        # Asked at each look: also a job whose engine is not there any more can be stopped.
+        return engine_capabilities.capabilities_of(
+            self._engine_of, job.spec.engine
+        ).same_paths or not host_visibility.has_local_files(job.spec)
+
+    def provide_files(self, job: Job, trail: JobRuntime) -> None:
+        """Begin to put what a job needs within reach of its hosts, unless that is under way."""
+        if trail.provide_task is not None:
+            return
+        # What was begun for a job that needs nothing any more ends at once; two would be in each other's way on a host.
+        before = self._last.get(job.cluster)
+        task = asyncio.create_task(self._provide_files(job, trail, before), name=f"bring {job.id}")
+        trail.provide_task = self._last[job.cluster] = task
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._on_task_done, job.cluster))
+
+    def _on_task_done(self, cluster: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._last.get(cluster) is task:
+            del self._last[cluster]
+
+    async def _provide_files(self, job: Job, trail: JobRuntime, before: asyncio.Task[None] | None) -> None:
+        try:
+            if before is not None:
+                await asyncio.wait({before})
+            if self._observer.runtime_of(job.id) is trail:
+                with wrap_unexpected(_log, "Bringing what it needs to its hosts"):
+                    await self._provide_to_hosts(job, trail)
+        except FencedError:
+            self._observer.on_fenced()
+            raise
+        except SmxError as error:
+            _log.warning("Job %s: %s", job.name, error)
+            if self._observer.runtime_of(job.id) is not trail:
+                return
+            if error.transient:
+                trail.not_before = self._live_state.monotonic() + RETRY_DELAY
+                self._remark_delayed(job)
+                return
+            end = (
+                self._observer.on_host_failed if isinstance(error, UnexpectedError) else self._observer.on_host_refused
+            )
+            for host in trail.hosts:
+                end(job, host, str(error))
+        finally:
+            trail.provide_task = None
+        if trail.provided_paths is not None and self._observer.runtime_of(job.id) is trail:
+            self._observer.reconcile(job.id)
+
+    def _remark_delayed(self, job: Job) -> None:
+        now = self._live_state.jobs[job.id]
+        # Lists show it, so it names no path.
+        told = transitions.remark(now, "What it needs cannot be brought to its hosts now; it is tried again.")
+        with log_and_continue(_log, "That {} waits is not written down", job.name):
+            if told is not now:
+                self._live_state.save(jobs=[told])
+
+    async def _provide_to_hosts(self, job: Job, trail: JobRuntime) -> None:
+        spec, handle = job.spec, self._live_state.clusters[job.cluster].handle
+        if handle is None:
+            return
+        here: tuple[host_visibility.LocalSource, ...] = ()
+        if any(map(host_visibility.is_local_path, spec.channels)):
+            # A pattern may stand for many files on a slow disk, which holds up nobody who has other work for threads.
+            here = await asyncio.get_running_loop().run_in_executor(self._listing_pool, input_listing.list_inputs, spec)
+        # Under one that has the job already nothing may change: a controller before this one had brought it there.
+        hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in trail.dispatched_hosts]
+        found = await asyncio.gather(
+            *(self._provide_to_host(job, handle, host, here) for host in hosts), return_exceptions=True
+        )
+        trouble = next((each for each in found if isinstance(each, BaseException)), None)
+        if trouble is not None:
+            raise trouble
+        trail.input_listings = here
+        trail.provided_paths = {
+            host.name: places
+            for host, places in zip(hosts, found, strict=True)
+            if not isinstance(places, BaseException)
+        }
+
+    async def _provide_to_host(
+        self, job: Job, handle: Handle, host: NamedHost, here: Sequence[host_visibility.LocalSource]
+    ) -> Mapping[str, str]:
+        engine = self._engine_of(job.spec.engine)
+        its = {channel.name for channel in job.spec.channels if has_channel(host, channel)}
+        wanted = host_visibility.paths_to_provide(job.spec, (one for one in here if one.channel in its))
+        return await engine.provide_files(handle, host.name, wanted)
+
+    def dispatch(self, job: Job, trail: JobRuntime) -> None:
+        """Send a job to those of its hosts that do not have it."""
+        hosts = named_hosts(job.spec.instance_groups)
+        # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
+        keep_alive = job.spec.keep_alive + (job.spec.max_run if len(hosts) > 1 else 0)
+        grace = self._live_state.limits.grace
+        own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
+        trail.moments.setdefault("sent", self._live_state.clock())
+        for host in hosts:
+            # One that refused the job, or is done with it, would say the same once more.
+            if host.name in trail.dispatched_hosts or host.name in trail.records:
+                continue
+            stream = self._agents.stream(job.cluster, host.name)
+            gpus = () if own_gpus else self._live_state.clusters[job.cluster].gpus.get(host.name, ())
+            spec = run_spec(job, host, grace, keep_alive, gpus)
+            if trail.provided_paths is not None:
+                spec = host_visibility.translate_paths(spec, trail.input_listings, trail.provided_paths[host.name])
+            answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
+            trail.dispatched_hosts.add(host.name)
+            answer.add_done_callback(partial(self._on_run_reply, job, trail, host.name))
+
+    def _on_run_reply(self, job: Job, trail: JobRuntime, host: str, answer: asyncio.Future[Any]) -> None:
+        if answer.cancelled() or answer.exception() is None:
+            return
+        # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
+        _log.warning("Job %s on %s: %s", job.name, host, answer.exception())
+        if self._observer.runtime_of(job.id) is not trail:
+            return
+        trail.dispatched_hosts.discard(host)
+        if isinstance(answer.exception(), ValidationError):
+            self._observer.on_host_refused(job, host, str(answer.exception()))
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way; for tests and an orderly end."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def close(self) -> None:
+        """End what is under way; the next controller begins it anew."""
+        for task in self._tasks:
+            task.cancel()
+        self._listing_pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,41 @@
+"""What engines can do, also of those that are installed in part or not any more: these can do nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.base import Capabilities
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Cluster
+
+
+def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
+    """Give what an engine can do."""
+    try:
+        return engine_of(engine).capabilities
+    except SmxError:
+        return Capabilities()
+
+
+def isolating_engines(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:
+    """Name the engines that can close the network of their hosts."""
+    return [engine for engine in engines if capabilities_of(engine_of, engine).network_isolation]
+
+
+def split_by_engine(
+    engine_of: Callable[[str], Engine], clusters: Iterable[Cluster], engine: str
+) -> tuple[tuple[Cluster, ...], tuple[Cluster, ...]]:
+    """Part clusters into those of an engine, and those of others whose hosts share its machine with them."""
+    mine: list[Cluster] = []
+    others: list[Cluster] = []
+    for cluster in clusters:
+        if cluster.key.engine == engine:
+            mine.append(cluster)
+        elif capabilities_of(engine_of, cluster.key.engine).bounded_by_machine:
+            others.append(cluster)
+    return tuple(mine), tuple(others)

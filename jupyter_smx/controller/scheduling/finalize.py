@@ -1,0 +1,385 @@
+"""The end of a job: outputs home, the verdict, and what becomes of its hosts, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
+from jupyter_smx.controller.transfer import stage_out
+from jupyter_smx.controller.transfer.stage_out import HostOutputs
+from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
+from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
+from jupyter_smx.policy.hosts import agent_messages
+from jupyter_smx.policy.hosts.provenance import provenance_of
+from jupyter_smx.policy.lifecycle import keep_alive, retries, transitions
+from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
+from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome
+from jupyter_smx.policy.preload import preload_candidates, preload_costs
+from jupyter_smx.policy.scheduling import array_pools
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.controller.state.job_runtime import JobRuntime
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.controller.telemetry.log_collector import LogCollector
+    from jupyter_smx.controller.transfer.stage_out import OutputStager
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.results.provenance import Provenance
+    from jupyter_smx.model.spec.channel import Artifact
+    from jupyter_smx.model.status import DesiredState
+
+_log = logging.getLogger(__name__)
+
+MAX_UNEXPECTED_ERRORS = 5
+"""How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
+FORGET_DELAY = 0.05
+"""Seconds until hosts are told which jobs they may forget: whoever waits for a verdict, or for hosts, comes first."""
+_UNHEALTHY = KeepDecision(0, "Its hosts may not be healthy.")
+_INTERRUPTED = KeepDecision(0, "Its hosts were taken back by a spot interruption.")
+_NOT_LAUNCHED = KeepDecision(0, "No hosts were launched.")
+
+
+CollectSamples: TypeAlias = "Callable[[Job, str, int, AgentStream | None, Path | None], Awaitable[None]]"
+
+
+async def _collect_no_samples(*_what: object) -> None:
+    return None
+
+
+async def _no_log_metrics(_job: Job) -> LogMetrics:
+    return LogMetrics()
+
+
+class JobFinalizer:
+    """Gives verdicts; ``measure`` reads the last metrics of a job when its log is here."""
+
+    def __init__(
+        self,
+        books: LiveState,
+        agents: Agents,
+        pump: LogCollector,
+        home: OutputStager,
+        engine_of: Callable[[str], Engine],
+        *,
+        measure: Callable[[Job], Awaitable[LogMetrics]] = _no_log_metrics,
+    ) -> None:
+        self._live_state = books
+        self._agents = agents
+        self._log_collector = pump
+        self._output_stager = home
+        self._engine_of = engine_of
+        self._read_metrics = measure
+        self._preload_requested: dict[str, set[str]] = {}
+        self._pending_forgets: list[tuple[str, str, str, int]] = []
+        """Jobs that hosts may forget: cluster, host, job, lease. A new controller tells them when they greet."""
+        self._forget_timer: asyncio.TimerHandle | None = None
+        # Brings home what a job used of a host; its size there, and where it is.
+        self.collect_samples: CollectSamples = _collect_no_samples
+        # Told of each job that ran, when its verdict and its provenance are in the records.
+        self.on_outcome: Callable[[Job], None] = lambda _job: None
+
+    async def finalize(self, job_id: str, trail: JobRuntime) -> None:
+        """Bring everything home and write the verdict.
+
+        :raises UnavailableError: a host that still has outputs does not answer; try again.
+        :raises StagingError: the disk here is full; try again, nothing is lost.
+        """
+        self._live_state.detect_clock_change()
+        job = self._live_state.jobs[job_id]
+        if await self._start_next_attempt(job, trail):
+            return
+        if any(record.get("artifacts") for record in trail.records.values()):
+            job = self._mark_uploading(self._live_state.jobs[job_id])  # somebody may have stopped it meanwhile
+        home, trouble = await self._stage_out(job, trail)
+        told = await self._read_metrics(job)
+        self._live_state.detect_clock_change()
+        job = self._live_state.jobs[job_id]
+        ends = trail.host_ends()
+        judged = trouble or retries.final_outcome(job_outcome(_goal_at_exit(job, trail), ends))
+        now = self._live_state.clock()
+        times = (item for record in trail.records.values() for item in record.get("at", {}).items())
+        at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
+        finished = transitions.advance(
+            replace(
+                job,
+                hosts=ends,
+                artifacts=home,
+                failure_reason=judged.reason,
+                failure_message=judged.message if judged.message != judged.reason else "",
+                exit_message=exit_message(ends),
+                progress=told.progress,
+                metrics=told.latest,
+                pace=told.pace,
+                metric_notes=told.notes,
+                provenance=self._provenance(job, trail),
+                peak=sum_usage(usage_of(record.get("usage", {})) for record in trail.records.values()),
+                received={k: v for record in trail.records.values() for k, v in record.get("received", {}).items()},
+                started_at=job.started_at or at.get("received"),
+                timings={**at, **job.timings, **trail.moments, "final": now},
+            ),
+            judged.state,
+            now,
+            judged.message or judged.reason,
+        )
+        self._write(finished, healthy=judged.healthy, idle_from=min(now, at.get("ended", now)))
+        if len(trail.hosts) > 1:
+            self._send_deadline(job)
+        if trouble is None:
+            self._schedule_forget(job, trail)
+        self._request_preload(job, trail)
+        self.on_outcome(finished)
+
+    def _provenance(self, job: Job, trail: JobRuntime) -> Provenance:
+        cluster = self._live_state.clusters.get(job.cluster) or self._live_state.store.cluster(job.cluster)
+        return provenance_of(job, cluster.hosts if cluster else (), trail.records)
+
+    async def _start_next_attempt(self, job: Job, trail: JobRuntime) -> bool:
+        """Put a job that failed by our fault, or was interrupted, at the start of its next attempt; keep its log apart.
+
+        False where there is no next one.
+        """
+        ends, now = trail.host_ends(), self._live_state.clock()
+        judged = job_outcome(job.goal, ends)
+        if retries.next_attempt(job, judged, ends, now) is None:
+            return False
+        await self._collect_logs(job, trail)
+        # Somebody may have stopped it meanwhile, or set the clock.
+        self._live_state.detect_clock_change()
+        now = self._live_state.clock()
+        again = retries.next_attempt(self._live_state.jobs[job.id], judged, ends, now)
+        if again is None:
+            return False
+        cluster = self._live_state.clusters.get(job.cluster)
+        keep = _INTERRUPTED if again.attempts[-1].interrupted else _UNHEALTHY
+        left = [] if cluster is None else [transitions.detach_job(cluster, job.name, keep, now)]
+        self._live_state.save(jobs=[again], clusters=left)
+        return True
+
+    async def _collect_logs(self, job: Job, trail: JobRuntime) -> None:
+        for host in trail.hosts:
+            remains = self._spool_path(job, host)
+            stream = None if trail.hosts_lost else self._agents.stream(job.cluster, host)
+            record = trail.records.get(host, {})
+            await self._log_collector.drain(job, host, int(record.get("log", 0)), stream, remains)
+            await self.collect_samples(job, host, int(record.get("samples", 0)), stream, remains)
+
+    def _mark_uploading(self, job: Job) -> Job:
+        moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._live_state.clock())
+        if moved is not job and job.state is not SecondaryStatus.STOPPING:
+            self._live_state.save(jobs=[moved])
+            return moved
+        return job
+
+    async def _stage_out(self, job: Job, trail: JobRuntime) -> tuple[tuple[Artifact, ...], Outcome | None]:
+        everything = []
+        try:
+            await self._collect_logs(job, trail)
+            for host, record in trail.records.items():
+                stream = None if trail.hosts_lost else self._agents.stream(job.cluster, host)
+                everything.append(HostOutputs(host, record, stream, self._spool_path(job, host)))
+            home = await self._output_stager.stage_out(job, everything)
+        except UnavailableError:
+            raise
+        except SmxError as error:
+            if error.transient:
+                raise
+            said = f"ClientError: The outputs could not be brought home: {error}"
+            return (), Outcome(state=SecondaryStatus.FAILED, reason=said[:1024])
+        return home, None
+
+    def _spool_path(self, job: Job, host: str) -> Path | None:
+        folder = self._engine_of(job.spec.engine).spool_path(job.cluster, host)
+        return None if folder is None else folder / job.id
+
+    def _write(self, job: Job, *, healthy: bool, idle_from: float) -> None:
+        cluster = self._live_state.clusters.get(job.cluster)
+        if cluster is None or cluster.state is ClusterState.RELEASING:
+            self._live_state.save(
+                jobs=[replace(job, warm_pool=transitions.pool_of_job(KeepDecision(0, "The host was lost.")))]
+            )
+            return
+        if healthy:
+            others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
+            limits = self._live_state.limits
+            keep = keep_alive.decide_after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
+            waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
+            left = keep_alive.remaining_pool_lifetime(cluster, limits, idle_from)
+            keep = array_pools.decide_after_task(job, keep, left, others_wait=waits)
+        else:
+            keep = _UNHEALTHY
+        job = replace(job, warm_pool=transitions.pool_of_job(keep))
+        given = transitions.detach_job(cluster, job.name, keep, idle_from)
+        if job.spec.array is not None and job.spec.keep_alive <= 0:
+            given = replace(given, kept_for=job.spec.array.id)
+        self._live_state.save(jobs=[job], clusters=[given])
+        if given.state is ClusterState.AVAILABLE:
+            self._live_state.holders[cluster.id] = job
+
+    def _schedule_forget(self, job: Job, trail: JobRuntime) -> None:
+        self._pending_forgets += [(job.cluster, host, job.id, job.lease) for host in trail.hosts]
+        if self._forget_timer is None:
+            self._forget_timer = asyncio.get_running_loop().call_later(FORGET_DELAY, self._send_forget)
+
+    def _send_forget(self) -> None:
+        done_with, self._pending_forgets, self._forget_timer = self._pending_forgets, [], None
+        for cluster, host, job, lease in done_with:
+            if self._agents.is_open(cluster):
+                self._agents.stream(cluster, host).send_now("forget", job=job, lease=lease)
+
+    def _request_preload(self, job: Job, trail: JobRuntime) -> None:
+        """Let idle hosts import while nobody waits what the next job is likely to import."""
+        cluster = self._live_state.clusters.get(job.cluster)
+        if cluster is None or cluster.state is not ClusterState.AVAILABLE or not self._agents.is_open(cluster.id):
+            return
+        told = self._preload_requested.setdefault(cluster.id, set())
+        for host in cluster.hosts:
+            imported = trail.records.get(host.name, {}).get("modules", ())
+            modules = preload_candidates(job.spec.imports, imported, host, self._live_state.limits.preload_never)
+            if not told.issuperset(modules):
+                # The agent knows what came with something else; it is told of each module once.
+                self._agents.stream(cluster.id, host.name).send_now("preload", modules=list(modules))
+        told.update(*(record.get("modules", ()) for record in trail.records.values()), job.spec.imports)
+        self._preload_requested = {
+            live: names for live, names in self._preload_requested.items() if live in self._live_state.clusters
+        }
+
+    def stop_unstarted(self, job: Job, reason: str = "Stopped before the code began.") -> None:
+        """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""
+        now = self._live_state.clock()
+        if job.cluster:
+            stopped = transitions.stop_before_start(job, reason, now)
+            self._write(stopped, healthy=True, idle_from=now)
+            self._send_deadline(job)
+        else:
+            stopped = transitions.stop_without_hosts(job, reason, now)
+            self._live_state.save(jobs=[stopped])
+        self.on_outcome(stopped)
+
+    async def finalize_or_fail(self, job_id: str, trail: JobRuntime) -> None:
+        """Bring everything home and write the verdict, that of our fault where the way to it broke off again and again.
+
+        :raises UnexpectedError: it broke off; try again.
+        :raises SmxError: as :meth:`finalize`.
+        """
+        try:
+            with wrap_unexpected(_log, f"The end of {self._live_state.jobs[job_id].name}"):
+                await self.finalize(job_id, trail)
+        except UnexpectedError as error:
+            if job_id not in self._live_state.jobs:
+                return  # its verdict is written down, and what broke off came after that
+            if trail.record_error(self._live_state.monotonic()) < MAX_UNEXPECTED_ERRORS:
+                raise
+            self._fail_unexpected(job_id, error)
+
+    def _fail_unexpected(self, job_id: str, error: SmxError) -> None:
+        job, now = self._live_state.jobs[job_id], self._live_state.clock()
+        reason = f"{retries.INTERNAL_ERROR}: {error}"[:1024]
+        told = replace(job, failure_reason=reason, timings={**job.timings, "final": now})
+        failed = transitions.advance(told, SecondaryStatus.FAILED, now, reason)
+        self._write(failed, healthy=False, idle_from=now)
+        self.on_outcome(failed)
+
+    def _send_deadline(self, job: Job) -> None:
+        cluster = self._live_state.clusters.get(job.cluster)
+        if cluster is None or cluster.expires_at is None or not self._agents.is_open(cluster.id):
+            return
+        for host in cluster.hosts:
+            stream = self._agents.stream(cluster.id, host.name)
+            stream.send_now("deadline", seconds=cluster.expires_at - self._live_state.clock())
+
+    def fail_unstarted(self, jobs: Sequence[Job], reason: str) -> None:
+        """End jobs for which no hosts could be had."""
+        now = self._live_state.clock()
+        failed = [_failed_unstarted(job, reason, now) for job in jobs]
+        self._live_state.save(jobs=failed)
+        for job in failed:
+            self.on_outcome(job)
+
+    async def fetch_record(self, job: Job, host: str) -> dict[str, Any]:
+        """Read the end record of a job from the agent that has it.
+
+        :raises UnavailableError: the agent does not answer.
+        """
+        stream = self._agents.stream(job.cluster, host)
+        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=stage_out.PIECE)
+        try:
+            reply, first = await ask(offset=0)
+        except ResourceNotFoundError:
+            return agent_messages.unreadable_record("it is not there")
+        total, payload = agent_messages.parse_count(reply.get("total")), bytearray(first)
+        if total > stage_out.LONGEST_RECORD:
+            return agent_messages.unreadable_record(f"it has {total} bytes, and {stage_out.LONGEST_RECORD} can be read")
+        # The record names every file of every output, so it may be longer than one frame.
+        while len(payload) < total:
+            _, piece = await ask(offset=len(payload))
+            if not piece:
+                raise UnavailableError(f"The record of {job.name} on {host} cannot be read on.", transient=True)
+            payload += piece
+        return await asyncio.to_thread(stage_out.parse_record, payload) or agent_messages.parse_record(None)
+
+    def host_exit_reason(self, job: Job, host: str) -> str:
+        """Give what the engine knows of the end of a host, "" where that is nothing."""
+        return self._engine_of(job.spec.engine).exit_reason(job.cluster, host)
+
+    async def read_spool(self, job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
+        """Say whether the code may have begun on a host that is gone, and read its record if it left one."""
+        folder = self._spool_path(job, host)
+        if folder is None:
+            return True, None
+        # A log is there from the moment in which a process has the job; before that, inputs are copied.
+        gone = await asyncio.to_thread(untrusted_files.is_absent, *stage_out.spool_location(folder, "log"))
+        return not gone, await asyncio.to_thread(stage_out.read_record, folder)
+
+    def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""
+        left = [said["deadline"] for said in greetings.values() if said.get("deadline") is not None]
+        if left and cluster.expires_at is not None:
+            expires = self._live_state.clock() + min(left)
+            # Never longer than was promised: an agent waits a little for us even where no keep-alive was asked for.
+            if expires < cluster.expires_at - 1.0:
+                self._live_state.amend_cluster(cluster.id, expires_at=expires)
+
+    def save_preloaded(self, cluster_id: str, host: str, said: Mapping[str, Any]) -> None:
+        """Write down what a host has imported for the jobs to come, and what it could not."""
+        cluster = self._live_state.clusters.get(cluster_id)
+        if cluster is None:
+            return
+        hosts = tuple(
+            replace(
+                h,
+                preloaded=tuple(said.get("loaded", ())),
+                preload_failures=dict(said.get("failed", {})),
+                preload_costs=preload_costs(said),
+            )
+            if h.name == host
+            else h
+            for h in cluster.hosts
+        )
+        self._live_state.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _goal_at_exit(job: Job, trail: JobRuntime) -> DesiredState:
+    """Say by which goal an end is judged: that of when the code ended, unless the job was to begin again since then."""
+    ends = trail.host_ends()
+    then = replace(job, goal=trail.goal_at_exit or job.goal)
+    again = retries.next_attempt(then, job_outcome(then.goal, ends), ends, job.modified_at)
+    return then.goal if again is None else job.goal
+
+
+def _failed_unstarted(job: Job, reason: str, now: float) -> Job:
+    failed = transitions.advance(replace(job, failure_reason=reason[:1024]), SecondaryStatus.FAILED, now, reason)
+    return replace(failed, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))

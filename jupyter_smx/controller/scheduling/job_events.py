@@ -1,0 +1,385 @@
+"""Takes down what the fleet and the agents say of jobs, in trails and records, and has the job looked at again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue
+from jupyter_smx.controller.scheduling.finalize import MAX_UNEXPECTED_ERRORS
+from jupyter_smx.controller.state.job_runtime import JobRuntime
+from jupyter_smx.controller.transfer.job_folder import StagingError
+from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
+from jupyter_smx.engines.base import ImageMissingError
+from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
+from jupyter_smx.policy.hosts import agent_messages
+from jupyter_smx.policy.hosts.info import isolation_notes
+from jupyter_smx.policy.hosts.names import named_hosts
+from jupyter_smx.policy.lifecycle import image_pull, retries, transitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.scheduling.finalize import JobFinalizer
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.controller.telemetry.log_collector import LogCollector
+    from jupyter_smx.model.records.job import Job
+
+_log = logging.getLogger(__name__)
+
+MAX_REFUSALS = 3
+_UNREACHABLE_REMARK = "Its hosts cannot be reached now: "
+RETRY_DELAY = 1.0
+"""Seconds until an agent that did not answer is asked again."""
+
+
+class JobEventHandler(ABC):
+    """Hears of greetings, first lines, ends, refusals and losses; what is next is decided by whoever steps."""
+
+    def __init__(self, books: LiveState, agents: Agents, pump: LogCollector, finisher: JobFinalizer) -> None:
+        self.live_state = books
+        self.agents = agents
+        self._log_collector = pump
+        self._finalizer = finisher
+        self._runtimes: dict[str, JobRuntime] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Told of each sample of what a job uses: job, host, bytes of samples there, newest figures.
+        self.on_sample: Callable[[Job, str, int, Mapping[str, Any]], None] = lambda *_news: None
+
+    @abstractmethod
+    def reconcile(self, job_id: str) -> None:
+        """Look at one job."""
+
+    @abstractmethod
+    def schedule_waiting_jobs(self) -> None:
+        """Look at the jobs that wait for hosts."""
+
+    @abstractmethod
+    def on_fenced(self) -> None:
+        """Learn that another controller owns the records."""
+
+    def on_cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Adopt what the agents know: jobs that run or ended, and how long an idle pool has left."""
+        job = self.live_state.jobs.get(cluster.job)
+        if job is not None:
+            job = self._note_missing_isolation(self._clear_unreachable_remark(job), cluster)
+        for host, said in greetings.items():
+            for known, facts in said.get("jobs", {}).items():
+                if job is not None and known == job.id:
+                    self._adopt(job, host, facts)
+                elif known not in self.live_state.jobs:
+                    self.agents.stream(cluster.id, host).send_now("forget", job=known, lease=facts.get("lease", 0))
+        if cluster.state is ClusterState.AVAILABLE:
+            self._finalizer.adopt_deadline(cluster, greetings)
+            self.schedule_waiting_jobs()
+        if job is not None:
+            self.reconcile(job.id)
+
+    def _note_missing_isolation(self, job: Job, cluster: Cluster) -> Job:
+        notes = isolation_notes(cluster.hosts)
+        if job.why is None or not set(notes) - set(job.why.notes):
+            return job
+        told = replace(job, why=replace(job.why, notes=tuple(dict.fromkeys([*job.why.notes, *notes]))))
+        self.live_state.save(jobs=[told])
+        return told
+
+    def _adopt(self, job: Job, host: str, facts: Mapping[str, Any]) -> None:
+        job = self.live_state.jobs.get(job.id, job)  # another host's facts may have moved it on
+        trail = self._runtime(job)
+        trail.dispatched_hosts.add(host)
+        self._log_collector.on_growth(job, host, int(facts.get("log", 0)))
+        self.on_sample(job, host, int(facts.get("samples", 0)), {})
+        if facts.get("phase") == "staging":
+            self._mark_downloading(job)
+        at = facts.get("at", {})
+        if at.get("exited") is not None:
+            trail.exited_hosts.add(host)  # nobody listened, so the records have to say what was wished then
+        if at.get("first_line") is not None and "first_line" not in job.timings:
+            # Nobody listened when the code began.
+            self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
+        if facts.get("phase") == "ended":
+            self._read_record(job, host)
+
+    def _read_record(self, job: Job, host: str) -> None:
+        """Begin to read a record where it lies, unless that is under way; a long one takes a while."""
+        trail = self._runtime(job)
+        if host not in trail.fetching_hosts:
+            trail.fetching_hosts.add(host)
+            self._begin(self._fetch_record(job, host, trail), f"record {job.id} {host}")
+
+    async def _fetch_record(self, job: Job, host: str, trail: JobRuntime) -> None:
+        try:
+            record = await self._fetch_record_with_retry(job, host)
+        finally:
+            trail.fetching_hosts.discard(host)
+        now = self.live_state.jobs.get(job.id)
+        # Meanwhile the job may have lost these hosts, and begun again on others of the same names.
+        if record is not None and now is not None and (now.cluster, now.lease) == (job.cluster, job.lease):
+            self._host_ended(job.id, host, record)
+
+    async def _fetch_record_with_retry(self, job: Job, host: str) -> dict[str, Any] | None:
+        record = None
+        # Where the stream broke, the next greeting says again that it is there.
+        while record is None and job.id in self.live_state.jobs and self.agents.is_open(job.cluster):
+            record = await self._try_record(job, host)
+        return record
+
+    async def _try_record(self, job: Job, host: str) -> dict[str, Any] | None:
+        try:
+            return await self._finalizer.fetch_record(job, host)
+        except UnavailableError as error:
+            _log.warning("Job %s: the record on %s cannot be read yet: %s", job.name, host, error)
+        await asyncio.sleep(RETRY_DELAY)
+        return None
+
+    def on_cluster_refused(self, cluster: Cluster, error: SmxError, *, again: bool = True) -> None:
+        """Try again after a transient refusal, a few times; otherwise the job failed before it began."""
+        job = self.live_state.jobs.get(cluster.job)
+        if job is None:
+            return
+        trail = self._runtime(job)
+        trail.refusals += 1
+        waits = replace(job, cluster="", lease=0) if error.transient else None
+        if isinstance(error, ImageMissingError) and job.image is not None:
+            waits, error = (
+                image_pull.mark_image_missing(job, self.live_state.clock()),
+                image_pull.image_missing_error(job.image),
+            )
+        if again and waits is not None and trail.refusals < MAX_REFUSALS and job.goal not in TERMINAL_GOALS:
+            trail.not_before = self.live_state.monotonic() + 0.5 * 2**trail.refusals
+            trail.hosts = ()
+            self.live_state.save(jobs=[waits])
+            return
+        if job.goal in TERMINAL_GOALS:
+            self._finalizer.stop_unstarted(replace(job, cluster="", lease=0))
+        else:
+            self._finalizer.fail_unstarted([job], _reason(error))
+        self._drop_runtime(job.id)
+        self.schedule_waiting_jobs()
+
+    def on_environment_ready(self) -> None:
+        """Let jobs stand in line, with their age."""
+        self.schedule_waiting_jobs()
+
+    def on_environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """End jobs whose requirements cannot be had."""
+        # What sagemaker-training says where pip fails.
+        pip = f"AlgorithmError: InstallRequirementsError: {error}"
+        self._finalizer.fail_unstarted(jobs, _reason(error) if isinstance(error, UnexpectedError) else pip)
+        for job in jobs:
+            self._drop_runtime(job.id)
+        self.schedule_waiting_jobs()
+
+    def on_image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """End jobs of whose image no hosts can be made."""
+        self._finalizer.fail_unstarted(jobs, _reason(error))
+        for job in jobs:
+            self._drop_runtime(job.id)
+        self.schedule_waiting_jobs()
+
+    def runtime_of(self, job_id: str) -> JobRuntime | None:
+        """Give what is known of a job on its hosts now."""
+        return self._runtimes.get(job_id)
+
+    def on_host_refused(self, job: Job, host: str, reason: str) -> None:
+        """End a job on a host that would refuse it for ever."""
+        self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
+
+    def on_host_failed(self, job: Job, host: str, reason: str) -> None:
+        """End a job on a host by a fault of ours."""
+        self._host_ended(job.id, host, {"cause": "host", "failure": reason})
+
+    def on_cluster_unreachable(self, cluster: Cluster, error: UnavailableError) -> None:
+        """Say on a job's record why nothing is heard of it, and what to do; taken back when its hosts answer."""
+        job = self.live_state.jobs.get(cluster.job)
+        if job is None or job.cluster != cluster.id:
+            return
+        trail, said = self._runtime(job), transitions.remark_of(job)
+        if not said.startswith(_UNREACHABLE_REMARK):
+            trail.last_remark = said
+        told = transitions.remark(job, f"{_UNREACHABLE_REMARK}{error.message} {error.cure}".strip())
+        if told is not job:
+            self.live_state.save(jobs=[told])
+
+    def _clear_unreachable_remark(self, job: Job) -> Job:
+        if not transitions.remark_of(job).startswith(_UNREACHABLE_REMARK):
+            return job
+        told = transitions.remark(job, self._runtime(job).last_remark or message_of(job.state))
+        self.live_state.save(jobs=[told])
+        return told
+
+    async def on_cluster_lost(self, cluster: Cluster) -> None:
+        """Read what the hosts left on disk; then the job ends by that, or begins again elsewhere."""
+        job = next((each for each in self.live_state.jobs.values() if each.cluster == cluster.id), None)
+        if job is None or self._runtime(job).is_reading_spool:
+            return
+        trail = self._runtime(job)
+        trail.is_reading_spool = True
+        try:
+            await self._read_spools(job, cluster, trail)
+        finally:
+            trail.is_reading_spool = False
+        trail.hosts_lost = True
+        self.reconcile(job.id)
+
+    async def _read_spools(self, job: Job, cluster: Cluster, trail: JobRuntime) -> None:
+        # Code may take its own log away; that its first line was heard is written where it cannot.
+        trail.code_started |= "first_line" in job.timings or trail.first_line_moments is not None
+        # Hosts that never came up are not on the record of their cluster, and were given nothing.
+        for host in trail.hosts if cluster.hosts else ():
+            if host not in trail.records:
+                ran, record = await self._finalizer.read_spool(job, host)
+                trail.code_started |= ran
+                if record is None:
+                    trail.exit_reasons[host] = self._finalizer.host_exit_reason(job, host)
+                else:
+                    trail.records[host] = record
+
+    def _lost_cluster(self, job: Job) -> Cluster | None:
+        """Give the cluster of a live job that has ended, or is being released, without the job's record saying so."""
+        live = self.live_state.cluster_of(job)
+        if live is None:
+            return self.live_state.store.cluster(job.cluster) if job.cluster else None
+        return live if live.state is ClusterState.RELEASING else None
+
+    async def _process_loss(self, job: Job, cluster: Cluster) -> None:
+        """Tell a job of the end of its hosts that was written down, while what follows from it for the job was not."""
+        try:
+            with log_and_continue(_log, "What became of {} on its hosts is not known yet", job.name):
+                await self._process_loss_or_delay(job, cluster)
+        except FencedError:
+            self.on_fenced()
+            raise
+
+    async def _process_loss_or_delay(self, job: Job, cluster: Cluster) -> None:
+        try:
+            with wrap_unexpected(_log, f"A look at the lost hosts of {job.name}"):
+                await self.on_cluster_lost(cluster)
+        except UnexpectedError:
+            trail = self._runtime(job)
+            if trail.record_error(self.live_state.monotonic()) >= MAX_UNEXPECTED_ERRORS:
+                # Its end is brought without what they left, and code that may have begun is never begun again.
+                trail.code_started = trail.hosts_lost = True
+            raise
+
+    def on_agent_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
+        """Take one event frame of an agent; frames of another lease are stale and dropped."""
+        try:
+            said = agent_messages.parse_event(header)
+        except agent_messages.MalformedMessageError as error:
+            _log.warning("What %s of cluster %s said has not the form of an event: %s", host, cluster_id, error)
+            return
+        try:
+            self.live_state.detect_clock_change()
+            self._take_event(cluster_id, host, said)
+        except FencedError:
+            self.on_fenced()
+        except SmxError as error:
+            # A full disk, say; what matters of it is kept in the trail, and written down when there is room.
+            _log.warning("What %s of cluster %s said is not written down yet: %s", host, cluster_id, error)
+
+    def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
+        event = header.get("event")
+        if event == "preload":
+            self._finalizer.save_preloaded(cluster_id, host, header)
+            return
+        if event == "spoilt":
+            self.live_state.exit_reasons[cluster_id] = f"{host} ended: {header.get('reason', '')}"
+            return
+        job = self.live_state.jobs.get(str(header.get("job", "")))
+        if job is None or job.cluster != cluster_id or header.get("lease") != job.lease:
+            return
+        if event == "first_line":
+            self._first_line(job, header.get("at", {}))
+        elif event == "grew":
+            self._log_collector.on_growth(job, host, int(header.get("total", 0)))
+        elif event == "sampled":
+            self.on_sample(job, host, int(header.get("total", 0)), header.get("now", {}))
+        elif event == "exited":
+            self._runtime(job).record_exit(host, job.goal)
+            self.reconcile(job.id)
+        elif event == "ended":
+            self._take_end(job, host, header)
+
+    def _take_end(self, job: Job, host: str, header: Mapping[str, Any]) -> None:
+        if "record" in header or not header.get("kept"):
+            self._host_ended(job.id, host, header.get("record") or agent_messages.parse_record(None))
+            return
+        # What is wished while the record is read changes nothing of how the code ended.
+        self._runtime(job).record_exit(host, job.goal)
+        self._read_record(job, host)
+
+    def _first_line(self, job: Job, at: Mapping[str, float]) -> None:
+        now = self.live_state.clock()
+        trail = self._runtime(job)
+        trail.first_line_moments = dict(at)
+        timings = {**at, **job.timings, **trail.moments}
+        begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
+        self.live_state.save(jobs=[begun])
+        trail.first_line_moments = None
+
+    def _host_ended(self, job_id: str, host: str, record: dict[str, Any]) -> None:
+        job = self.live_state.jobs.get(job_id)
+        if job is None:
+            return
+        trail = self._runtime(job)
+        trail.records[host] = record
+        if host not in trail.exited_hosts:
+            trail.record_exit(host, job.goal)
+        self.reconcile(job_id)
+
+    def _mark_downloading(self, job: Job) -> None:
+        moved = transitions.advance(job, SecondaryStatus.DOWNLOADING, self.live_state.clock())
+        if moved is not job:
+            self.live_state.save(jobs=[moved])
+
+    def _remark_version_mismatch(self, job: Job) -> Job:
+        told = transitions.remark(
+            job, "It runs under another version of jupyter-smx; its end is read when its hosts end."
+        )
+        if told is not job:
+            self.live_state.save(jobs=[told])
+        return told
+
+    def _remark_delayed(self, job_id: str, error: SmxError) -> None:
+        job = self.live_state.jobs[job_id]
+        # Lists show it, so it names no path.
+        full = isinstance(error, (StagingError, RecordsError))
+        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
+        if waits is not job:
+            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
+            with suppress(RecordsError):
+                self.live_state.save(jobs=[waits])
+
+    def _runtime(self, job: Job) -> JobRuntime:
+        trail = self._runtimes.setdefault(job.id, JobRuntime())
+        if job.cluster and not trail.hosts:
+            trail.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
+            trail.groups = job.spec.instance_groups
+        return trail
+
+    def _drop_runtime(self, job_id: str) -> None:
+        """Forget what is known of a job on its hosts; what is being brought to them for it is not needed any more."""
+        trail = self._runtimes.pop(job_id, None)
+        if trail is not None and trail.provide_task is not None:
+            trail.provide_task.cancel()
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _reason(error: SmxError) -> str:
+    """Say why a job could not begin, and by whose fault."""
+    if isinstance(error, UnexpectedError):
+        return f"{retries.INTERNAL_ERROR}: {error}"
+    return f"{'CapacityError' if error.transient else 'ClientError'}: {error}"

@@ -1,0 +1,396 @@
+"""The loop: load, decide, act, save, emit. It looks at each job, asks policy what is next, and does that one thing.
+
+What concerns hosts is done by the :class:`~jupyter_smx.controller.scheduling.cluster_reconciler.ClusterReconciler`,
+what they say is taken down by the :class:`~jupyter_smx.controller.scheduling.job_events.JobEventHandler`.
+``finalize`` and ``stage_out`` collect outputs at the end. The only clock is the one that is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.agent.wire import VERSION
+from jupyter_smx.controller.errors import FencedError, log_and_continue
+from jupyter_smx.controller.scheduling import engine_capabilities
+from jupyter_smx.controller.scheduling.cluster_reconciler import ClusterReconciler
+from jupyter_smx.controller.scheduling.desired_state import DesiredStateSetter
+from jupyter_smx.controller.scheduling.dispatch import Dispatcher
+from jupyter_smx.controller.scheduling.job_events import JobEventHandler
+from jupyter_smx.controller.scheduling.preparation import Preparation
+from jupyter_smx.controller.scheduling.scheduler import Scheduler
+from jupyter_smx.controller.scheduling.stop_request import send_stop
+from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
+from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.instance import look_up
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus
+from jupyter_smx.policy.admission import checks
+from jupyter_smx.policy.lifecycle import spot, transitions
+from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES
+from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
+from jupyter_smx.policy.lifecycle.outcome import Outcome, effective_goal, stop_cause
+from jupyter_smx.policy.lifecycle.retries import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
+from jupyter_smx.policy.scheduling import array_pools, placement, reuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.environments.cache import EnvironmentCache
+    from jupyter_smx.controller.scheduling.finalize import JobFinalizer
+    from jupyter_smx.controller.state.job_runtime import JobRuntime
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.controller.telemetry.log_collector import LogCollector
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.job import Job
+
+_log = logging.getLogger(__name__)
+
+
+class JobReconciler(JobEventHandler):
+    """Brings every job from where it is to where it should be."""
+
+    def __init__(
+        self,
+        books: LiveState,
+        agents: Agents,
+        pump: LogCollector,
+        finisher: JobFinalizer,
+        engine_of: Callable[[str], Engine],
+        *,
+        environments: EnvironmentCache,
+        new_id: Callable[[], str],
+        user: str,
+    ) -> None:
+        super().__init__(books, agents, pump, finisher)
+        self.cluster_reconciler = ClusterReconciler(books, agents, engine_of, self, python_of=environments.python_of)
+        self.preparation = Preparation(books, environments, engine_of, self, user)
+        self.dispatcher = Dispatcher(books, agents, engine_of, self)
+        self.desired_state = DesiredStateSetter(books, engine_of, self.reconcile, self._is_ending)
+        self._scheduler = Scheduler(books, self.preparation, self._reconcile_or_log)
+        self.fenced_event = asyncio.Event()
+        self._engine_of = engine_of
+        self._new_id = new_id
+        self._user = user
+        self._actions: dict[JobStep, Callable[[Job], None]] = {
+            JobStep.WAIT_FOR_DEPENDENCIES: self._mark_blocked,
+            JobStep.END_BLOCKED: self._end_by_dependency,
+            JobStep.PREPARE: self.preparation.begin,
+            JobStep.PLACE: self._place,
+            JobStep.STOP_BEFORE_START: self._stop_unstarted,
+            JobStep.PROVIDE_FILES: self._provide_files,
+            JobStep.DISPATCH: self._dispatch,
+            JobStep.SEND_STOP: self._send_stop,
+            JobStep.DRAIN: self._drain,
+            JobStep.FINALIZE: self._finalize,
+            JobStep.REPLACE: self._reset_placement,
+            JobStep.FINALIZE_LOST: self._finalize,
+        }
+
+    # What the outside asks
+
+    def admit(self, job: Job) -> Job:
+        """Take a new job in: refuse it, or write it down and do its first step at once.
+
+        On a warm pool the run frame is in the agent's socket when this returns.
+
+        :raises ValidationError, ResourceLimitError: nothing was written.
+        """
+        self.live_state.detect_clock_change()
+        self._scheduler.on_submission()
+        limits = self.live_state.limits
+        if len(self.live_state.jobs) >= limits.max_jobs_queued:
+            raise checks.queue_full_error(limits)
+        progress = JobObservation(prepared=self.preparation.is_over(job))
+        self._actions[next_job_step(job, None, progress, self.live_state.job_queue.dependency_status(job))](job)
+        return self.live_state.jobs.get(job.id) or self.live_state.job(job.id)
+
+    def placement_of(self, job: Job) -> placement.Placement:
+        """Ask policy where a job would go now; changes nothing."""
+        spec, limits = job.spec, self.live_state.limits
+        capabilities = self._engine_of(spec.engine).capabilities
+        mine, others = engine_capabilities.split_by_engine(
+            self._engine_of, self.live_state.clusters.values(), spec.engine
+        )
+        world = placement.PlacementSnapshot(
+            clusters=mine,
+            others=others,
+            reachable=self.cluster_reconciler.reachable_clusters(),
+            foreign=self.cluster_reconciler.incompatible_clusters(),
+            version=VERSION,
+            ahead=self.live_state.job_queue.ahead_of(job),
+            running=sum(bool(other.cluster) for other in self.live_state.jobs.values())
+            if limits.max_jobs_running
+            else 0,
+            bounded=capabilities.bounded_by_machine,
+            own_gpus=capabilities.own_gpus,
+        )
+        key = reuse.reuse_key(spec, self._user, job.image)
+        decision = placement.place(spec, key, world, limits, self.live_state.clock())
+        return placement.add_note(placement.add_note(decision, self.preparation.note(job)), spot.note(job))
+
+    # The loop
+
+    async def start(self) -> None:
+        """Carry on where the last controller was: learn first what became of jobs whose hosts are gone."""
+        self.live_state.detect_clock_change()
+        for job in [*self.live_state.jobs.values()]:
+            # One whose remains cannot be read keeps no other from its turn.
+            with (
+                log_and_continue(_log, "What job {} left cannot be read", job.name),
+                wrap_unexpected(_log, f"A look at {job.name}"),
+            ):
+                if (lost := self._lost_cluster(job)) is not None:
+                    await self.on_cluster_lost(lost)
+        self.tick()
+
+    def reconcile(self, job_id: str) -> None:
+        """Look at one job, ask policy, and do that one thing."""
+        job = self.live_state.jobs.get(job_id)
+        if job is None:
+            self._drop_runtime(job_id)
+            self.preparation.drop(job_id)
+            return
+        trail = self._runtime(job)
+        if trail.is_finalizing or trail.is_reading_spool or self.live_state.monotonic() < trail.not_before:
+            return
+        if trail.first_line_moments is not None:
+            self._first_line(job, trail.first_line_moments)
+            job = self.live_state.jobs[job_id]
+        if (lost := self._lost_cluster(job)) is not None and not trail.hosts_lost:
+            self._begin(self._process_loss(job, lost), f"lost {job.id}")
+            return
+        # A lost cluster has left the books, but the job still has to learn what became of it there.
+        on_hosts = self.live_state.cluster_of(job) or lost
+        if job.cluster and on_hosts is None:
+            return
+        if job.cluster in self.cluster_reconciler.incompatible_clusters():
+            job = self._remark_version_mismatch(job)
+        connected = bool(job.cluster) and self.agents.is_open(job.cluster)
+        order = self.live_state.job_queue.dependency_status(job) if on_hosts is None else NO_DEPENDENCIES
+        prepared = bool(job.cluster) or self.preparation.is_over(job)
+        progress = trail.observation(
+            connected=connected, prepared=prepared, sees_here=self.dispatcher.has_full_visibility(job)
+        )
+        act = self._actions.get(next_job_step(job, on_hosts, progress, order))
+        if act is not None:
+            act(job)
+
+    def tick(self) -> None:
+        """Look at everything once: clusters first, then jobs that have hosts or a wish to stop, then the line."""
+        self.live_state.detect_clock_change()
+        self.cluster_reconciler.reconcile_all()
+        self.desired_state.enforce_all()
+        for job in [*self.live_state.jobs.values()]:
+            if job.cluster or job.goal in TERMINAL_GOALS:
+                self._reconcile_or_log(job)
+        self.preparation.tick()
+        self.schedule_waiting_jobs()
+
+    def _reconcile_or_log(self, job: Job) -> None:
+        with log_and_continue(_log, "Job {} cannot be looked at", job.name):
+            try:
+                with wrap_unexpected(_log, f"A look at {job.name}"):
+                    self.reconcile(job.id)
+            except UnexpectedError:
+                self._runtime(job).record_error(self.live_state.monotonic())
+                raise
+
+    def schedule_waiting_jobs(self) -> None:
+        """Look at the jobs that wait for others, then call those in the line until one has to stay in it."""
+        self._scheduler.reconcile_blocked()
+        for pool in array_pools.unneeded_pools(
+            self.live_state.clusters.values(), self.live_state.job_queue.has_queued_tasks
+        ):
+            self.live_state.release_pool(pool, "Every task of its array has begun.")
+            self.cluster_reconciler.reconcile(pool.id)
+        self._scheduler.schedule()
+
+    def _is_ending(self, job: Job) -> bool:
+        trail = self._runtimes.get(job.id)
+        return trail is not None and (trail.is_finalizing or trail.hosts_lost or trail.has_ended())
+
+    def on_fenced(self) -> None:
+        """Another controller owns the records; whoever waits for ``ended`` takes this process down."""
+        self.fenced_event.set()
+
+    # The steps of a job
+
+    def _mark_blocked(self, job: Job) -> None:
+        why = Why(start="queued", sentence=self.live_state.job_queue.dependency_status(job).sentence())
+        if job.id not in self.live_state.jobs or job.why != why:
+            self.live_state.save(jobs=[replace(job, why=why)])
+
+    def _end_by_dependency(self, job: Job) -> None:
+        order = self.live_state.job_queue.dependency_status(job)
+        if order.verdict is SecondaryStatus.STOPPED:
+            self._finalizer.stop_unstarted(job, order.reason)
+        else:
+            self._finalizer.fail_unstarted([job], order.reason)
+        self.preparation.drop(job.id)
+        self._drop_runtime(job.id)
+
+    def _place(self, job: Job) -> None:
+        try:
+            for group in job.spec.instance_groups:
+                look_up(group.instance_type, self.live_state.limits.catalogue)
+        except ValidationError as error:
+            # The administrator took it out of the configuration while the job waited.
+            self._finalizer.fail_unstarted([job], f"ClientError: {error}")
+            self._drop_runtime(job.id)
+            return
+        decision = self.placement_of(job)
+        if isinstance(decision, placement.Wait):
+            self._wait(job, decision)
+            return
+        self.preparation.mark_used(job)
+        if isinstance(decision, placement.Reuse):
+            self._take(job, decision)
+        else:
+            self._launch(job, decision)
+
+    def _take(self, job: Job, decision: placement.Reuse) -> None:
+        now = self.live_state.clock()
+        taken, told = self.live_state.lease_pool(decision.cluster, job)
+        taken = replace(taken, gpus=decision.gpus)
+        leased = transitions.advance(
+            replace(
+                job,
+                cluster=taken.id,
+                lease=taken.lease,
+                why=placement.add_queue_time(decision.why, job, now),
+                warm_pool=transitions.pool_in_use(),
+            ),
+            SecondaryStatus.STARTING,
+            now,
+            "Reusing a warm pool.",
+        )
+        self.live_state.save(jobs=[leased, *told], clusters=[taken])
+        self._runtime(leased).moments["committed"] = self.live_state.clock()
+        self.reconcile(job.id)
+
+    def _launch(self, job: Job, decision: placement.Launch) -> None:
+        now = self.live_state.clock()
+        fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user, job.image), created_at=now)
+        cluster = transitions.lease_pool(fresh, job.id, now)
+        cluster = replace(cluster, state=ClusterState.PROVISIONING, gpus=decision.gpus)
+        why = replace(placement.add_queue_time(decision.why, job, now), pool=cluster.name())
+        started = transitions.advance(
+            replace(job, cluster=cluster.id, lease=cluster.lease, why=why), SecondaryStatus.STARTING, now
+        )
+        # The intention to launch is on disk before the launch: a new controller must find it.
+        self.live_state.save(jobs=[started], clusters=[cluster], durable=True)
+        self.cluster_reconciler.reconcile(cluster.id)
+        self.cluster_reconciler.release_incompatible(decision.outlived)
+
+    def _wait(self, job: Job, decision: placement.Wait) -> None:
+        why = placement.add_lost_notes(decision.why, job)
+        if job.id not in self.live_state.jobs or job.why != why:
+            self.live_state.save(jobs=[replace(job, why=why)])
+        for cluster_id in decision.evict:
+            self.live_state.release_pool(
+                self.live_state.clusters[cluster_id], f"Released early to make room for {job.name}."
+            )
+            self.cluster_reconciler.reconcile(cluster_id)
+
+    def _provide_files(self, job: Job) -> None:
+        trail = self._runtime(job)
+        if job.spec.channels:
+            self._mark_downloading(job)
+        self.dispatcher.provide_files(job, trail)
+
+    def _dispatch(self, job: Job) -> None:
+        self.dispatcher.dispatch(job, self._runtime(job))
+        if job.spec.channels or job.spec.checkpoint:
+            self._mark_downloading(job)
+
+    def _send_stop(self, job: Job) -> None:
+        trail = self._runtime(job)
+        trail.stop_sent = True
+        limits = self.live_state.limits
+        grace = limits.interruption_grace if job.goal is DesiredState.INTERRUPT else limits.grace
+        send_stop(self.agents, job, set(trail.hosts) - set(trail.records), grace, stop_cause(job.goal))
+
+    def _drain(self, job: Job) -> None:
+        trail = self._runtime(job)
+        due = trail.hosts_to_drain()
+        trail.drained_hosts.update(due)
+        send_stop(self.agents, job, due, self.live_state.limits.grace, "drained")
+
+    def _stop_unstarted(self, job: Job) -> None:
+        self._finalizer.stop_unstarted(job)
+        self.preparation.drop(job.id)
+        self._drop_runtime(job.id)
+        if job.cluster:
+            self.cluster_reconciler.reconcile(job.cluster)
+        self.schedule_waiting_jobs()
+
+    def _finalize(self, job: Job) -> None:
+        trail = self._runtime(job)
+        trail.mark_missing_hosts_failed()
+        trail.is_finalizing, trail.goal_at_exit = True, trail.goal_at_exit or effective_goal(job, trail.host_ends())
+        self._begin(self._finalize_and_schedule(job, trail), f"finish {job.id}")
+
+    async def _finalize_and_schedule(self, job: Job, trail: JobRuntime) -> None:
+        try:
+            await self._finalizer.finalize_or_fail(job.id, trail)
+        except FencedError:
+            self.on_fenced()
+            raise
+        except SmxError as error:
+            self._remark_delayed(job.id, error)
+            return
+        finally:
+            trail.is_finalizing = False
+            trail.not_before = max(trail.not_before, self.live_state.monotonic() + 1.0)
+        self._drop_runtime(job.id)
+        self.cluster_reconciler.reconcile(job.cluster)
+        self.schedule_waiting_jobs()
+
+    def _reset_placement(self, job: Job) -> None:
+        self._drop_runtime(job.id)
+        again = placement.mark_hosts_lost(job, self.live_state.clock())
+        if again.placements > MAX_PLACEMENTS:
+            lost = Outcome(state=SecondaryStatus.FAILED, reason=NOT_STARTED_REASON)
+            retried = next_attempt(job, lost, (), self.live_state.clock())
+            if retried is None:
+                self._finalizer.fail_unstarted([job], NOT_STARTED_REASON)
+                self.schedule_waiting_jobs()
+                return
+            again = retried
+        self.live_state.save(jobs=[again])
+        self.reconcile(job.id)
+
+    def on_stream_closed(self, cluster_id: str) -> None:
+        """Look at a cluster whose stream broke: reconnect, or learn that it is gone."""
+        cluster = self.live_state.clusters.get(cluster_id)
+        job = self.live_state.jobs.get(cluster.job) if cluster else None
+        trail = self._runtimes.get(job.id) if job else None
+        if trail is not None:
+            # What was sent may not have arrived; the agent's greeting tells, and a second run is harmless.
+            trail.dispatched_hosts.clear()
+            trail.stop_sent = False
+            trail.drained_hosts.clear()
+        self.cluster_reconciler.reconcile(cluster_id)
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way; for tests and an orderly end."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.preparation.settle()
+        await self.dispatcher.settle()
+        await self.cluster_reconciler.settle()
+
+    def close(self) -> None:
+        """Stop acting; jobs and hosts live on and a new controller finds them."""
+        self._scheduler.close()
+        self.cluster_reconciler.close()
+        self.preparation.close()
+        self.dispatcher.close()
+        for task in self._tasks:
+            task.cancel()

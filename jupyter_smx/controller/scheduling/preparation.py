@@ -1,0 +1,376 @@
+"""Prepares jobs for the line: has environments built and images found, and says how far that is; others pass."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.errors import FencedError, log_and_continue
+from jupyter_smx.controller.unexpected import wrap_unexpected
+from jupyter_smx.model.errors import RefusedError, SmxError
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.status import TERMINAL_GOALS
+from jupyter_smx.policy.lifecycle import environment, image_pull, transitions
+from jupyter_smx.policy.scheduling import reuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from jupyter_smx.controller.environments.cache import EnvironmentCache
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.engines.base import Engine, PullProgress
+    from jupyter_smx.model.records.cluster import ReuseKey
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.image import Image
+
+_log = logging.getLogger(__name__)
+
+BUILDING = "Building the environment"
+RESOLVING = "Looking at the image"
+
+
+class PreparationObserver(Protocol):
+    """Who is told what became of an environment, or an image, once for all the jobs that waited for it."""
+
+    def on_environment_ready(self) -> None:
+        """Learn that jobs may stand in line which could not before."""
+
+    def on_image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """Learn that no hosts can be made of the image that some jobs name."""
+
+    def on_environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """Learn that the requirements of some jobs cannot be had."""
+
+    def on_fenced(self) -> None:
+        """Learn that another controller owns the records; this one ends."""
+
+
+class _PreparationTask:
+    """An environment or an image under way, the ids of the jobs that wait for it, and how far it is."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.jobs: dict[str, None] = {}
+        self.step = ""
+        self.engine_responded = False
+        """An engine has said something of an image, so it was there."""
+        self.moments: dict[str, float] = {}
+        """When the download of an image began, and when it was over."""
+        self.task: asyncio.Task[None] | None = None
+        self._clock = clock
+
+    def report_step(self, step: str) -> None:
+        """Learn how far it is."""
+        self.step = step
+
+    def report_pull(self, step: PullProgress) -> None:
+        """Learn how far it is to an image."""
+        self.step, self.engine_responded = step.text, True
+        if step.downloads:
+            self.moments.setdefault(image_pull.PULLING, self._clock())
+            self.moments.pop(image_pull.PULLED, None)
+        elif self.moments:
+            self.moments.setdefault(image_pull.PULLED, self._clock())
+
+    @property
+    def is_downloading(self) -> bool:
+        """Say whether an image is downloaded now."""
+        return image_pull.PULLING in self.moments and image_pull.PULLED not in self.moments
+
+    def cancel(self) -> None:
+        """Want it no more."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Preparation:
+    """The jobs that wait for an environment or an image; a job is on record as building from its first step here on.
+
+    Hosts of an image run what is in it, so no job waits for both. What the name of an image means may change at any
+    time: the engine is asked for each job as soon as it is there, also if it comes after others, and what it said then
+    is on the job's record for all its attempts. An environment is built when its turn comes.
+
+    All tasks of an array want the same one, and there may be ten thousand of them: whatever happens to an
+    environment is one write for all who wait for it.
+    """
+
+    def __init__(
+        self,
+        books: LiveState,
+        environments: EnvironmentCache,
+        engine_of: Callable[[str], Engine],
+        crew: PreparationObserver,
+        user: str,
+    ) -> None:
+        self._live_state = books
+        self._environments = environments
+        self._engine_of = engine_of
+        self._observer = crew
+        self._user = user
+        self._preparations: dict[str, _PreparationTask] = {}
+        self._waits: dict[str, str] = {}
+        """Which environment, or image, a job waits for."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def is_over(self, job: Job) -> bool:
+        """Say whether a job may stand in line: it wants nothing, or has it and that is on record."""
+        if job.spec.image:
+            return image_pull.is_available(job)
+        if not job.spec.requirements:
+            return True
+        return not environment.is_building(job.timings) and self._environments.is_ready(self._key(job))
+
+    def begin(self, job: Job) -> None:
+        """Have a job's environment built or its image found, which may be under way; the first step of such a job.
+
+        Others that want the same, and wait for nothing else, begin with it.
+        """
+        if job.id in self._waits:
+            return
+        jobs = [job]
+        if not environment.is_building(job.timings):
+            jobs = self._write_down([job, *self._others(job)])
+        for each in jobs:
+            self._join(each)
+
+    def _others(self, job: Job) -> Iterator[Job]:
+        if job.id not in self._live_state.jobs:
+            return  # It is being admitted. Who was admitted before it has begun, or does when its turn comes.
+        name = self._name(job)
+        for other in self._live_state.jobs.values():
+            if other.id != job.id and self._has_same_need(other, name):
+                yield other
+
+    def _has_same_need(self, job: Job, name: str) -> bool:
+        if (
+            not _needs_preparation(job)
+            or job.cluster
+            or job.goal in TERMINAL_GOALS
+            or environment.is_building(job.timings)
+        ):
+            return False
+        return self._name(job) == name and (bool(job.spec.image) or self._may_begin(job))
+
+    def _may_begin(self, job: Job) -> bool:
+        return self._live_state.job_queue.dependency_status(job).is_satisfied()
+
+    def _write_down(self, jobs: Iterable[Job]) -> list[Job]:
+        now = self._live_state.clock()
+        begun = [_with_start(job, now) for job in jobs]
+        self._live_state.save(jobs=begun)
+        return begun
+
+    def _join(self, job: Job) -> None:
+        name = self._waits[job.id] = self._name(job)
+        build = self._preparations.get(name)
+        if build is None:
+            build = self._preparations[name] = _PreparationTask(self._live_state.clock)
+            build.task = asyncio.create_task(self._provide(name, build, job), name=f"prepare {name}")
+            self._tasks.add(build.task)
+            build.task.add_done_callback(self._tasks.discard)
+        build.jobs[job.id] = None
+
+    async def _provide(self, name: str, build: _PreparationTask, job: Job) -> None:
+        trouble, image = None, None
+        try:
+            with wrap_unexpected(_log, f"{_activity(job)} ({_format_need(job)})"):
+                image = await self._obtain(job, build)
+        except SmxError as error:
+            trouble = error
+        finally:
+            # Whoever is cancelled has been replaced already, if somebody wants the same again.
+            if self._preparations.get(name) is build:
+                self._remove(name)
+        try:
+            self._on_done(build, job, image, trouble)
+        except FencedError:
+            self._observer.on_fenced()
+            raise
+        except SmxError as error:
+            # The records cannot be written now: the next look begins again, and finds what is ready.
+            _log.warning("What %d jobs waited for: %s", len(build.jobs), error)
+
+    async def _obtain(self, job: Job, build: _PreparationTask) -> Image | None:
+        spec = job.spec
+        if not spec.image:
+            await self._environments.provide(self._key(job), build.report_step)
+            return None
+        found = await self._find(self._engine_of(spec.engine), image_pull.pull_reference(job), build)
+        return found if job.image is None else image_pull.check_same_image(job.image, found)
+
+    async def _find(self, engine: Engine, name: str, build: _PreparationTask) -> Image:
+        """Ask for an image, and again after a while where its registry is away."""
+        for seconds in image_pull.BACKOFF:
+            found = await _try_to_find(engine, name, build, seconds)
+            if found is not None:
+                return found
+        return await engine.resolve_image(name, build.report_pull)
+
+    def _remove(self, name: str) -> None:
+        for job_id in self._preparations.pop(name).jobs:
+            del self._waits[job_id]
+
+    def _on_done(self, build: _PreparationTask, one: Job, image: Image | None, trouble: SmxError | None) -> None:
+        jobs = self._waiting_jobs(build)
+        if not jobs:
+            return
+        if trouble is None:
+            self._ready(jobs, one, image, build)
+        elif one.spec.image:
+            _log.warning("The image of %s: %s", _format_names(jobs), trouble)
+            self._observer.on_image_refused(jobs, trouble)
+        else:
+            _log.warning("The environment of %s: %s", _format_names(jobs), trouble)
+            self._observer.on_environment_failed(jobs, trouble)
+
+    def _waiting_jobs(self, build: _PreparationTask) -> list[Job]:
+        found = (self._live_state.jobs.get(job_id) for job_id in build.jobs)
+        return [job for job in found if job is not None]
+
+    def _ready(self, jobs: Sequence[Job], one: Job, image: Image | None, build: _PreparationTask) -> None:
+        now = self._live_state.clock()
+        built = [_with_result(job, now, image, build.moments, held=not self._may_begin(job)) for job in jobs]
+        self._live_state.save(jobs=built)
+        if image is None:
+            self._environments.mark_used(self._key(one))
+            self._environments.prune(self._keys_in_use())
+        self._observer.on_environment_ready()
+
+    def _keys_in_use(self) -> list[ReuseKey]:
+        wanted = [self._key(job) for job in self._live_state.jobs.values() if environment.environment_of(job.spec)]
+        return [*wanted, *(cluster.key for cluster in self._live_state.clusters.values())]
+
+    def drop(self, job_id: str) -> None:
+        """Learn that a job ends; when it was the last one that wanted an environment its build ends, too."""
+        name = self._waits.pop(job_id, None)
+        if name is None:
+            return
+        build = self._preparations[name]
+        del build.jobs[job_id]
+        if not build.jobs:
+            del self._preparations[name]
+            build.cancel()
+
+    def tick(self) -> None:
+        """Begin again what an earlier controller had begun, and write down how far everything is."""
+        for job in [*self._live_state.jobs.values()]:
+            if not job.cluster and environment.is_building(job.timings):
+                self.begin(job)
+        news = [job for build in self._preparations.values() if build.step for job in self._step_updates(build)]
+        if news:
+            self._save_steps(news)
+
+    def _step_updates(self, build: _PreparationTask) -> Iterator[Job]:
+        """Give the jobs whose records say how far it is, where they do not say it yet; of an array, its first."""
+        speakers: dict[str, Job] = {}
+        for job in self._waiting_jobs(build):
+            speakers.setdefault(job.spec.array.id if job.spec.array else job.id, job)
+        for job in speakers.values():
+            said = self._with_step(job, build)
+            if said is not job:
+                yield replace(said, why=_why(said, build.step))
+
+    def _with_step(self, job: Job, build: _PreparationTask) -> Job:
+        if not build.is_downloading:
+            return transitions.remark(job, f"{_activity(job)}: {build.step}.")
+        said = transitions.record_image_pull(
+            job, f"{image_pull.format_pull_status(job.spec.image)}: {build.step}.", self._live_state.clock()
+        )
+        return said if said is job else replace(said, timings={**build.moments, **said.timings})
+
+    def _save_steps(self, jobs: Sequence[Job]) -> None:
+        # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
+        with log_and_continue(_log, "How far what {} wait for is, is not written down", _format_names(jobs)):
+            self._live_state.save(jobs=jobs)
+
+    def note(self, job: Job) -> str:
+        """Say for ``why`` where a job's environment comes from, or of what its hosts are made."""
+        if job.image is not None:
+            return image_pull.note(job.image, job.timings)
+        if not job.spec.requirements:
+            return ""
+        return environment.note(job, ready=self._environments.is_ready(self._key(job)))
+
+    def mark_used(self, job: Job) -> None:
+        """Remember that a job's environment is needed now, where it wants one."""
+        if environment.environment_of(job.spec):
+            self._environments.mark_used(self._key(job))
+
+    def _key(self, job: Job) -> ReuseKey:
+        return reuse.reuse_key(job.spec, self._user)
+
+    def _name(self, job: Job) -> str:
+        if job.spec.image:
+            # What one name meant at different times are different things, and so are the jobs that wait for them.
+            which = "" if job.image is None else job.image.id
+            return f"{job.spec.engine} {image_pull.pull_reference(job)} {which}".rstrip()
+        wanted = environment.environment_of(job.spec)
+        return "" if wanted is None else environment.environment_id(job.spec.python, wanted)
+
+    async def settle(self) -> None:
+        """Wait until every build is over; for tests and an orderly end."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def close(self) -> None:
+        """End every build; the next controller begins them anew."""
+        for task in self._tasks:
+            task.cancel()
+
+
+async def _try_to_find(engine: Engine, name: str, build: _PreparationTask, seconds: float) -> Image | None:
+    """Ask for an image; None where it may be asked for again after so many ``seconds``, which were waited."""
+    try:
+        return await engine.resolve_image(name, build.report_pull)
+    except SmxError as error:
+        # A daemon that goes away in the middle of it comes back as a registry does.
+        if not error.transient or not (isinstance(error, RefusedError) or build.engine_responded):
+            raise
+        build.report_step(image_pull.format_retry(error, seconds))
+    await asyncio.sleep(seconds)
+    return None
+
+
+def _with_start(job: Job, now: float) -> Job:
+    # Of a download for an earlier attempt nothing is said any more.
+    over = (environment.BUILT, image_pull.PULLING, image_pull.PULLED)
+    timings = {name: at for name, at in job.timings.items() if name not in over}
+    begun = replace(job, timings={**timings, environment.BUILDING: now}, why=_why(job))
+    return transitions.remark(begun, f"{_activity(job)}.")
+
+
+def _with_result(job: Job, now: float, image: Image | None, moments: Mapping[str, float], *, held: bool) -> Job:
+    took = max(0.0, now - job.timings.get(environment.BUILDING, now))
+    # A download that an earlier controller began has its beginning on record.
+    timings = {**moments, **job.timings, environment.BUILT: now}
+    if image_pull.PULLING in moments:
+        timings[image_pull.PULLED] = moments.get(image_pull.PULLED, now)
+    timings.pop(image_pull.GONE, None)
+    built = replace(job, timings=timings, image=job.image or image)
+    what = "environment" if image is None else "image"
+    whom = "the jobs that it comes after" if held else "room on the engine"
+    return transitions.record_image_pulled(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.", now)
+
+
+def _format_names(jobs: Sequence[Job]) -> str:
+    return jobs[0].name if len(jobs) == 1 else f"{jobs[0].name} and {len(jobs) - 1} more jobs"
+
+
+def _needs_preparation(job: Job) -> bool:
+    return not image_pull.is_available(job) if job.spec.image else bool(job.spec.requirements)
+
+
+def _activity(job: Job) -> str:
+    return RESOLVING if job.spec.image else BUILDING
+
+
+def _format_need(job: Job) -> str:
+    return job.spec.image or environment.format_environment(environment.environment_of(job.spec))
+
+
+def _why(job: Job, step: str = "") -> Why:
+    if transitions.is_pulling_image(job):
+        return Why(start="none", sentence=transitions.remark_of(job))
+    return Why(start="none", sentence=f"{_activity(job)} ({_format_need(job)}){': ' if step else ''}{step}.")

@@ -1,0 +1,264 @@
+"""One running controller: everything wired together, served, kept clean, and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent.wire import PROTOCOL
+from jupyter_smx.controller.agents.connections import Agents
+from jupyter_smx.controller.api.base import HandlerServices
+from jupyter_smx.controller.api.facade import ControllerFacade
+from jupyter_smx.controller.api.handlers import make_server
+from jupyter_smx.controller.environments.build_process import Installer
+from jupyter_smx.controller.environments.cache import EnvironmentCache
+from jupyter_smx.controller.errors import FencedError
+from jupyter_smx.controller.housekeeping import Housekeeping
+from jupyter_smx.controller.retention import DEFAULT_RETENTION
+from jupyter_smx.controller.scheduling.finalize import JobFinalizer
+from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
+from jupyter_smx.controller.state.change_signal import ChangeSignal, KeyedSignals
+from jupyter_smx.controller.state.live_state import LiveState
+from jupyter_smx.controller.telemetry.log_collector import LogCollector
+from jupyter_smx.controller.telemetry.progress_tracker import ProgressTracker
+from jupyter_smx.controller.telemetry.usage_recorder import UsageRecorder
+from jupyter_smx.controller.transfer.stage_out import OutputStager
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.package_version import installed_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from jupyter_smx.controller.db.store import Store
+    from jupyter_smx.controller.retention import RetentionPolicy
+    from jupyter_smx.controller.singleton import ListenSocket
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.policy.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
+IDLE_CONNECTION = 5.0
+"""Seconds; longer ones would count as guests."""
+CONNECT_TIMEOUT = 0.5
+"""Seconds in which idle hosts of an earlier controller must answer to be warm for the very first job."""
+LAST_RELEASES = 5.0
+"""Seconds that hosts which are being released may take when the controller is told to end."""
+LATE_CONNECTION_DELAY = 0.05
+"""Seconds in which somebody who found the socket just before it was hidden can still come in."""
+
+
+class ControllerServer:
+    """A controller that can be served."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        engine_of: Callable[[str], Engine],
+        engines: Collection[str],
+        *,
+        data_dir: Path,
+        user: str,
+        idle_exit: float,
+        keeping: RetentionPolicy = DEFAULT_RETENTION,
+    ) -> None:
+        self.store = store
+        self._data_dir = data_dir
+        self._idle_exit = idle_exit
+        self._log_signals = KeyedSignals()
+        self.live_state = LiveState(store, limits, time.time, ChangeSignal())
+        self._housekeeping = Housekeeping(self.live_state, data_dir, keeping, time.time, engine_of)
+        self._agents = Agents(self._on_agent_event, self._on_stream_closed)
+        jobs_folder = data_dir / "jobs"
+        self._progress_tracker = ProgressTracker(
+            jobs_folder, self.live_state, partial(_is_bounded, engine_of), self._on_fenced
+        )
+        self._log_collector = LogCollector(jobs_folder, self._agents, self._on_log_growth)
+        self._output_stager = OutputStager(jobs_folder)
+        finisher = JobFinalizer(
+            self.live_state,
+            self._agents,
+            self._log_collector,
+            self._output_stager,
+            engine_of,
+            measure=self._progress_tracker.read_final_metrics,
+        )
+        finisher.on_outcome = self._schedule_job_files
+        self._usage_recorder = UsageRecorder(jobs_folder, self._agents, self._progress_tracker.on_sample)
+        finisher.collect_samples = self._usage_recorder.collect
+        self.reconciler = JobReconciler(
+            self.live_state,
+            self._agents,
+            self._log_collector,
+            finisher,
+            engine_of,
+            environments=_environments(data_dir / "environments", limits),
+            new_id=_new_cluster_id,
+            user=user,
+        )
+        self.reconciler.on_sample = self._usage_recorder.on_sample
+        desk = ControllerFacade(self.live_state, self._agents, self.reconciler, engine_of, engines)
+        self._about = {
+            "version": installed_version(""),
+            "protocol": PROTOCOL,
+            "pid": os.getpid(),
+            "epoch": store.epoch,
+            "data_dir": os.fspath(data_dir),
+        }
+        self.server = make_server(self._handler_services(desk), min(IDLE_CONNECTION, idle_exit))
+
+    def _handler_services(self, desk: ControllerFacade) -> HandlerServices:
+        return HandlerServices(
+            facade=desk,
+            output_stager=self._output_stager,
+            log_signals=self._log_signals,
+            about=self._describe,
+            on_fenced=self.reconciler.on_fenced,
+            uid=os.getuid(),
+            metrics=self._progress_tracker.metrics,
+            usage=self._usage_recorder.usage,
+        )
+
+    async def run(self, door: ListenSocket, stop: asyncio.Event) -> None:
+        """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""
+        self.server.add_socket(door.socket)
+        await self._first_reconcile()
+        door.publish()
+        _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, door.path)
+        self._housekeeping.begin()
+        watch = asyncio.create_task(self._reconcile_loop(door), name="watch")
+        # What is loaded now stays; the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        ends = [
+            watch,
+            asyncio.create_task(stop.wait(), name="stop"),
+            asyncio.create_task(self.reconciler.fenced_event.wait(), name="fenced"),
+        ]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if watch.done():
+                watch.result()
+        finally:
+            for task in ends:
+                task.cancel()
+            await self._close(door)
+
+    async def _first_reconcile(self) -> None:
+        """Find jobs and hosts again before anybody asks, so that the first job after a restart finds its warm pool."""
+        try:
+            await self.reconciler.start()
+            await self.reconciler.cluster_reconciler.wait_connected(CONNECT_TIMEOUT)
+        except FencedError:
+            self.reconciler.on_fenced()
+        except SmxError as error:
+            _log.warning("A first look at everything failed: %s", error)
+        except Exception:  # noqa: BLE001 - as for every later look: one bad record must not keep the controller away
+            _log.exception("A first look at everything failed")
+
+    async def _close(self, door: ListenSocket) -> None:
+        door.unpublish()
+        self.server.stop()
+        door.close()
+        await self.reconciler.cluster_reconciler.drain_releases(LAST_RELEASES)
+        self.reconciler.close()
+        await self.reconciler.preparation.settle()
+        await self._log_collector.close()
+        await self._housekeeping.close()
+        await self._usage_recorder.close()
+        await self._progress_tracker.close()
+        await self._agents.close_all()
+        await self.server.close_all_connections()
+        self.store.close()
+        _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
+
+    async def _reconcile_loop(self, door: ListenSocket) -> None:
+        steady = self.live_state.monotonic
+        idle_since = steady()
+        while True:
+            try:
+                # Before anything is done: whoever was replaced while he slept does nothing any more.
+                self.store.check_owner()
+                self.reconciler.tick()
+                self._progress_tracker.tick()
+                self._housekeeping.tick()
+            except FencedError:
+                self.reconciler.on_fenced()
+                return
+            except SmxError as error:
+                # A full disk, say: what was decided is decided again when there is room.
+                _log.warning("A look at everything failed: %s", error)
+            except Exception:  # noqa: BLE001 - the border of the loop: one bad record must not end all others' jobs
+                _log.exception("A look at everything failed")
+            if not self._data_dir.exists():
+                _log.warning("The data folder %s is gone, and with it everything to look after.", self._data_dir)
+                return
+            idle_since = idle_since if self._is_idle() else steady()
+            if steady() - idle_since >= self._idle_exit and await self._confirm_idle(door):
+                return
+            await asyncio.sleep(min(TICK, max(self._idle_exit / 4, 0.01)))
+
+    def _is_idle(self) -> bool:
+        return not (self.live_state.jobs or self.live_state.clusters or self.server.connections)
+
+    async def _confirm_idle(self, door: ListenSocket) -> bool:
+        door.unpublish()
+        await asyncio.sleep(LATE_CONNECTION_DELAY)
+        if self._is_idle():
+            _log.info("Nobody needed the controller for %g s.", self._idle_exit)
+            return True
+        door.publish()
+        return False
+
+    def _schedule_job_files(self, job: Job) -> None:
+        # The records have it all; the files are for people, and no job waits for the folders that they lie in.
+        asyncio.get_running_loop().run_in_executor(None, self._write_job_files, job)
+
+    def _write_job_files(self, job: Job) -> None:
+        try:
+            self._output_stager.write_job_files(job)
+        except SmxError as error:
+            _log.warning("What %s ran, and with what, is in the records only: %s", job.name, error)
+
+    def _on_fenced(self) -> None:
+        self.reconciler.on_fenced()
+
+    def _on_log_growth(self, job_id: str) -> None:
+        self._log_signals.notify_all(job_id)
+        self._progress_tracker.on_growth(job_id)
+
+    def _describe(self) -> dict[str, Any]:
+        return self._about | {"seq": self.store.last_seq()}
+
+    def _on_agent_event(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:
+        self.reconciler.on_agent_event(cluster, host, header)
+
+    def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:
+        del host, reason
+        self.reconciler.on_stream_closed(cluster)
+
+
+def _environments(folder: Path, limits: Limits) -> EnvironmentCache:
+    installer = Installer(limits.installer)
+    return EnvironmentCache(folder, installer, limit=limits.environment_limit, kept=limits.environments_kept)
+
+
+def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:
+    try:
+        return engine_of(engine).capabilities.bounded_by_machine
+    except SmxError:
+        return False  # an engine that cannot be had now: nothing can be said of it
+
+
+def _new_cluster_id() -> str:
+    return secrets.token_hex(6)

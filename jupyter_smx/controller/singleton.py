@@ -1,0 +1,112 @@
+"""Who is the controller, and who may talk to it: the lock, the socket, and the user at its other end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import struct
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ONLY_OWNER = 0o600
+_BACKLOG = 128
+_CREDENTIALS = struct.Struct("3i")
+_XUCRED = struct.Struct("2I")
+_LOCAL_PEERCRED = 1
+_XUCRED_SIZE = 76
+
+
+class SingletonLock:
+    """The right to be the one controller of a data folder; held until the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = -1
+
+    def acquire(self) -> bool:
+        """Take it and write this process's number into it; False when another process has it.
+
+        :raises OSError: the folder cannot be written or the disk is full.
+        """
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _ONLY_OWNER)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        return True
+
+    def release(self) -> None:
+        """Give it back; idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class ListenSocket:
+    """The unix socket under its name: it appears when it can be connected to, and goes only while it is ours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # Not the name that everybody knows: between its birth and its mode nobody shall find it.
+        self._temporary_path = path.with_name(f".{os.getpid():x}{secrets.token_hex(1)}")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.socket.bind(os.fspath(self._temporary_path))
+            self._temporary_path.chmod(_ONLY_OWNER)
+            self.socket.listen(_BACKLOG)
+            self.socket.setblocking(False)
+            found = self._temporary_path.stat()
+        except BaseException:
+            self.socket.close()
+            self._temporary_path.unlink(missing_ok=True)
+            raise
+        self._inode = (found.st_dev, found.st_ino)
+
+    def publish(self) -> None:
+        """Put the name there in one step; a socket that a killed controller left is replaced."""
+        self._temporary_path.replace(self.path)
+
+    def unpublish(self) -> None:
+        """Take the name away, so that nobody comes any more; who is here may stay."""
+        if self._is_ours(self.path):
+            self.path.replace(self._temporary_path)
+
+    def close(self) -> None:
+        """Close the socket and remove its name when it is still this one's; idempotent."""
+        self.socket.close()
+        for path in (self.path, self._temporary_path):
+            if self._is_ours(path):
+                path.unlink(missing_ok=True)
+
+    def _is_ours(self, path: Path) -> bool:
+        try:
+            found = path.lstat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._inode
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Give the user who opened a unix socket connection, as the kernel knows it.
+
+    :raises OSError: no unix socket, or a system that does not say.
+    """
+    if hasattr(socket, "SO_PEERCRED"):
+        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(said)[1])
+    if sys.platform == "darwin":
+        said = connection.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_SIZE)
+        return int(_XUCRED.unpack_from(said)[1])
+    raise OSError("This system does not say who opened a socket.")

@@ -1,0 +1,60 @@
+"""Bells: somebody rings when there is news, everybody who waits wakes up and looks."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ChangeSignal:
+    """One bell. Look first, then wait: nothing can ring between the two as long as nothing is awaited there."""
+
+    def __init__(self) -> None:
+        self._next_change: asyncio.Future[None] | None = None
+
+    def notify_all(self) -> None:
+        """Wake everybody who waits now; who comes later waits for the next ring."""
+        if self._next_change is not None and not self._next_change.done():
+            self._next_change.set_result(None)
+        self._next_change = None
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Give what is done at the next ring; shared by all who wait, so nobody may cancel it."""
+        if self._next_change is None:
+            self._next_change = asyncio.get_running_loop().create_future()
+        return self._next_change
+
+    async def wait(self, timeout: float) -> bool:
+        """Wait for the next ring, ``timeout`` seconds at most; False when there was none."""
+        done, _ = await asyncio.wait({self.next_change()}, timeout=max(0.0, timeout))
+        return bool(done)
+
+
+class KeyedSignals:
+    """A bell for each key, there only while somebody waits for it."""
+
+    def __init__(self) -> None:
+        self._signals: dict[str, tuple[ChangeSignal, int]] = {}
+
+    def notify_all(self, key: str) -> None:
+        """Wake everybody who waits for ``key``."""
+        if key in self._signals:
+            self._signals[key][0].notify_all()
+
+    @contextmanager
+    def subscribe(self, key: str) -> Iterator[asyncio.Future[None]]:
+        """Give what is done at the next ring of ``key``."""
+        bell, waiting = self._signals.get(key, (ChangeSignal(), 0))
+        self._signals[key] = (bell, waiting + 1)
+        try:
+            yield bell.next_change()
+        finally:
+            left = self._signals[key][1] - 1
+            if left:
+                self._signals[key] = (bell, left)
+            else:
+                del self._signals[key]

@@ -1,0 +1,243 @@
+"""The line: which of the live jobs wait for hosts, in which turn, and which may not begin yet."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from jupyter_smx.model.status import TERMINAL_GOALS, Status, is_final
+from jupyter_smx.policy.lifecycle.dependencies import (
+    NO_DEPENDENCIES,
+    DependencyState,
+    Predecessor,
+    resolve_dependencies,
+)
+from jupyter_smx.policy.lifecycle.environment import is_building
+from jupyter_smx.policy.scheduling.fair_queue import FairQueue, QueueEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+
+    from jupyter_smx.model.records.job import Job
+
+
+class JobQueue:
+    """Reads the live jobs, which stand oldest first, and keeps what it made of them up to date with each change.
+
+    ``record`` reads a job that is not live, and ``array`` says of an array what those that come after it want to know;
+    each gives None for what is not known.
+    """
+
+    def __init__(
+        self,
+        jobs: Mapping[str, Job],
+        record: Callable[[str], Job | None],
+        array: Callable[[str], Predecessor | None],
+    ) -> None:
+        self._jobs = jobs
+        self._record = record
+        self._array = array
+        self._ages = count()
+        self._slots: dict[str, _QueueSlot] = {}
+        self._queues: defaultdict[str, FairQueue] = defaultdict(FairQueue)
+        self._tasks: Counter[str] = Counter()
+        self._waiting_tasks: Counter[str] = Counter()
+        self._dependents: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._predecessors: dict[str, Predecessor] = {}
+        """Of those alone that somebody comes after."""
+        self.update(jobs.values())
+
+    def update(self, jobs: Iterable[Job]) -> None:
+        """Learn of jobs that are new or another than before."""
+        changed = dict.fromkeys(job.id for job in jobs)
+        for job in jobs:
+            if is_final(job.state):
+                for name in _dependency_refs(job):
+                    self._predecessors.pop(name, None)
+                    changed.update(self._dependents.get(name, {}))
+        for job_id in changed:
+            age = self._leave(job_id)
+            if job_id in self._jobs:
+                self._enter(self._jobs[job_id], next(self._ages) if age is None else age)
+
+    @contextmanager
+    def preview(self, jobs: Iterable[Job]) -> Iterator[None]:
+        """Let jobs that wait stand where they will when they are written down; afterwards the line is as it was."""
+        before: list[tuple[Job, _QueueSlot | None]] = []
+        try:
+            for job in jobs:
+                if not job.cluster and not is_final(job.state):
+                    before.append((job, self._slots.get(job.id)))
+                    age = self._leave(job.id)
+                    self._enter(job, next(self._ages) if age is None else age)
+            yield
+        finally:
+            for job, place in reversed(before):
+                self._leave(job.id)
+                if place is not None:
+                    self._enter(place.job, place.age)
+
+    def dependency_status(self, job: Job) -> DependencyState:
+        """Say whether the jobs that a job comes after let it begin."""
+        if not job.spec.after:
+            return NO_DEPENDENCIES
+        return resolve_dependencies(
+            [self.predecessor(each) or Predecessor(name=each, status=None) for each in job.spec.after]
+        )
+
+    def predecessor(self, ref: str) -> Predecessor | None:
+        """Say of a job or an array what those that come after it want to know; None when there is none of that id."""
+        if ref not in self._dependents:
+            return self._find_predecessor(ref)
+        known = self._predecessors.get(ref)
+        if known is None:
+            known = self._find_predecessor(ref)
+            if known is not None:
+                self._predecessors[ref] = known
+        return known
+
+    def blocked_jobs(self) -> list[Job]:
+        """Give the live jobs that come after others and have no hosts, oldest first; some may stand in line by now."""
+        ids = {each for followers in self._dependents.values() for each in followers}
+        return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
+
+    def dependents(self, job: Job) -> list[Job]:
+        """Give the live jobs that come after a job, or after the array that it is a task of.
+
+        Also those that have hosts: who loses them stands in line again, and asks once more what became of the first.
+        """
+        names = _dependency_refs(job)
+        return [other for other in self._jobs.values() if not set(other.spec.after).isdisjoint(names)]
+
+    def __len__(self) -> int:
+        """Count the jobs that wait for hosts."""
+        return sum(map(len, self._queues.values()))
+
+    def is_queued(self, job: Job) -> bool:
+        """Say whether a job has only to wait for its turn."""
+        place = self._slots.get(job.id)
+        return place is not None and place.entry is not None
+
+    def engines(self) -> list[str]:
+        """Name the engines for which somebody stands in line."""
+        return [engine for engine, queue in self._queues.items() if len(queue)]
+
+    def next_engine(self, full: Container[str]) -> str:
+        """Name the engine for which whoever is to be called next stands in line, of those that are not ``full``.
+
+        Engines share a machine, so the turns of all their lines are one order. Empty when nobody waits.
+        """
+        firsts = [(queue.peek(), engine) for engine, queue in self._queues.items() if engine not in full]
+        return min(((first, engine) for first, engine in firsts if first is not None), default=((), ""))[1]
+
+    def queued_jobs(self, engine: str) -> list[Job]:
+        """Give the jobs that wait for hosts of an engine, in their turns."""
+        return [self._jobs[each] for each in self._queues[engine].ordered_ids()]
+
+    def head(self, engine: str) -> str:
+        """Give the id of the job whose turn it is; empty when nobody waits."""
+        first = self._queues[engine].peek()
+        return "" if first is None else first[1].id
+
+    def ahead_of(self, job: Job) -> int:
+        """Count those who come before a job, which may be a new one."""
+        place, queue = self._slots.get(job.id), self._queues[job.spec.engine]
+        waiter = _queue_entry(job, next(self._ages)) if place is None else place.entry
+        if waiter is None:
+            return len(queue)
+        ahead = queue.count_ahead(waiter)
+        # Before whom its array's limit leaves no turn stands at least one who runs.
+        return max(1, len(queue)) if ahead is None else ahead
+
+    def position(self, job: Job) -> int | None:
+        """Count from 1 where a job stands in its engine's line; None when it stands in none."""
+        place = self._slots.get(job.id)
+        if place is None or place.entry is None:
+            return None
+        ahead = self._queues[job.spec.engine].count_ahead(place.entry)
+        return None if ahead is None else ahead + 1
+
+    def task_count(self, array_id: str) -> int:
+        """Count the live tasks of an array."""
+        return self._tasks[array_id]
+
+    def has_queued_tasks(self, array_id: str) -> bool:
+        """Say whether a task of an array waits for hosts."""
+        return self._waiting_tasks[array_id] > 0
+
+    def _age_of(self, job_id: str) -> int:
+        return self._slots[job_id].age
+
+    def _enter(self, job: Job, age: int) -> None:
+        if not job.cluster:
+            for ref in job.spec.after:
+                self._dependents[ref][job.id] = None
+        place = _QueueSlot(age, job, _queue_entry(job, age) if self._should_queue(job) else None)
+        self._slots[job.id] = place
+        if place.entry is not None:
+            self._queues[job.spec.engine].add(place.entry)
+        self._count(job, 1)
+
+    def _leave(self, job_id: str) -> int | None:
+        """Undo what ``_enter`` did for a job as it was then, and give its age."""
+        place = self._slots.pop(job_id, None)
+        if place is None:
+            return None
+        for ref in place.job.spec.after:
+            self._dependents[ref].pop(job_id, None)
+            if not self._dependents[ref]:
+                del self._dependents[ref]
+                self._predecessors.pop(ref, None)
+        if place.entry is not None:
+            self._queues[place.job.spec.engine].remove(place.entry)
+        self._count(place.job, -1)
+        return place.age
+
+    def _count(self, job: Job, change: int) -> None:
+        task = job.spec.array
+        if task is None:
+            return
+        self._tasks[task.id] += change
+        if job.cluster:
+            self._queues[job.spec.engine].add_running(task.id, change)
+        elif job.goal not in TERMINAL_GOALS:
+            self._waiting_tasks[task.id] += change
+        for counter in (self._tasks, self._waiting_tasks):
+            if not counter[task.id]:
+                del counter[task.id]
+
+    def _should_queue(self, job: Job) -> bool:
+        # While an environment is built others pass: nobody waits for the network of somebody else.
+        return not job.cluster and not is_building(job.timings) and self.dependency_status(job).is_satisfied()
+
+    def _find_predecessor(self, ref: str) -> Predecessor | None:
+        job = self._jobs.get(ref)
+        if job is not None:
+            # Until it is final nobody who comes after it cares where it is.
+            return Predecessor(name=job.name, status=Status.IN_PROGRESS)
+        job = self._record(ref)
+        if job is None:
+            return self._array(ref)
+        return Predecessor(name=job.name, status=job.status(), reason=job.failure_text())
+
+
+class _QueueSlot(NamedTuple):
+    """Where a job was when it was last looked at; without ``waiter`` it stands in no line."""
+
+    age: int
+    job: Job
+    entry: QueueEntry | None
+
+
+def _dependency_refs(job: Job) -> tuple[str, ...]:
+    """Give what others may name who come after a job."""
+    return (job.id,) if job.spec.array is None else (job.id, job.spec.array.id)
+
+
+def _queue_entry(job: Job, age: int) -> QueueEntry:
+    task = job.spec.array
+    if task is None:
+        return QueueEntry(age, job.id)
+    return QueueEntry(age, job.id, task.id, task.max_concurrent)

@@ -1,0 +1,160 @@
+"""What is known of one live job on its hosts, gathered from the agents' frames; never stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.model import redaction
+from jupyter_smx.model.records.job import HostEnd, RemoteException
+from jupyter_smx.policy.hosts.names import drainable_hosts, mark_drained_helpers
+from jupyter_smx.policy.lifecycle.next_step import JobObservation
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
+    from jupyter_smx.model.spec.instance import InstanceGroup
+    from jupyter_smx.model.status import DesiredState
+    from jupyter_smx.policy.admission.host_visibility import LocalSource
+
+MAX_BACKOFF = 30.0
+"""Seconds until a job is looked at again of which nobody foresaw what was raised."""
+
+
+@dataclass
+class JobRuntime:
+    """The steps of one job: which hosts have it, which have ended it, and how."""
+
+    hosts: tuple[str, ...] = ()
+    groups: tuple[InstanceGroup, ...] = ()
+    input_listings: tuple[LocalSource, ...] = ()
+    """Its sources on the controller's machine, as they were when its hosts were brought them."""
+    provided_paths: dict[str, Mapping[str, str]] | None = None
+    """Where each host finds what it was brought, by its path here; None until all hosts have it that lack the job."""
+    provide_task: asyncio.Task[None] | None = None
+    dispatched_hosts: set[str] = field(default_factory=set)
+    stop_sent: bool = False
+    exited_hosts: set[str] = field(default_factory=set)
+    """Hosts whose process has ended; their outputs may still be packed."""
+    drained_hosts: set[str] = field(default_factory=set)
+    """Hosts that were told that their part is over."""
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    fetching_hosts: set[str] = field(default_factory=set)
+    """Hosts whose records are read where they lie."""
+    exit_reasons: dict[str, str] = field(default_factory=dict)
+    """How hosts ended that left no record, in the words of their engine."""
+    is_reading_spool: bool = False
+    """What its lost hosts left is being read."""
+    hosts_lost: bool = False
+    code_started: bool = False
+    is_finalizing: bool = False
+    goal_at_exit: DesiredState | None = None
+    """What was wished of the job when its code had ended; what is wished later changes nothing of how it did.
+
+    None until then, and where nobody listened: the records of the hosts say it."""
+    last_remark: str = ""
+    """What was said of it before its hosts could not be reached."""
+    refusals: int = 0
+    error_count: int = 0
+    """How often nobody had foreseen what was raised while it was looked at."""
+    not_before: float = 0.0
+    first_line_moments: dict[str, float] | None = None
+    """Moments that came with the first line, kept until they are written down."""
+    moments: dict[str, float] = field(default_factory=dict)
+    """Moments on the way to the first line that the controller saw, seconds since the epoch."""
+
+    def host_ends(self) -> tuple[HostEnd, ...]:
+        """Give the records of all hosts that have one; a lost host without one ended by our fault."""
+        found = [
+            host_end(host, self.records.get(host), self.exit_reasons.get(host, ""))
+            for host in self.hosts
+            if self.hosts_lost or host in self.records
+        ]
+        return mark_drained_helpers(self.groups, found)
+
+    def record_error(self, now: float) -> int:
+        """Count what nobody foresaw, and leave the job alone for a moment, each time for longer."""
+        self.error_count += 1
+        self.not_before = now + min(MAX_BACKOFF, 2.0 ** (self.error_count - 1))
+        return self.error_count
+
+    def has_ended(self) -> bool:
+        """Say whether the code has ended on every host; where there are none, nothing has."""
+        return bool(self.hosts) and self.exited_hosts.union(self.records).issuperset(self.hosts)
+
+    def record_exit(self, host: str, goal: DesiredState) -> None:
+        """Learn that the code has ended on a host; ``goal`` is what is wished of the job now."""
+        self.exited_hosts.add(host)
+        if self.has_ended():
+            self.goal_at_exit = self.goal_at_exit or goal
+
+    def mark_missing_hosts_failed(self) -> None:
+        """Count hosts that live and have no record as failed by our fault: the job ended before they were given it."""
+        # So none of the job's hosts is kept: what was sent to one that did not answer may still be on its way.
+        for host in self.hosts:
+            if not (self.hosts_lost or host in self.records):
+                self.records[host] = {"cause": "host", "failure": f"The job was stopped before {host} had it."}
+
+    def hosts_to_drain(self) -> tuple[str, ...]:
+        """Name the hosts that have to be told that the group which they helped is done."""
+        due = drainable_hosts(self.groups, self.exited_hosts.union(self.records))
+        return tuple(host for host in due if host not in self.drained_hosts)
+
+    def observation(self, *, connected: bool, prepared: bool = True, sees_here: bool = True) -> JobObservation:
+        """Say what policy wants to know; ``sees_here``: the hosts need not be brought what lies here."""
+        ends = mark_drained_helpers(self.groups, [host_end(host, record) for host, record in self.records.items()])
+        given = self.dispatched_hosts.union(self.records)
+        return JobObservation(
+            hosts=len(self.hosts),
+            connected=connected,
+            given=len(given),
+            dispatched=bool(self.hosts) and given.issuperset(self.hosts),
+            stop_sent=self.stop_sent,
+            ended=len(self.records),
+            drains=bool(self.hosts_to_drain()),
+            failed=any(not end.is_successful() for end in ends),
+            lost=self.hosts_lost,
+            ran=self.code_started,
+            prepared=prepared,
+            brought=sees_here or self._has_provided_files(),
+        )
+
+    def _has_provided_files(self) -> bool:
+        """Say whether each host has the job, or what it needs for it."""
+        return self.provided_paths is not None and self.dispatched_hosts.union(self.provided_paths).issuperset(
+            self.hosts
+        )
+
+
+def _text(said: str) -> str:
+    """Give text that can be written and shown: a name of a file that is no UTF-8 comes as half characters."""
+    return redaction.redact_text(said.encode("utf-8", "backslashreplace").decode())
+
+
+def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> HostEnd:
+    """Read an agent's end record; None gives the end of a host that was lost, and how, where its engine says so."""
+    if record is None:
+        how = f": {obituary}" if obituary else "."
+        return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran{how}")
+    said, message = record.get("exception"), record.get("message", "")
+    return HostEnd(
+        host=host,
+        cause=record.get("cause", "exit"),
+        exit_code=record.get("exit_code"),
+        signal=record.get("signal"),
+        failure=_text(record.get("failure") or ""),
+        reason=_text(record.get("reason") or ""),
+        message=None if message is None else _text(message),
+        exception=RemoteException(
+            type=_text(said.get("type", "")),
+            message=_text(said.get("message", "")),
+            traceback=_text(said.get("traceback", "")),
+            line=said.get("line"),
+        )
+        if said
+        else None,
+        left_behind=tuple(map(_text, record.get("left_behind", ()))),
+        errors=tuple(map(_text, record.get("errors", ()))),
+        exited_at=record.get("at", {}).get("exited"),
+    )

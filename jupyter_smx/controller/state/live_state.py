@@ -1,0 +1,281 @@
+"""The books: live jobs and clusters in memory, written through to the store, and an event for every change."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.clock import CLOCK_CHANGE_THRESHOLD, ClockOffset, monotonic_clock
+from jupyter_smx.controller.errors import log_and_continue
+from jupyter_smx.controller.state.job_queue import JobQueue
+from jupyter_smx.engines.machine.processes import boot_id
+from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.records.event import Event, PoolSummary
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.results.advice import JobAdvice
+from jupyter_smx.model.status import Status, is_final
+from jupyter_smx.policy.accounting import price
+from jupyter_smx.policy.accounting import profiler_rules as advice
+from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle.dependencies import Predecessor, array_dependency_status
+from jupyter_smx.policy.lifecycle.environment import is_building
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jupyter_smx.controller.db.store import Store
+    from jupyter_smx.controller.state.change_signal import ChangeSignal
+    from jupyter_smx.model.records.job import Job, JobSummary
+    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.results.progress import JobTelemetry, StepPace
+    from jupyter_smx.model.results.usage import JobUsage
+    from jupyter_smx.model.spec.array import Array
+    from jupyter_smx.policy.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+
+class LiveState:
+    """Everything that is not over yet, and the one way to write it down.
+
+    ``outlooks`` holds what is known of live jobs beside their records: progress, expected end. ``holders`` maps an
+    idle pool to the finished job whose record speaks of it (``WarmPoolStatus``). Records are written by ``clock``,
+    seconds since the epoch, which people may set; whoever waits for something counts by ``steady``, which only runs
+    forward.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        clock: Callable[[], float],
+        bell: ChangeSignal,
+        steady: Callable[[], float] = monotonic_clock,
+        boot: str | None = None,
+    ) -> None:
+        self.store = store
+        self.limits = limits
+        self.clock = clock
+        self.monotonic = steady
+        self._boot = boot_id() if boot is None else boot
+        self._clock_offset = clock() - steady()
+        before = store.clock_offset()
+        self._is_offset_saved = before is not None and before.boot == self._boot
+        if before is not None and self._is_offset_saved:
+            # The records speak of the clock of the last controller, which somebody may have set since it died.
+            self._clock_offset = before.seconds
+        self.change_signal = bell
+        self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
+        self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
+        self.job_queue = JobQueue(self.jobs, store.job, self._array)
+        self.outlooks: dict[str, JobTelemetry] = {}
+        self.holders: dict[str, Job] = {}
+        self.exit_reasons: dict[str, str] = {}
+        """Why a cluster ends, where one of its hosts said so; it is told when the cluster has ended."""
+        for cluster in self.clusters.values():
+            self._find_holder(cluster)
+
+    def _array(self, ref: str) -> Predecessor | None:
+        found = self.store.arrays.array(ref)
+        if found is None:
+            return None
+        status = array_dependency_status(self.store.arrays.counts(ref), found.size)
+        bad = self.store.arrays.first_with_status(ref, status) if status in {Status.FAILED, Status.STOPPED} else None
+        return Predecessor(name=found.name, status=status, reason=f"{bad.name}: {bad.message}" if bad else "")
+
+    def _find_holder(self, cluster: Cluster) -> None:
+        if cluster.state is ClusterState.AVAILABLE and cluster.last_job:
+            with log_and_continue(_log, "Whose pool {} was is not known", cluster.name()):
+                self.holders[cluster.id] = self.store.find_job(cluster.last_job)
+
+    def save(
+        self,
+        *,
+        jobs: Sequence[Job] = (),
+        clusters: Sequence[Cluster] = (),
+        array: Array | None = None,
+        clock: ClockOffset | None = None,
+        durable: bool = False,
+    ) -> None:
+        """Write records and their events in one transaction; what ended leaves the memory. ``array`` has new jobs.
+
+        :raises FencedError: another controller owns the store now.
+        """
+        now = self.clock()
+        with self.job_queue.preview(jobs):
+            events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
+        events += [Event(seq=0, at=now, pool=self.pool_summary(cluster, jobs)) for cluster in clusters]
+        self.store.write(jobs, clusters, events, array=array, clock=clock, durable=durable)
+        for job in jobs:
+            if is_final(job.state):
+                self.jobs.pop(job.id, None)
+                self.outlooks.pop(job.id, None)
+            else:
+                self.jobs[job.id] = job
+        self.job_queue.update(jobs)
+        for cluster in clusters:
+            if cluster.is_live():
+                self.clusters[cluster.id] = cluster
+            else:
+                self.clusters.pop(cluster.id, None)
+                self.exit_reasons.pop(cluster.id, None)
+            if cluster.state is not ClusterState.AVAILABLE:
+                # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
+                self.holders.pop(cluster.id, None)
+        self.change_signal.notify_all()
+
+    def announce(self, jobs: Sequence[Job]) -> None:
+        """Announce live jobs whose outlook changed; their records stay as they are.
+
+        :raises FencedError: another controller owns the store now.
+        """
+        self.store.write(events=[Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs])
+        self.change_signal.notify_all()
+
+    def delete_job(self, job: Job) -> None:
+        """Delete the record of a finished job and announce that it is gone.
+
+        :raises FencedError: another controller owns the store now.
+        """
+        self.store.delete_job(job.id, self.clock())
+        self.change_signal.notify_all()
+
+    def detect_clock_change(self) -> None:
+        """Move the ends of idle pools along when somebody set the clock, and count no running job longer for it."""
+        apart = self.clock() - self.monotonic()
+        jump = apart - self._clock_offset
+        was_set = abs(jump) >= CLOCK_CHANGE_THRESHOLD
+        if self._is_offset_saved and not was_set:
+            return
+        idle = [each for each in self.clusters.values() if was_set and each.state is ClusterState.AVAILABLE]
+        busy = [each for each in self.jobs.values() if was_set and (each.counted_from or each.wait_until)]
+        self.save(
+            jobs=[transitions.shift_job_times(job, jump) for job in busy],
+            clusters=[transitions.shift_pool_times(pool, jump) for pool in idle],
+            clock=ClockOffset(self._boot, apart),
+        )
+        self._clock_offset, self._is_offset_saved = apart, True
+
+    def job(self, ref: str) -> Job:
+        """Find a job by id, name, prefix or base name.
+
+        :raises ResourceNotFoundError: none or several.
+        """
+        return self.jobs.get(ref) or self._holder(ref) or self.store.find_job(ref)
+
+    def _holder(self, ref: str) -> Job | None:
+        # Who waited for a job asks for it once more at its end, and then it holds the pool that it left.
+        return next((job for job in self.holders.values() if job.id == ref), None)
+
+    def refresh_summaries(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
+        """Give rows of the records with what is live as it is now."""
+        return [self.summary(self.jobs[row.id]) if row.id in self.jobs else row for row in rows]
+
+    def cluster_of(self, job: Job) -> Cluster | None:
+        """Give the live cluster that a job is on."""
+        return self.clusters.get(job.cluster)
+
+    def summary(self, job: Job) -> JobSummary:
+        """Say of a job what lists show, with its place in the queue and its cost so far."""
+        # The line learns of a change after it is written down: until then it knows of a place that the job has left.
+        stands = not job.cluster and not is_final(job.state) and not is_building(job.timings)
+        position = self.job_queue.position(job) if stands else None
+        cost = price.job_cost(job, self.limits.catalogue, self.clock())
+        outlook = None if is_final(job.state) else self.outlooks.get(job.id)
+        return summary_of(job, queue_position=position, cost=cost, outlook=outlook)
+
+    def bill(self, job: Job) -> Bill:
+        """Say what a job is billed for, so far where it is not over."""
+        return price.bill(job, self.limits.catalogue, self.clock(), self.pace(job))
+
+    def pace(self, job: Job) -> StepPace | None:
+        """Say how fast a job counts its steps; None where it counts none."""
+        outlook = None if is_final(job.state) else self.outlooks.get(job.id)
+        return outlook.pace if outlook and outlook.pace else job.pace
+
+    def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
+        """Say what the rules find in what a job used."""
+        setting = advice.PredictionInput(job.spec.instance_groups, self.limits.catalogue, self.pace(job))
+        return JobAdvice(job=job.name, advice=advice.advise(usage.hosts, setting), is_final=usage.is_final)
+
+    def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
+        """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""
+        idle = cluster.retained_seconds + transitions.idle_seconds(cluster, self.clock())
+        first = cluster.hosts[0] if cluster.hosts else None
+        saved = (cluster.cold_start_seconds or 0.0) * max(0, cluster.jobs_served - 1)
+        job = next((job for job in news if job.id == cluster.job), self.jobs.get(cluster.job))
+        return PoolSummary(
+            id=cluster.id,
+            name=cluster.name(),
+            engine=cluster.key.engine,
+            instances=" + ".join(f"{g.instance_type} × {g.instance_count}" for g in cluster.key.instance_groups),
+            state=cluster.state.value,
+            created_at=cluster.created_at,
+            expires_at=cluster.expires_at,
+            job=job.name if job else cluster.job,
+            last_job=cluster.last_job,
+            jobs_served=cluster.jobs_served,
+            saved_seconds=saved,
+            idle_seconds=idle,
+            idle_cost=price.cost(cluster.key.instance_groups, idle, self.limits.catalogue),
+            idle_since=cluster.available_since,
+            price_per_hour=price.rate(cluster.key.instance_groups, self.limits.catalogue),
+            isolation=first.isolation if first else "",
+            preloaded=first.preloaded if first else (),
+            reason=cluster.reason,
+            image=cluster.key.image,
+        )
+
+    def pool(self, ref: str) -> Cluster:
+        """Find a live pool by id, name, or the beginning of either.
+
+        :raises ResourceNotFoundError: none or several.
+        """
+        clusters = list(self.clusters.values())
+        exact = [cluster for cluster in clusters if ref in {cluster.id, cluster.name()}]
+        near = exact or [c for c in clusters if ref and (c.id.startswith(ref) or c.name().startswith(ref))]
+        if len(near) == 1:
+            return near[0]
+        names = [each.name() for each in clusters]
+        raise ResourceNotFoundError(
+            f"There is no pool {ref!r}.",
+            field="pool",
+            value=ref,
+            rule=f"Live pools: {', '.join(names) or 'none'}.",
+            cure=suggest_names(ref, names),
+        )
+
+    def save_cluster_end(self, cluster: Cluster, reason: str) -> None:
+        """Write down that a cluster is gone, on its own record and on the last job's."""
+        gone = transitions.mark_terminated(cluster, reason, self.clock())
+        self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
+
+    def release_pool(self, cluster: Cluster, reason: str) -> Cluster:
+        """Write down that an idle pool is given up; from now on the last job's record says so."""
+        leaving = transitions.release(cluster, reason, self.clock())
+        self.save(jobs=self._update_holder(cluster, reason), clusters=[leaving])
+        return leaving
+
+    def _update_holder(self, cluster: Cluster, reason: str) -> list[Job]:
+        holder = self.holders.get(cluster.id)
+        idle = transitions.idle_seconds(cluster, self.clock())
+        return [transitions.set_pool_terminated(holder, reason, idle)] if holder else []
+
+    def lease_pool(self, cluster: Cluster, job: Job) -> tuple[Cluster, list[Job]]:
+        """Lease an idle pool to a job: the cluster's new record, and the last job's that says ``Reused``."""
+        now = self.clock()
+        holder = self.holders.get(cluster.id)
+        told = [transitions.set_pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
+        return transitions.lease_pool(cluster, job.id, now), told
+
+    def amend_cluster(self, cluster_id: str, *, durable: bool = False, **changes: Any) -> Cluster | None:
+        """Change fields of a live cluster and write it; None when it is not live any more."""
+        cluster = self.clusters.get(cluster_id)
+        if cluster is None:
+            return None
+        changed = replace(cluster, **changes)
+        self.save(clusters=[changed], durable=durable)
+        return changed

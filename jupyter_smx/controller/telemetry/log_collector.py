@@ -1,0 +1,238 @@
+"""Pulls what only grows home while jobs run, logs and samples, piece by piece, from where the file here ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jupyter_smx.agent.wire import MAX_BODY
+from jupyter_smx.controller.transfer.job_folder import DISK_FULL_ERRNOS, JobFolder, StagingError
+from jupyter_smx.controller.transfer.stage_out import spool_location
+from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.model.records.job import Job
+
+_log = logging.getLogger(__name__)
+
+RETRY_DELAY = 1.0
+"""Seconds until a full disk is tried again."""
+PIECE = MAX_BODY
+"""Bytes in memory at once for each job and host."""
+INLINE_READ_LIMIT = 16_384
+"""Bytes that are read at once where they lie in our own data folder, on the disk of the records: a thread that does it
+takes several times as long, and most jobs are short and leave no more."""
+
+
+LogKey = tuple[str, int, str]
+"""A log: job, attempt and host."""
+
+
+class LogCollector:
+    """One puller for each job, attempt and host.
+
+    The cursor is the size of the file in the job's folder (``place``), so that a new controller reads on. Every piece
+    that arrived is told by ``on_bytes(job id)``. ``name`` is the file's on the host.
+    """
+
+    def __init__(
+        self,
+        jobs_folder: Path,
+        agents: Agents,
+        on_bytes: Callable[[str], None],
+        *,
+        name: str = "log",
+        place: Callable[[JobFolder, str, int], Path] = JobFolder.log,
+    ) -> None:
+        self._name = name
+        self._path_of = place
+        self._jobs_folder = jobs_folder
+        self._agents = agents
+        self._on_bytes = on_bytes
+        self._target_sizes: dict[LogKey, int] = {}
+        self._pull_tasks: dict[LogKey, asyncio.Task[None]] = {}
+        self._retry_timers: dict[LogKey, asyncio.TimerHandle] = {}
+
+    def on_growth(self, job: Job, host: str, total: int) -> None:
+        """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
+        key = _key(job, host)
+        self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
+        if key in self._pull_tasks:
+            return
+        if self.size(job.id, host, job.attempt) < self._target_sizes[key]:
+            self._start(job, host, lambda offset: self._ask(job, host, None, offset))
+        else:
+            del self._target_sizes[key]
+
+    async def drain(
+        self, job: Job, host: str, total: int, stream: AgentStream | None = None, remains: Path | None = None
+    ) -> None:
+        """Wait until all ``total`` bytes are here, from the agent or from the files it left in ``remains``.
+
+        Those are as long as they are, also where nobody said so before the host was gone. A host that is gone and
+        left no files gives what arrived before: no bytes are made up, nothing is raised.
+
+        :raises UnavailableError: the agent does not answer now, or somebody reads what its host left instead.
+        :raises StagingError: the disk here is full.
+        """
+        key = _key(job, host)
+        if stream is None and remains is not None:
+            total = max(total, await asyncio.to_thread(_spool_size, remains, self._name))
+        self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
+        ways: list[Callable[[int], Awaitable[bytes]]] = []
+        if remains is not None:
+            ways.append(partial(self._read, key, remains))
+        if stream is not None:
+            ways.append(lambda offset: self._ask(job, host, stream, offset))
+        while (before := self.size(job.id, host, job.attempt)) < total:
+            await self._await_running_pull(key, patient=remains is None)
+            if not await self._more(job, host, ways):
+                _log.warning("The log of %s on %s ends at %d of %d bytes", job.name, host, before, total)
+                break
+        self._target_sizes.pop(key, None)
+
+    async def _more(self, job: Job, host: str, ways: Sequence[Callable[[int], Awaitable[bytes]]]) -> bool:
+        """Say whether one of the ways, tried in turn, brought more of the log."""
+        before = self.size(job.id, host, job.attempt)
+        for read in ways:
+            await _await_pull(self._start(job, host, read))
+            if self.size(job.id, host, job.attempt) > before:
+                return True
+        return False
+
+    async def _await_running_pull(self, key: LogKey, *, patient: bool) -> None:
+        # Two pullers of one log would write every byte twice.
+        while (running := self._pull_tasks.get(key)) is not None:
+            if not patient:
+                running.cancel()
+            await asyncio.wait({running})
+
+    def size(self, job_id: str, host: str, attempt: int = 1) -> int:
+        """Count the bytes that are here."""
+        try:
+            return self._path_of(JobFolder(self._jobs_folder, job_id), host, attempt).stat().st_size
+        except OSError:
+            return 0
+
+    async def close(self) -> None:
+        """Stop pulling; a new pump reads on from the same byte."""
+        for timer in self._retry_timers.values():
+            timer.cancel()
+        pullers = list(self._pull_tasks.values())
+        for puller in pullers:
+            puller.cancel()
+        await asyncio.gather(*pullers, return_exceptions=True)
+
+    def _start(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> asyncio.Task[None]:
+        puller = asyncio.get_running_loop().create_task(
+            self._pull(job, host, read), name=f"{self._name} {job.id} {host}"
+        )
+        self._pull_tasks[_key(job, host)] = puller
+        puller.add_done_callback(lambda done: self._on_pull_done(job, host, done))
+        return puller
+
+    async def _ask(self, job: Job, host: str, stream: AgentStream | None, offset: int) -> bytes:
+        stream = stream or self._agents.stream(job.cluster, host)
+        asked = stream.request("read", job=job.id, lease=job.lease, name=self._name, offset=offset, limit=PIECE)
+        return (await asked).body
+
+    async def _read(self, key: LogKey, remains: Path, offset: int) -> bytes:
+        missing = self._target_sizes.get(key, 0) - offset
+        if missing <= INLINE_READ_LIMIT and remains.is_relative_to(self._jobs_folder.parent):
+            return _read_chunk(remains, self._name, offset)
+        return await asyncio.to_thread(_read_chunk, remains, self._name, offset)
+
+    async def _pull(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> None:
+        path = self._path_of(JobFolder(self._jobs_folder, job.id), host, job.attempt)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _disk_error(path, error) from error
+        try:
+            cursor = os.fstat(log).st_size
+            while cursor < self._target_sizes.get(_key(job, host), 0):
+                piece = await read(cursor)
+                if not piece:
+                    return
+                # At its place: a controller that was replaced while it slept writes the same bytes over themselves.
+                cursor += os.pwrite(log, piece, cursor)
+                self._on_bytes(job.id)
+        except OSError as error:
+            raise _disk_error(path, error) from error
+        finally:
+            os.close(log)
+
+    def _on_pull_done(self, job: Job, host: str, done: asyncio.Task[None]) -> None:
+        if self._pull_tasks.get(_key(job, host)) is done:
+            del self._pull_tasks[_key(job, host)]
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, UnavailableError):
+            # The stream's end is told elsewhere; the next greeting says how long the log is.
+            _log.info("The log of %s waits: %s", job.name, error)
+        elif isinstance(error, SmxError):
+            self._retry_later(job, host, error)
+        elif error is not None:
+            _log.error("The log of %s on %s could not be pulled", job.name, host, exc_info=error)
+        else:
+            self._retry_timers.pop(_key(job, host), None)
+
+    def _retry_later(self, job: Job, host: str, error: SmxError) -> None:
+        key = _key(job, host)
+        if key not in self._retry_timers:
+            _log.warning("The log of %s: %s", job.name, error)
+        if error.transient and key in self._target_sizes:
+            self._retry_timers[key] = asyncio.get_running_loop().call_later(RETRY_DELAY, self._resume, job, host)
+
+    def _resume(self, job: Job, host: str) -> None:
+        if _key(job, host) in self._target_sizes:
+            self.on_growth(job, host, 0)
+        else:
+            self._retry_timers.pop(_key(job, host), None)
+
+
+def _key(job: Job, host: str) -> LogKey:
+    return job.id, job.attempt, host
+
+
+async def _await_pull(puller: asyncio.Task[None]) -> None:
+    """Wait for a puller; that somebody cancelled it is no wish that whoever waits here be cancelled, too."""
+    await asyncio.wait({puller})
+    if puller.cancelled():
+        raise UnavailableError("What the agent was asked for is read from what its host left.", transient=True)
+    puller.result()
+
+
+def _spool_size(remains: Path, name: str) -> int:
+    """Count the bytes of what a host left on a disk of ours; 0 where there is no such file."""
+    try:
+        with untrusted_files.open_file(*spool_location(remains, name)) as log:
+            return log.size()
+    except OSError:
+        return 0
+
+
+def _read_chunk(remains: Path, name: str, offset: int) -> bytes:
+    with suppress(OSError), untrusted_files.open_file(*spool_location(remains, name)) as log:
+        log.file.seek(offset)
+        return log.file.read(PIECE)
+    return b""  # as of a log that ends there: what was left is not there any more
+
+
+def _disk_error(path: Path, error: OSError) -> StagingError:
+    return StagingError(
+        f"The log {path} cannot be written: {error.strerror}.",
+        value=path,
+        cure="Free some space.",
+        transient=error.errno in DISK_FULL_ERRNOS,
+    )

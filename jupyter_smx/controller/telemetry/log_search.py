@@ -1,0 +1,101 @@
+"""Words in a log of any size: found from its end on, a bounded part of it at a time, as a reader would see them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import regex
+
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regex import Pattern
+
+LONGEST_TEXT = 200
+BLOCK = 2**20
+"""Bytes in memory at once."""
+SEARCH_LIMIT = 32 * BLOCK
+"""Bytes that one question looks through: a fraction of a second, so that whoever asked can stop."""
+MAX_MATCHES = 2_000
+"""Places that one answer has at most."""
+OVERLAP = 16_384
+"""Bytes after a block in which words may end that begin in it."""
+
+_ANSI_CODES = rb"(?:\x1b\[[0-?]*[ -/]*[@-~])*"
+"""What may stand between two letters of one word, and is not seen."""
+
+
+def compile_pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
+    """Compile words to be looked for in bytes.
+
+    :raises ValidationError: nothing, more than 200 characters, or more than one line.
+    """
+    if not text or len(text) > LONGEST_TEXT or "\n" in text or "\r" in text:
+        raise ValidationError(
+            f"text: {text[:40]!r} cannot be looked for.",
+            field="text",
+            value=text[:LONGEST_TEXT],
+            rule=f"It is 1 to {LONGEST_TEXT} characters of one line.",
+            cure="Look for a part of it.",
+        )
+    letters = (_letter(letter, match_case=match_case) for letter in text)
+    return regex.compile(_ANSI_CODES.join(letters), 0 if match_case else regex.IGNORECASE)
+
+
+def search(path: Path, words: Pattern[bytes], after: int, before: int | None) -> tuple[list[int], int, int]:
+    """Give the bytes at which lines have the words, the last first; where to go on; and how long the log is.
+
+    Lines are looked at that begin or go on between ``after`` and ``before`` (its end). A line counts once, and what
+    it said before a carriage return began it anew does not count.
+    """
+    try:
+        log = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return [], 0, 0
+    try:
+        total = os.fstat(log).st_size
+        end = total if before is None else min(before, total)
+        stop = max(after, end - SEARCH_LIMIT)
+        places: list[int] = []
+        while end > stop and len(places) < MAX_MATCHES:
+            begin = max(stop, end - BLOCK)
+            found = _in_block(os.pread(log, end - begin + OVERLAP, begin), end - begin, words)
+            places += [begin + place for place in reversed(found)]
+            end = begin
+    finally:
+        os.close(log)
+    if len(places) > MAX_MATCHES:
+        del places[MAX_MATCHES:]
+        end = places[-1]
+    return places, end, total
+
+
+def _letter(letter: str, *, match_case: bool) -> bytes:
+    cases = {letter} if match_case or letter.isascii() else {letter, letter.lower(), letter.upper()}
+    return b"(?:" + b"|".join(regex.escape(case.encode("utf-8", "replace")) for case in sorted(cases)) + b")"
+
+
+def _in_block(block: bytes, size: int, words: Pattern[bytes]) -> list[int]:
+    """Find the first place in each line, among those that begin in the first ``size`` bytes."""
+    found = []
+    at = 0
+    while at < size and (match := words.search(block, at, concurrent=True)) and match.start() < size:
+        line_end = block.find(b"\n", match.end())
+        line_end = len(block) if line_end < 0 else line_end
+        drawn_over = _last_return(block, match.end(), line_end)
+        if drawn_over < 0:
+            found.append(match.start())
+            at = line_end + 1
+        else:
+            at = drawn_over + 1
+    return found
+
+
+def _last_return(block: bytes, begin: int, end: int) -> int:
+    """Find the last carriage return that begins a line anew; those at its very end begin nothing."""
+    while end > begin and block[end - 1] == ord("\r"):
+        end -= 1
+    return block.rfind(b"\r", begin, end)

@@ -1,0 +1,352 @@
+"""Brings what jobs wrote home: from the hosts to the job's folder, and from there to where the user wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import tarfile
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from jupyter_smx.agent.system.files import makedirs, rmtree, walk
+from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
+from jupyter_smx.controller.transfer import upload
+from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
+from jupyter_smx.controller.transfer.merge_archives import merge
+from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.spec.channel import Artifact
+from jupyter_smx.policy.hosts import agent_messages
+from jupyter_smx.policy.urls import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.results.provenance import Provenance
+    from jupyter_smx.model.spec.channel import Output
+
+PIECE = MAX_BODY
+RESULT = "result.pkl"
+ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
+"""What ``--output`` of a training job calls its two folders, and the archives that they become."""
+LONGEST_RECORD = MAX_RECORD
+"""Bytes of an end record, which names every file of every output."""
+_SHORT_RECORD = 1 << 20
+_LONGEST_NAME, _DIGITS = 240, 16
+"""Bytes of a file's name, to which its first copy adds some, and of the hash in one that was longer."""
+UNUSED_PAYLOAD_AGE = 86_400.0
+"""Seconds after which variables that no live job needs are deleted."""
+
+
+@dataclass(frozen=True)
+class HostOutputs:
+    """What one host left of a job: its end record, and the two ways to its files."""
+
+    host: str
+    record: Mapping[str, Any]
+    stream: AgentStream | None = None
+    spool_path: Path | None = None
+    """The job's folder in the spool of the host, where that can be read without the agent."""
+
+
+class OutputStager:
+    """The folders of jobs under one data folder."""
+
+    def __init__(self, jobs_folder: Path) -> None:
+        self._jobs_folder = jobs_folder
+
+    def folder(self, job_id: str) -> JobFolder:
+        """Give the folder of a job; it need not exist."""
+        return JobFolder(self._jobs_folder, job_id)
+
+    def write_job_files(self, job: Job) -> None:
+        """Write the code as it ran, and what it ran with, beside the outputs; the record has the same. Blocks.
+
+        :raises StagingError: the disk refuses.
+        """
+        self._write_code(job)
+        if job.provenance is not None:
+            self._write_provenance(job, job.provenance)
+
+    def _write_code(self, job: Job) -> None:
+        folder = self.folder(job.id)
+        folder.make()
+        with atomic_write(folder.cell) as part:
+            part.write_text(job.spec.source, encoding="utf-8")
+        source_dir = job.spec.source_dir
+        if source_dir is not None:
+            with wrap_disk_errors(folder.source_dir):
+                _link_or_copy(Path(source_dir.path), folder.source_dir)
+
+    def _write_provenance(self, job: Job, provenance: Provenance) -> None:
+        folder = self.folder(job.id)
+        about = {"job": job.name, "id": job.id, "status": job.status().value, "instances": job.spec.instances()}
+        told = {**about, "hyperparameters": job.spec.hyperparameters, **asdict(provenance)}
+        with atomic_write(folder.provenance) as part:
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+
+    async def stage_out(self, job: Job, everything: Sequence[HostOutputs]) -> tuple[Artifact, ...]:
+        """Bring every artefact of every host home and put it where the user wants it; safe to do again.
+
+        Archives of equal names become one; of equal files the later host's stays.
+
+        :raises UnavailableError: a host that has the files does not answer now; nothing is lost.
+        :raises StagingError: the disk refuses, or a file is not there any more.
+        """
+        if not any(left.record.get("artifacts") for left in everything):
+            return ()
+        folder = self.folder(job.id)
+        folder.make()
+        hosts = sorted(everything, key=lambda left: _natural(left.host))
+        incoming = folder.path / "incoming"
+        for left in hosts:
+            for artifact in left.record.get("artifacts", ()):
+                await self._fetch(left, artifact, job, incoming / left.host)
+        urls = await asyncio.to_thread(_store_outputs, job, folder, incoming, [left.host for left in hosts])
+        # Not by a thread: uploads take long, and there are few threads for all jobs.
+        await upload.upload(urls, job.spec.environment, folder.artifacts)
+        return await asyncio.to_thread(_copy_to_destinations, job, folder)
+
+    async def _fetch(self, left: HostOutputs, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
+        name = _safe_path(_printable_name(artifact["name"]))
+        # A long record names each file once.
+        path = artifact.get("path", f"artifacts/{artifact['name']}")
+        where, size = _safe_path(path), int(artifact["size"])
+        target = into / name
+        is_here = left.spool_path is not None and await asyncio.to_thread(
+            _fetch_from_spool, left.spool_path, str(where), target
+        )
+        if not is_here and left.stream is not None:
+            await _download(left.stream, job, str(where), target)
+        found = target.stat().st_size if target.exists() else 0
+        if found != size:
+            raise StagingError(
+                f"{name} of {job.name} on {left.host} is lost: {found} of {size} bytes are here.", value=name
+            )
+
+
+def _printable_name(name: str) -> str:
+    """Give the name under which a file comes home: Linux takes any bytes for one, records and most stores take text.
+
+    Such a byte becomes six characters there; a part that no disk takes then is cut, and told from others by a hash.
+    """
+    said = agent_messages.printable_text(name)
+    return name if said == name else "/".join(map(_shorten, said.split("/")))
+
+
+def _shorten(part: str) -> str:
+    whole = part.encode()
+    if len(whole) <= _LONGEST_NAME:
+        return part
+    digest = hashlib.sha256(whole).hexdigest()[:_DIGITS]
+    return f"{whole[: _LONGEST_NAME - _DIGITS - 1].decode(errors='ignore')}-{digest}"
+
+
+def spool_location(remains: Path, name: str) -> tuple[Path, str]:
+    """Say what to open for a file that an agent left in a job's folder: a job may have replaced that, and the spool."""
+    return remains.parent, f"{remains.name}/{name}"
+
+
+def read_record(remains: Path) -> dict[str, Any] | None:
+    """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
+    try:
+        return parse_record(untrusted_files.read(*spool_location(remains, "end.json"), LONGEST_RECORD))
+    except OSError:
+        return None
+
+
+def parse_record(content: bytes | bytearray) -> dict[str, Any] | None:
+    """Read the text of an end record; None where it is none. A long one takes a while: not in the event loop."""
+    try:
+        said = _parse_json(content)
+    except (ValueError, RecursionError):
+        return None
+    return agent_messages.parse_record(said) if isinstance(said, dict) else None
+
+
+def _parse_json(content: bytes | bytearray) -> object:
+    """Parse JSON; nobody else runs meanwhile, so a long text is by the faster library if that takes its characters."""
+    if len(content) > _SHORT_RECORD:
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(content)
+    return json.loads(content)  # which knows halves of characters, as they stand for names that are no UTF-8
+
+
+def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) -> None:
+    """Delete variables that are older than a day and that no live job needs; ``needed`` are paths. Blocks."""
+    kept = {os.path.realpath(path) for path in needed}
+    for file in payloads.glob("*"):
+        # Somebody else may delete it first, or it belongs to somebody else.
+        with suppress(OSError):
+            unused = file.is_file() and os.path.realpath(file) not in kept
+            if unused and now - file.stat().st_mtime > UNUSED_PAYLOAD_AGE:
+                file.unlink()
+
+
+def _safe_path(name: object) -> PurePosixPath:
+    path = PurePosixPath(str(name))
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in str(name):
+        raise StagingError(f"The agent names a file {name!r} that would lie outside the job's folder.", value=name)
+    return path
+
+
+def _natural(host: str) -> list[int | str]:
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", host)]
+
+
+def _fetch_from_spool(remains: Path, name: str, target: Path) -> bool:
+    """Bring a file home from what a host left on a disk of ours; False where there is no such file."""
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(untrusted_files.open_file(*spool_location(remains, name)))
+        except OSError:
+            return False
+        part = stack.enter_context(atomic_write(target))
+        part.unlink(missing_ok=True)
+        # The spool's name for it is deleted soon, so a second name is as good as a move; a crash between is harmless.
+        try:
+            source.link_or_copy(part)
+        except untrusted_files.UnreadableError as error:
+            raise StagingError(
+                f"{name} cannot be read where its host left it: {error}.",
+                value=name,
+                rule="Outputs come home from the disk of their host.",
+                cure=f"See what the system says of the disk of {remains}.",
+            ) from error
+    return True
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    with atomic_write(target) as part:
+        part.unlink(missing_ok=True)
+        try:
+            os.link(source, part, follow_symlinks=False) if not source.is_symlink() else shutil.copyfile(source, part)
+        except OSError:
+            shutil.copyfile(source, part)
+
+
+async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> None:
+    with atomic_write(target) as part, part.open("wb", buffering=0) as file:
+        offset, total = 0, 1
+        while offset < total:
+            reply, piece = await stream.request(
+                "read", job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE
+            )
+            total = agent_messages.parse_count(reply.get("total"))
+            if not piece and offset < total:
+                raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)
+            await asyncio.to_thread(file.write, piece)
+            offset += len(piece)
+
+
+def _store_outputs(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> list[tuple[Path, str]]:
+    """Make what came of the hosts the files of the job; gives those that go to URLs."""
+    with wrap_disk_errors(folder.path):
+        for name, files in _by_name(incoming, hosts).items():
+            _store_output(folder, name, files)
+        rmtree.remove(os.fspath(incoming))
+    return [
+        pair
+        for output in _outputs_with_destination(job)
+        if is_url(output.destination)
+        for pair in _urls(job, folder, output)
+    ]
+
+
+def _outputs_with_destination(job: Job) -> list[Output]:
+    return [output for output in job.spec.outputs if output.destination]
+
+
+def _copy_to_destinations(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
+    """Copy files to the user's folders, and say where each file is."""
+    here = [output for output in _outputs_with_destination(job) if not is_url(output.destination)]
+    goals = {name: path for output in here for name, path in _destinations(job, folder, output)}
+    for name, goal in goals.items():
+        _copy_to_destination(folder.artifacts / name, goal)
+    home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]
+    if folder.result.exists():
+        home.append((RESULT, folder.result))
+    return tuple(Artifact(name=name, path=str(path), size=path.stat().st_size) for name, path in home)
+
+
+def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for host in hosts:
+        for name, path in _files(incoming / host):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _store_output(folder: JobFolder, name: str, files: list[Path]) -> None:
+    target = folder.result if name == RESULT else folder.artifacts / name
+    makedirs.make_folders(os.fspath(target.parent))
+    if name in ARCHIVES.values() and len(files) > 1:
+        with atomic_write(target) as part:
+            try:
+                merge(files, part)
+            except tarfile.TarError as error:
+                raise StagingError(f"The {name} of the hosts cannot be made one: {error}.", value=name) from error
+        return
+    # Variables come from the first host, everything else from the last that wrote it.
+    files[0 if name == RESULT else -1].replace(target)
+
+
+def _copy_to_destination(source: Path, goal: Path) -> None:
+    try:
+        with atomic_write(goal) as part:
+            shutil.copyfile(source, part)
+    except StagingError as error:
+        # Our own disk is waited for; of the user's the job's folder keeps what is on its way there.
+        error.transient = False
+        raise
+
+
+def _archive(job: Job, output: Output) -> str:
+    """Name the archive that an output becomes, "" where its files come home as they are."""
+    if job.spec.kind != "train" or (output.name == "model" and job.spec.disable_output_compression):
+        return ""
+    return ARCHIVES.get(output.name, "")
+
+
+def _urls(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[Path, str]]:
+    top = output.destination.rstrip("/")
+    archive = _archive(job, output)
+    if archive:
+        if (folder.artifacts / archive).is_file():
+            yield folder.artifacts / archive, top if top.endswith((".tar.gz", ".tgz")) else f"{top}/{archive}"
+        return
+    for name, path in _files(folder.artifacts / "outputs" / output.name):
+        yield path, f"{top}/{name}"
+
+
+def _destinations(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:
+    destination = Path(job.spec.working_directory or folder.path, output.destination).absolute()
+    archive = _archive(job, output)
+    if archive:
+        if (folder.artifacts / archive).exists():
+            is_file = destination.name.endswith((".tar.gz", ".tgz")) and not destination.is_dir()
+            yield archive, destination if is_file else destination / archive
+        return
+    tree = folder.artifacts / "outputs" / output.name
+    for name, _ in _files(tree):
+        yield f"outputs/{output.name}/{name}", destination / name
+
+
+def _files(tree: Path) -> Iterator[tuple[str, Path]]:
+    if not tree.is_dir():
+        return
+    levels = walk.descend(os.fspath(tree))
+    found = [(level.inner(entry), entry.path) for level in levels for entry in level.files if entry.is_file()]
+    for name, path in sorted(found):
+        yield name, Path(path)

@@ -1,0 +1,64 @@
+"""Brings outputs to URLs: by a child process with fsspec, so that no library for a store runs in the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent.stores import filesystems
+from jupyter_smx.agent.stores.worker_environment import worker_environment
+from jupyter_smx.controller.transfer.job_folder import StagingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+FSSPEC_WORKER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
+
+
+async def upload(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
+    """Put files at URLs, with a job's own variables for credentials; safe to do again.
+
+    It takes as long as it takes, and no thread. Who cancels it ends it.
+
+    :raises StagingError: one cannot be put there; ``kept`` is where all of them are.
+    """
+    if not pairs:
+        return
+    wish = {"do": "put", "source": pairs[0][1], "pairs": [[str(path), url] for path, url in pairs]}
+    answer = await _run_worker(wish, environment)
+    if "result" in answer:
+        return
+    lacks = answer.get("lacks")
+    said = f"{pairs[0][1]} is written by fsspec, and {sys.executable} lacks {lacks}." if lacks else str(answer["error"])
+    raise StagingError(
+        f"--output: {said}",
+        field="output",
+        value=pairs[0][1],
+        cure=f"{f'pip install {filesystems.required_packages(pairs[0][1])} there. ' if lacks else ''}"
+        f"The files are in {kept}.",
+    )
+
+
+async def _run_worker(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    environment = worker_environment(os.environ, given, is_ours=True, is_the_jobs=False)
+    try:
+        child = await asyncio.create_subprocess_exec(*FSSPEC_WORKER, stdin=PIPE, stdout=PIPE, env=environment)
+    except OSError as error:
+        return {"error": f"{FSSPEC_WORKER[0]}, which would write it, cannot be started ({error.strerror})."}
+    try:
+        said, _ = await child.communicate(json.dumps(wish).encode() + b"\n")
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    try:
+        return dict(json.loads(said))
+    except ValueError:  # nothing, or a part of it
+        return {"error": f"it ended with {child.returncode}"}

@@ -1,0 +1,379 @@
+"""What the daemon is asked for a host, as pure functions: names, labels, mounts, limits, and what is given up."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.agent.paths import INTERFACE, ML, PORT
+from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
+from jupyter_smx.engines.docker.containers import gpus, isolation
+from jupyter_smx.engines.docker.daemon import proxies
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.machine.host_folder import MARK, description
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.engines.machine.host_folder import HostFolder
+
+CLUSTER, HOST, OWNER = "jupyter-smx.cluster", "jupyter-smx.host", "jupyter-smx.data-dir"
+"""Labels of containers and networks: whose they are."""
+PROBE = "jupyter-smx.probe"
+"""Label of a container by which something is tried; its text is the number of the process that looks."""
+HOST_FOLDER = "/run/smx"
+"""Where the host's folder is in its container: a short path of ours, whatever the folder is called outside."""
+PROVIDED_FILES = f"{HOST_FOLDER}/given"
+AGENT_ARCHIVE = "/run/smx.pyz"
+BRIDGE = "bridge"
+"""What Docker calls both its usual network and the kind of all of them."""
+NONE = "none"
+"""What it calls the one in which a container reaches nobody."""
+_ISOLATED_GATEWAY = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
+"""Leaves the machine out of a network that has no way out."""
+_NO_EXTERNAL_DNS = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:2"]}
+"""Names of the outside are looked up in the container, where nobody answers, and not by the daemon.
+
+Some daemons say nothing then, so whoever asks shall not wait for long.
+"""
+NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
+"""Where NVIDIA's runtime is the usual one, images ask it by this variable for all GPUs, and get them."""
+TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
+_HOME = TMP
+_DIGITS = 12
+_PERIOD = 100_000
+"""Microseconds; in each of them a host gets its share of the processors' time, and then waits for the next one."""
+_MIN_SHM = 64 << 20
+_DEFAULT_SHM = 1 << 30
+LOG_CONFIG = {"Type": "json-file", "Config": {"max-size": "1m"}}
+"""What containers write themselves: the newest of it, on the disk of their daemon."""
+OPT_ML_FOLDERS = tuple(sorted({path for name in SKELETON for path in (name, name.rpartition("/")[0]) if path}))
+"""Those of ``/opt/ml`` that stay from job to job, outer ones first."""
+MOUNTED_FOLDERS = ("ml", *(f"ml/{name}" for name in OPT_ML_FOLDERS), "tmp", "given")
+"""Folders of a host that are there before its container, outer ones first."""
+JOB_FOLDERS = tuple(name for name in MOUNTED_FOLDERS if name != "given")
+"""Those that are the jobs' own."""
+_TMPFS_OPTIONS = "rw,nosuid,nodev,noexec,size=16m,mode=1777"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What is the same for each host of an engine."""
+
+    data_dir: str
+    user: str
+    network_isolation: bool
+    pids: int
+    grace: float
+    variables: Mapping[str, str]
+    proxies: Mapping[str, str] = {}
+    """Variables that tell of proxies, for hosts that reach the outside."""
+    kind: DaemonInfo = DaemonInfo()
+    visible_gpus: tuple[str, ...] = ()
+    """What the controller's own GPUs are called, where it was given some of the machine's."""
+
+
+class ContainerPlan(Struct, frozen=True, kw_only=True):
+    """What a daemon is asked for one host: its container, and what that gets while the agent in it comes up."""
+
+    container: dict[str, Any]
+    joins: dict[str, Any]
+    """The network of its cluster, and what the host is called there; empty where it has none, or is made in it."""
+    bounds_of_jobs: dict[str, int]
+    """Limits that it has before its first job; empty where it has them from the start, or cannot have them."""
+
+
+def owner(data_dir: str) -> str:
+    """Give what tells containers of one data folder from those of another, without naming the folder to others."""
+    return hashlib.sha256(data_dir.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]
+
+
+def container_name(cluster: str, host: str) -> str:
+    """Name a container; the same host has the same name whoever asks, so that there can be only one."""
+    return f"jupyter-smx-{cluster}-{host}"
+
+
+def network_name(cluster: str) -> str:
+    """Name the network of a cluster."""
+    return f"jupyter-smx-{cluster}"
+
+
+def is_own_container(row: Mapping[str, Any]) -> bool:
+    """Say of a container in a list whether it was made by us, and not of an image that somebody made of one of ours.
+
+    Such an image has our labels. Whatever its containers are called, none has a host's folder.
+    """
+    told = row.get("Labels") or {}
+    name = container_name(told.get(CLUSTER, ""), told.get(HOST, ""))
+    mounted = [mount.get("Destination") for mount in row.get("Mounts") or () if isinstance(mount, dict)]
+    return PROBE in told or f"/{name}" in (row.get("Names") or ()) or HOST_FOLDER in mounted
+
+
+def labels(data_dir: str, cluster: str, host: str = "") -> dict[str, str]:
+    """Give the labels of what belongs to a cluster, or to one of its hosts."""
+    return {CLUSTER: cluster, OWNER: owner(data_dir), **({HOST: host} if host else {})}
+
+
+def filters(data_dir: str, cluster: str) -> list[str]:
+    """Give the labels by which a daemon finds what belongs to a cluster."""
+    return [f"{name}={value}" for name, value in labels(data_dir, cluster).items()]
+
+
+def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | None:
+    """Say which network a cluster has of its own; None for one host that may reach nobody."""
+    if _is_without_network(request, settings):
+        return None
+    return {
+        "Name": network_name(request.cluster),
+        "Driver": BRIDGE,
+        "Internal": _is_isolated(request, settings),
+        "Options": _ISOLATED_GATEWAY
+        if _is_isolated(request, settings) and settings.kind.can_isolate_networks()
+        else {},
+        "Labels": labels(settings.data_dir, request.cluster),
+    }
+
+
+def _is_isolated(request: ClusterRequest, settings: Settings) -> bool:
+    return settings.network_isolation or request.network_isolation
+
+
+def _is_without_network(request: ClusterRequest, settings: Settings) -> bool:
+    return _is_isolated(request, settings) and len(request.hosts) == 1
+
+
+def missing_isolation(request: ClusterRequest, plan: HostSpec, settings: Settings) -> tuple[str, ...]:
+    """Say what of a host's isolation cannot be had at the daemon."""
+    isolated = _is_isolated(request, settings) and not _is_without_network(request, settings)
+    return isolation.missing_isolation(
+        settings.kind,
+        settings.user,
+        is_open=isolated and not settings.kind.can_isolate_networks(),
+        all_gpus=plan.gpus > 0 and not plan.devices,
+    )
+
+
+def use_default_network(container: dict[str, Any], network: str) -> dict[str, Any]:
+    """Give the request that makes a host in the daemon's usual network, where the one of its cluster cannot be made.
+
+    Podman makes hosts in their network; Docker lets those that run join one.
+    """
+    if network != BRIDGE:
+        return container
+    config = {**container["HostConfig"], "NetworkMode": BRIDGE}
+    lacks = (isolation.SHARED_NETWORK, *isolation.read(container["Labels"]))
+    told = {**container["Labels"], **isolation.label(lacks)}
+    return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}, "Labels": told}
+
+
+def container_plan(
+    request: ClusterRequest,
+    plan: HostSpec,
+    folder: HostFolder,
+    archive: Path,
+    python: str,
+    settings: Settings,
+    *,
+    volumes: Sequence[str] = (),
+) -> ContainerPlan:
+    """Say what the daemon is asked for a host; ``volumes`` are the folders for which its image declares one.
+
+    Docker takes a third longer to start a container in a network of its own than in none, and as long again to make
+    that network: what an agent needs no network for is done meanwhile.
+    """
+    asked = container(request, plan, folder, archive, python, settings)
+    found = {posixpath.normpath(path) for path in volumes}
+    asked["HostConfig"]["Mounts"] += _override_volumes(found, folder)
+    stay = isolation.persistent_volumes(sorted(found - {TMP, ML, *(f"{ML}/{name}" for name in OPT_ML_FOLDERS)}))
+    asked["Labels"] |= isolation.label((*isolation.read(asked["Labels"]), *stay))
+    return ContainerPlan(
+        container=asked,
+        joins={"net_id": network_name(request.cluster), "aliases": [plan.host]}
+        if _is_connected_after_start(request, settings)
+        else {},
+        bounds_of_jobs=_job_limits(plan, settings),
+    )
+
+
+def _is_connected_after_start(request: ClusterRequest, settings: Settings) -> bool:
+    """Say whether hosts join their network when they run."""
+    return not _is_without_network(request, settings) and not settings.kind.podman
+
+
+def _is_created_in_network(request: ClusterRequest, settings: Settings) -> bool:
+    """Say whether hosts are made in their network, as Podman wants it."""
+    return not _is_without_network(request, settings) and bool(settings.kind.podman)
+
+
+def container(
+    request: ClusterRequest, plan: HostSpec, folder: HostFolder, archive: Path, python: str, settings: Settings
+) -> dict[str, Any]:
+    """Give the body of the request that makes a host's container."""
+    name, _, mark = folder.mark.partition("=")
+    assert name == MARK  # noqa: S101 - the agent looks for it
+    return {
+        "Image": request.image,
+        "Hostname": plan.host,
+        "User": settings.user,
+        "Entrypoint": [python, "-I", AGENT_ARCHIVE, "serve", HOST_FOLDER, "--contained"],
+        "Cmd": [],
+        "WorkingDir": "/",
+        "StopSignal": "SIGTERM",
+        "Healthcheck": {"Test": ["NONE"]},
+        "Env": format_environment({**_environment(request, plan, settings), name: mark}),
+        "Labels": {
+            **labels(settings.data_dir, request.cluster, plan.host),
+            **isolation.label(missing_isolation(request, plan, settings)),
+        },
+        "HostConfig": _host_config(request, plan, folder, archive, settings),
+        "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan, settings)},
+    }
+
+
+def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, str]:
+    reachable = {} if _is_isolated(request, settings) else settings.proxies
+    ways_out = proxies.add_no_proxy(reachable, [host.host for host in request.hosts])
+    return {**ways_out, **settings.variables, **_identity(plan)}
+
+
+def _identity(plan: HostSpec) -> dict[str, str]:
+    # The user of the controller is unknown in most images, and libraries ask for a name and a home all the same.
+    found = {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
+    return found if plan.gpus else {**found, **NO_GPU_VARIABLES}
+
+
+def format_environment(variables: Mapping[str, str]) -> list[str]:
+    """Write variables as a daemon wants them."""
+    return [f"{key}={value}" for key, value in variables.items()]
+
+
+def _endpoints(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, Any]:
+    return (
+        {network_name(request.cluster): {"Aliases": [plan.host]}} if _is_created_in_network(request, settings) else {}
+    )
+
+
+def _host_config(
+    request: ClusterRequest, plan: HostSpec, folder: HostFolder, archive: Path, settings: Settings
+) -> dict[str, Any]:
+    alone = _is_without_network(request, settings)
+    found: dict[str, Any] = {
+        "Mounts": mounts(folder, archive),
+        # A processing job's configuration has its variables, and with them its secrets.
+        "Tmpfs": {f"{ML}/{name}": _TMPFS_OPTIONS for name in CONFIGS},
+        "NetworkMode": network_name(request.cluster) if _is_created_in_network(request, settings) else NONE,
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": isolation.security_options(settings.kind),
+        "Init": True,
+        "IpcMode": "private",
+        **_limits(plan, settings),
+        "ShmSize": max(_MIN_SHM, plan.memory // 2 or _DEFAULT_SHM),
+        "LogConfig": LOG_CONFIG,
+    }
+    if alone:
+        found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
+    elif _is_isolated(request, settings) and not settings.kind.podman:
+        found |= _NO_EXTERNAL_DNS
+    if plan.gpus:
+        found["DeviceRequests"] = [gpus.device_request(settings.kind, plan.devices, settings.visible_gpus)]
+    return found
+
+
+def _limits(plan: HostSpec, settings: Settings) -> dict[str, Any]:
+    # Older ones of Podman's cannot change a container that is there.
+    vcpus = plan.vcpus if settings.kind.podman else 0
+    return supported_limits(settings.kind, vcpus=vcpus, memory=plan.memory, pids=settings.pids)
+
+
+def supported_limits(kind: DaemonInfo, *, vcpus: int = 0, memory: int, pids: int) -> dict[str, int]:
+    """Ask for limits, 0 is none, but for none that the daemon cannot set: some refuse the container then."""
+    wish = {
+        "cpu": {"NanoCpus": vcpus * 10**9},
+        "memory": {"Memory": memory, "MemorySwap": memory},
+        "pids": {"PidsLimit": pids},
+    }
+    asked = [limits for what, limits in wish.items() if kind.can_limit(what)]
+    return {name: size for limits in asked for name, size in limits.items() if size}
+
+
+def _job_limits(plan: HostSpec, settings: Settings) -> dict[str, int]:
+    """Give the limit that would hold up an agent that comes up, and those that its change would take away.
+
+    An agent and its first zygote come up side by side. On one processor they would have used up their share of a
+    period in its first half, and stand still in the other one. With version 2 of control groups Docker then lets a
+    container swap as much as it likes, unless it is told once more what memory it has.
+    """
+    if settings.kind.podman or not settings.kind.can_limit("cpu"):
+        return {}
+    cpu = {"cpu_period": _PERIOD, "cpu_quota": plan.vcpus * _PERIOD}
+    if not plan.memory or not settings.kind.can_limit("memory"):
+        return cpu
+    return cpu | {"mem_limit": plan.memory, "memswap_limit": plan.memory}
+
+
+def folder_mode(name: str) -> int:
+    """Give the permissions of a folder that is there before its container.
+
+    Memory that is mounted over one gets its permissions from some daemons, and stays the system's own.
+    """
+    return 0o1777 if name.removeprefix("ml/") in CONFIGS else 0o755
+
+
+def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
+    """List what of this machine is seen in a container: folders of its own host, and our agent."""
+    inside = {"": HOST_FOLDER, "ml": ML, "tmp": TMP, "given": PROVIDED_FILES}
+    found = [bind_mount(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
+    return [*found, bind_mount(str(archive), AGENT_ARCHIVE, closed=True)]
+
+
+def _override_volumes(volumes: AbstractSet[str], folder: HostFolder) -> list[dict[str, Any]]:
+    """Let folders of ``/opt/ml`` be the host's own where the image would have others there, of root's, that stay."""
+    own = {f"{ML}/{name}": name for name in OPT_ML_FOLDERS if name not in CONFIGS}
+    return [
+        bind_mount(str(folder.path / "ml" / name), path, closed=False) for path, name in own.items() if path in volumes
+    ]
+
+
+def tmp_volume_folders(volumes: Sequence[str]) -> list[str]:
+    """Name the folders of a host, outer ones first, at which volumes of its image will be seen below ``/tmp``.
+
+    A daemon that has to make them makes them root's, and who is not root cannot remove what is in them.
+    """
+    names = [posixpath.normpath(path)[1:] for path in volumes if posixpath.normpath(path).startswith(f"{TMP}/")]
+    return sorted({"/".join(name.split("/")[:depth]) for name in names for depth in range(2, name.count("/") + 2)})
+
+
+def job_volumes(volumes: Sequence[str]) -> list[str]:
+    """Name those volumes of an image that would lie in a folder of ``/opt/ml``, and are none of these."""
+    own = {f"{ML}/{name}" for name in OPT_ML_FOLDERS}
+    return [path for path in map(posixpath.normpath, volumes) if path.startswith(f"{ML}/") and path not in own]
+
+
+def bind_mount(source: str, target: str, *, closed: bool) -> dict[str, Any]:
+    """Let a container see a file or folder of this machine."""
+    found: dict[str, Any] = {"Type": "bind", "Source": source, "Target": target}
+    return found | ({"ReadOnly": True} if closed else {})
+
+
+def host_json(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, object]:
+    """Say to an agent in a container which host it is."""
+    bound = {"cpu": plan.vcpus, "memory": plan.memory}
+    wanted = [name for name, size in bound.items() if size]
+    whole = [name for name in wanted if settings.kind.can_limit(name)]
+    limits = {"cpus": plan.vcpus, "memory": plan.memory, "whole": whole}
+    if whole != wanted:
+        limits["reason"] = settings.kind.reason
+    told = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
+    alone = _is_without_network(request, settings)
+    # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
+    addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
+    # An agent that is there before its network sees no interface yet.
+    interface = INTERFACE if _is_connected_after_start(request, settings) else ""
+    return told | {"contained": True, "addresses": addresses, "port": PORT, "courier": "", "interface": interface}

@@ -1,0 +1,90 @@
+"""What lies on this machine for hosts in containers before there is any: their folders, and where they will be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.docker.containers import container_spec
+from jupyter_smx.engines.machine import agent_zipapp, request_validation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.docker.daemon.users import ContainerUser
+    from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+    from jupyter_smx.engines.machine.host_folder import HostFolder
+
+_DAEMON = "daemon"
+"""File in a cluster's folder, where no job comes: the address of the daemon that has its containers."""
+
+
+def prepare(
+    folders: ClusterFolders,
+    request: ClusterRequest,
+    settings: container_spec.Settings,
+    users: ContainerUser,
+    daemon: str,
+    *,
+    volumes: Sequence[str] = (),
+) -> Path:
+    """Write all that agents will read, and where they will be found; gives the packed agent. Blocks.
+
+    ``volumes`` are the folders for which the image of the hosts declares one.
+
+    :raises RefusedError: it cannot be written, or the cluster was released.
+    """
+    try:
+        if folders.is_released(request.cluster):
+            raise request_validation.released_error(request.cluster)
+        folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
+        archive = agent_zipapp.write_archive(folders.root)
+        archive.chmod(0o644)
+        cluster = folders.clusters / request.cluster
+        cluster.mkdir(mode=0o700, exist_ok=True)
+        if not read_daemon_url(
+            folders, request.cluster
+        ):  # also where whoever was killed, or found no room, left it empty
+            (cluster / _DAEMON).write_text(daemon)
+        for plan in request.hosts:
+            _describe(
+                folders.host(request.cluster, plan.host),
+                container_spec.host_json(request, plan, settings),
+                users,
+                volumes,
+            )
+    except OSError as problem:
+        raise request_validation.not_writable_error(folders.root, problem) from problem
+    return archive
+
+
+def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:
+    """Give the address of the daemon that has a cluster's containers, "" where nobody knows. Blocks."""
+    try:
+        return (folders.clusters / cluster / _DAEMON).read_text()
+    except OSError:
+        return ""
+
+
+def _describe(folder: HostFolder, description: dict[str, object], users: ContainerUser, volumes: Sequence[str]) -> None:
+    if folder.make():
+        return
+    at_volumes = container_spec.tmp_volume_folders(volumes)
+    for name in (*container_spec.MOUNTED_FOLDERS, *at_volumes):
+        (folder.path / name).mkdir(exist_ok=True)
+        # Whatever umask this process has: somebody else runs in the container.
+        (folder.path / name).chmod(container_spec.folder_mode(name))
+    users.chown(folder.path, *map(folder.path.joinpath, (*container_spec.JOB_FOLDERS, *at_volumes)))
+    # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
+    folder.describe(description, users.chown)
+
+
+def join_lock_path(folders: ClusterFolders, cluster: str, host: str) -> Path:
+    """Give the file that is locked while a host joins the network of its cluster."""
+    return folders.clusters / cluster / f"{host}.lock"
+
+
+def network_lock_path(folders: ClusterFolders, cluster: str) -> Path:
+    """Give the file that is locked while the network of a cluster is made."""
+    return folders.clusters / cluster / "network.lock"

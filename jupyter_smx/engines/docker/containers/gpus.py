@@ -1,0 +1,122 @@
+"""GPUs of a host: how a daemon is asked for those that are its own, and what it says where it can give none. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+
+_PODMAN_SINCE = (5, 4)
+_CDI = "nvidia.com/gpu="
+_ALL = "all"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NO_GPU = re.compile(
+    r"could not select device driver|gpu vendor|nvidia.container|cdi (device|modifier)|unknown device", re.IGNORECASE
+)
+"""Words of daemons whose machine, or whose toolkit, has no such GPU; they come when a container starts."""
+
+
+def visible_gpus(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the GPUs that this process sees, in its order, where that is not all of them as they are numbered."""
+    return tuple(filter(None, (word.strip() for word in environ.get(_VISIBLE, "").split(","))))
+
+
+def device_request(kind: DaemonInfo, devices: Sequence[int], seen: Sequence[str]) -> dict[str, Any]:
+    """Ask for the GPUs of one host, by number or, of those that this process was given, by what that calls them.
+
+    Never for a count: Docker takes the first so many then, for each host the same ones.
+    """
+    names = [seen[number] if number < len(seen) else str(number) for number in devices] or [_ALL]
+    if kind.podman:
+        return {"Driver": "cdi", "DeviceIDs": [f"{_CDI}{name}" for name in names]}
+    which: dict[str, Any] = {"DeviceIDs": names} if devices else {"Count": -1}
+    return {"Driver": "", **which, "Capabilities": [["gpu"]]}
+
+
+def check(kind: DaemonInfo, request: ClusterRequest) -> None:
+    """Refuse what the daemon would take and not do.
+
+    :raises RefusedError: GPUs from a Podman that gives none.
+    """
+    wish = next((host for host in request.hosts if host.gpus), None)
+    if wish is not None and kind.podman and kind.podman < _PODMAN_SINCE:
+        version = ".".join(map(str, kind.podman))
+        raise RefusedError(
+            f"instance_type: Podman {version} gives containers no GPU.",
+            field="instance_type",
+            value=wish.instance_type,
+            rule="At its socket it gives GPUs from version 5.4 on, by NVIDIA's CDI, and none before.",
+            cure="Use a newer Podman or Docker, or an instance type without GPUs.",
+        )
+
+
+_TOOLKIT = ErrorPattern(
+    (),
+    "Containers get NVIDIA's GPUs, through its container toolkit, which the daemon has to find, and no others.",
+    "Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
+)
+_REASONS = (
+    ErrorPattern(
+        (r"hook directly .* is not supported",),
+        "NVIDIA's toolkit was set to give GPUs by its runtime only, and that is not the usual one of the daemon.",
+        "Do what sets it up once more, with --set-as-default: {toolkit}.",
+    ),
+    ErrorPattern(
+        (r"requirement error|unsatisfied condition",),
+        "An image says which CUDA, and with it which driver, it needs of the machine.",
+        "Name an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi says what it has.",
+    ),
+    ErrorPattern(
+        (r"version mismatch",),
+        "NVIDIA's driver in the kernel and its libraries have to be of one version.",
+        "The driver was updated while it ran: restart this machine.",
+    ),
+    ErrorPattern(
+        (r"driver not loaded|load library failed|nvml error|failed to initialize nvml|cannot find .*nvidia",),
+        "Containers get the driver of this machine, which has to work there first.",
+        "See that nvidia-smi works on this machine, and install or load NVIDIA's driver.",
+    ),
+    ErrorPattern(
+        (r"device error: .*unknown device", r"failed to get device handle"),
+        "Hosts get the GPUs that the controller sees, by the numbers that they have on this machine.",
+        "Compare what nvidia-smi -L names with the GPUs that jupyter smx doctor counts, and with CUDA_VISIBLE_DEVICES.",
+    ),
+)
+
+
+def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None:
+    """Say that a daemon has no GPUs to give, where that is what its words mean; None where they mean another thing.
+
+    It is the same each time, so nobody tries again.
+    """
+    if not plan.gpus or not _NO_GPU.search(words):
+        return None
+    reason = first_match(_REASONS, words) or _TOOLKIT
+    return RefusedError(
+        f"instance_type: {kind.name} gives the hosts of {plan.instance_type} no GPU ({words.strip().rstrip('.')}).",
+        field="instance_type",
+        value=plan.instance_type,
+        rule=reason.rule,
+        cure=reason.cure.format(toolkit=_toolkit_setup(kind)),
+    )
+
+
+def _toolkit_setup(kind: DaemonInfo) -> str:
+    """Say how a daemon is told of the toolkit."""
+    if kind.podman:
+        return "write /etc/cdi/nvidia.yaml anew with nvidia-ctk cdi generate; nvidia-ctk cdi list says what it names"
+    if kind.is_rootless:
+        # It may not change which devices a control group lets through.
+        return (
+            "run nvidia-ctk runtime configure --runtime=docker --config=$HOME/.config/docker/daemon.json, as root "
+            "nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups, and restart Docker"
+        )
+    return "run nvidia-ctk runtime configure --runtime=docker, and restart Docker"

@@ -1,0 +1,73 @@
+"""What of the isolation of hosts cannot be had at a daemon, in sentences for people. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+
+LABEL = "jupyter-smx.given-up"
+"""Label of a container that has these sentences, as JSON: what was given up is a fact of the host, whoever asks."""
+SHARED_NETWORK = (
+    "It shares the daemon's usual network with containers that are not of its job: there was no room for a network of "
+    "its own."
+)
+_ROOT = "0"
+_NO_NEW_PRIVILEGES = "no-new-privileges"
+_NO_SELINUX_LABEL = "label=disable"
+"""Leaves SELinux out of one container. Labels for its folders would be given to files of users, and stay with them."""
+
+
+def security_options(kind: DaemonInfo) -> list[str]:
+    """Give the options of a container that sees folders of this machine."""
+    return [_NO_NEW_PRIVILEGES, _NO_SELINUX_LABEL] if kind.is_labelled else [_NO_NEW_PRIVILEGES]
+
+
+def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all_gpus: bool = False) -> tuple[str, ...]:
+    """Say what hosts lack that others have.
+
+    ``user`` is who runs in them, as ``uid:gid``. A host sees ``all_gpus``, or its network, which shall have no way out,
+    ``is_open`` to this machine. That it shares one is known later, and :data:`SHARED_NETWORK`.
+    """
+    found = {
+        "It reaches servers of this machine that listen on all its addresses, and looks names up: "
+        f"{kind.name} {'leaves that way open' if kind.podman else 'closes that way from version 28 on'}.": is_open,
+        "It sees all GPUs of this machine, also those of other hosts.": all_gpus,
+        "Its jobs are root in their container, as DockerEngine.user says.": is_root(user) and not kind.is_rootless,
+        "SELinux leaves its container alone, which it would keep from the folders that hosts share.": kind.is_labelled,
+        f"{_capitalize(kind.missing_limits())} of its jobs cannot be limited: {kind.reason}.": bool(kind.unlimited),
+    }
+    return tuple(sentence for sentence, is_so in found.items() if is_so)
+
+
+def persistent_volumes(volumes: Collection[str]) -> tuple[str, ...]:
+    """Say that nobody renews the volumes of an image between jobs."""
+    names = ", ".join(volumes)
+    said = f"What a job writes to {names} is there for the next ones, too: its image declares a volume for that."
+    return (said,) if volumes else ()
+
+
+def is_root(user: str) -> bool:
+    """Say whether ``uid:gid`` is root's."""
+    return user.partition(":")[0] == _ROOT
+
+
+def label(sentences: Iterable[str]) -> dict[str, str]:
+    """Give the label that keeps sentences with a container, also none: its image may have one of this name."""
+    return {LABEL: json.dumps(list(sentences))}
+
+
+def read(labels: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Read the sentences from a container's labels."""
+    try:
+        return tuple(str(row) for row in json.loads((labels or {}).get(LABEL, "[]")))
+    except (ValueError, TypeError):
+        return ()  # somebody else's label of this name
+
+
+def _capitalize(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,153 @@
+"""Short-lived containers, by which something of a daemon is tried: made, watched, and removed whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from jupyter_smx.engines.docker.containers import container_spec, isolation
+from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from typing_extensions import Self
+
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+
+_log = logging.getLogger(__name__)
+
+ENDED_STATES = ("exited", "dead")
+"""What the daemon says of a container that runs no more."""
+POLL_INTERVAL = 0.01
+"""Seconds between two looks at what a container does."""
+_FILE_POLL_INTERVAL = 0.005
+"""The same of a file, which costs nothing to look at."""
+_POLLS_PER_INSPECT = 40
+"""Looks at a file for one at its container."""
+_WAIT_TIMEOUT = 120.0
+"""Seconds that a daemon may be waited for beside its container."""
+_MEMORY, _PIDS = 256 << 20, 64
+
+
+class Probe:
+    """One such container, for as long as a block is in it; meanwhile its name is in ``under_way``.
+
+    Each of its steps may take the daemon so many ``seconds``.
+    """
+
+    def __init__(self, daemon: Daemon, under_way: set[str], seconds: float) -> None:
+        self.token = secrets.token_hex(6)
+        self.name = f"jupyter-smx-probe-{self.token}"
+        self._daemon = daemon
+        self._under_way = under_way
+        self._seconds = seconds
+        self._cancel_event = threading.Event()
+
+    async def __aenter__(self) -> Self:
+        """Let nobody else remove what has its name."""
+        self._under_way.add(self.name)
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        """Remove it, whatever happened."""
+        try:
+            await self._remove()
+        finally:
+            self._under_way.discard(self.name)
+
+    async def start(self, config: Mapping[str, Any]) -> None:
+        """Make and start it.
+
+        :raises DaemonError: the daemon said no.
+        :raises UnavailableError: it does not answer.
+        """
+        await self._daemon.call(lambda api: self._make(api, config), self._seconds)
+        await self._daemon.call(lambda api: api.start(self.name), self._seconds)
+
+    def _make(self, api: Any, config: Mapping[str, Any]) -> None:
+        """Make it, and unmake it where nobody waits for it any more, who may have found nothing to remove.
+
+        In one thread, which goes on to its end also when whoever asked gave up.
+        """
+        api.create_container_from_config(config, self.name)
+        if self._cancel_event.is_set():
+            remove(api, self.name)
+
+    async def wait_exit(self, seconds: float) -> int:
+        """Wait until it ends; gives its exit code.
+
+        :raises asyncio.TimeoutError: it runs on.
+        :raises DaemonError: the daemon said no.
+        :raises UnavailableError: it does not answer.
+        """
+        waits = self._daemon.call(
+            lambda api: int(api.wait(self.name, timeout=_WAIT_TIMEOUT)["StatusCode"]), _WAIT_TIMEOUT
+        )
+        return await asyncio.wait_for(waits, seconds)
+
+    async def _remove(self) -> None:
+        # What a daemon does not remove now stays until a doctor looks.
+        self._cancel_event.set()
+        try:
+            await self._daemon.call(lambda api: remove(api, self.name), self._seconds)
+        except (DaemonError, UnavailableError) as problem:
+            if getattr(problem, "status", 0) not in (NOT_FOUND, CONFLICT):  # somebody else removes it, or has
+                _log.warning("Container %s could not be removed: %s", self.name, problem)
+
+
+def container_config(
+    image: str, words: Sequence[str], user: str, labels: Mapping[str, str], kind: DaemonInfo, *mounts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
+    found: dict[str, Any] = {
+        "NetworkMode": container_spec.NONE,
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": isolation.security_options(kind),
+        "LogConfig": container_spec.LOG_CONFIG,
+        **container_spec.supported_limits(kind, memory=_MEMORY, pids=_PIDS),
+    }
+    return {
+        "Image": image,
+        "User": user,
+        "Env": container_spec.format_environment(container_spec.NO_GPU_VARIABLES),
+        "Entrypoint": [*words],
+        "Cmd": [],
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": {**labels, container_spec.PROBE: str(os.getpid())},
+        "HostConfig": found | ({"Mounts": [*mounts]} if mounts else {}),
+    }
+
+
+def is_owner_alive(row: Mapping[str, Any]) -> bool:
+    """Say of a container in a list whether somebody is there still who may be looking at it."""
+    number = str((row.get("Labels") or {}).get(container_spec.PROBE, ""))
+    return not number.isdecimal() or psutil.pid_exists(int(number))
+
+
+async def wait_for_file(is_there: Callable[[], bool], see: Callable[[], Awaitable[None]]) -> None:
+    """Wait for a file that a container writes; ``see`` looks at that now and then, and raises where it has ended."""
+    looks = 0
+    while not await asyncio.to_thread(is_there):
+        looks += 1
+        if looks % _POLLS_PER_INSPECT == 0:
+            await see()
+        await asyncio.sleep(_FILE_POLL_INTERVAL)
+
+
+async def log_tail(daemon: Daemon, container: str, lines: int) -> str:
+    """Give the end of what a container wrote, in one line; "" where nobody can tell."""
+    try:
+        said: bytes = await daemon.call(lambda api: api.logs(container, tail=lines))
+    except (DaemonError, UnavailableError):
+        return ""
+    return " | ".join(line.strip() for line in said.decode(errors="replace").splitlines() if line.strip())

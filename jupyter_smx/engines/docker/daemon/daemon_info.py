@@ -1,0 +1,174 @@
+"""Which kind of daemon it is, by what it says of itself: whose rights it has, and what it can limit.
+
+Podman answers at its compatible socket in Docker's words, and in some of them it means less.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "cpu", "PidsLimit": "pids"}
+"""What ``docker info`` says of limits, and in our words."""
+_CONTROLLERS = {"memory": "memory", "swap": "memory", "cpu": "cpu", "pids": "pids"}
+"""Which controller of version 2 of control groups sets which limit."""
+PODMAN_INFO_PATH = "/v4.0.0/libpod/info"
+"""Where Podman tells in its own words what it is; any of its versions from this one on answers there."""
+_USER_SOCKET_FOLDER = "/run/user/"
+"""Where the sockets of daemons lie that are a user's own."""
+_LIMIT_TEXTS = {"cpu": "CPU", "pids": "processes"}
+_UNSUPPORTED_CHARACTERS = ',"\n\r'
+"""What Podman takes for its own in the path of a mount, whose parts it joins by commas."""
+_ISOLATED_SINCE = (28,)
+"""Docker's version that has networks of which its machine is no part."""
+
+
+class DaemonInfo(Struct, frozen=True):
+    """One kind of daemon. ``unlimited`` has ``cpu``, ``memory``, ``swap`` and ``pids`` where it cannot limit them."""
+
+    is_rootless: bool = False
+    podman: tuple[int, ...] = ()
+    """Its version; empty for Docker."""
+    docker: tuple[int, ...] = ()
+    """Docker's version; empty for Podman, and where nobody asked."""
+    unlimited: tuple[str, ...] = ()
+    reason: str = ""
+    """Why, in words that end a sentence."""
+    is_labelled: bool = False
+    """SELinux keeps its containers from all that has no label of theirs, as the folders of users have none."""
+
+    @property
+    def name(self) -> str:
+        """Give what people call it."""
+        return "Podman" if self.podman else "Docker"
+
+    @property
+    def program(self) -> str:
+        """Give the command by which people speak with it."""
+        return self.name.lower()
+
+    def start_command(self) -> str:
+        """Say how it is started."""
+        if self.podman:
+            return f"systemctl {self._systemctl_scope()}start podman.socket"
+        program = "dockerd-rootless.sh" if self.is_rootless else "dockerd"
+        return f"{program}, or systemctl {self._systemctl_scope()}start docker"
+
+    def _systemctl_scope(self) -> str:
+        return "--user " if self.is_rootless else ""
+
+    def description(self) -> str:
+        """Say for people what it is."""
+        version = ".".join(map(str, self.podman))
+        return f"{self.name} {version}".strip() + (", without root's rights" if self.is_rootless else "")
+
+    def can_limit(self, what: str) -> bool:
+        """Say whether it can limit this."""
+        return what not in self.unlimited
+
+    def missing_limits(self) -> str:
+        """Name for people what it cannot limit."""
+        return ", ".join(_LIMIT_TEXTS.get(what, what) for what in self.unlimited)
+
+    def can_isolate_networks(self) -> bool:
+        """Say whether a network without a way out can be without one to this machine, too."""
+        return self.docker >= _ISOLATED_SINCE
+
+
+def guess_from_url(url: str) -> DaemonInfo:
+    """Take it for what the path of its socket is called, until it was asked."""
+    return DaemonInfo(podman=(0,) if "podman" in url else (), is_rootless=_USER_SOCKET_FOLDER in url)
+
+
+def is_podman_info_needed(info: Mapping[str, Any]) -> bool:
+    """Say whether what it can limit has to be read in Podman's own words.
+
+    With version 2 of control groups it looks for Docker's in the group at the top, which has no limits: it tells that
+    it cannot limit CPU where it can, and that it can where systemd hands no controller on to its user.
+    """
+    return _is_podman(info) and str(info.get("CgroupVersion")) == "2"
+
+
+def _is_podman(info: Mapping[str, Any]) -> bool:
+    return "BuildahVersion" in info
+
+
+def cgroup_controllers(told: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Read from Podman's own words which controllers it has, None where it does not tell."""
+    host = told.get("host")
+    found = host.get("cgroupControllers") if isinstance(host, dict) else None
+    return tuple(map(str, found)) if isinstance(found, list) else None
+
+
+def parse_info(info: Mapping[str, Any], has: Collection[str] | None = None) -> DaemonInfo:
+    """Learn it from the daemon's answer to ``docker info``, and from the controllers it ``has`` if it told them."""
+    # Podman 4 has a field of its own for it.
+    is_rootless = bool(info.get("Rootless")) or any("rootless" in option for option in security_options(info))
+    numbers = _numbers(info.get("ServerVersion")) or (0,)
+    podman, docker = (numbers, ()) if _is_podman(info) else ((), numbers)
+    version = str(info.get("CgroupVersion") or 1)
+    unlimited = tuple(word for field, word in _LIMITS.items() if not info.get(field, True))
+    if has is not None:
+        unlimited = tuple(word for word in _LIMITS.values() if _CONTROLLERS[word] not in has)
+    reason = f"the daemon has no control group for that (version {version})"
+    # Of these two Podman tells what the machine could do, and does nothing of it.
+    if is_rootless and version == "1":
+        unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 are root's"
+    elif is_rootless and podman and info.get("CgroupDriver") != "systemd":
+        unlimited, reason = tuple(_LIMITS.values()), "Podman that is not root limits nothing without systemd"
+    return DaemonInfo(
+        is_rootless=is_rootless,
+        podman=podman,
+        docker=docker,
+        unlimited=unlimited,
+        reason=reason,
+        is_labelled="name=selinux" in security_options(info),
+    )
+
+
+def security_options(info: Mapping[str, Any]) -> list[str]:
+    """Give what the daemon says of how it closes containers in, and itself."""
+    told = info.get("SecurityOptions")
+    return [str(option) for option in told] if isinstance(told, list) else []
+
+
+def check(kind: DaemonInfo, url: str, data_dir: str, uid: int) -> None:
+    """Refuse a daemon that cannot share folders with this process.
+
+    :raises RefusedError: it has other rights than we, or cannot mount the data folder.
+    """
+    if kind.is_rootless and uid == 0:
+        raise RefusedError(
+            f"docker_host: {kind.name} at {url} runs without root's rights, and the controller is root.",
+            field="docker_host",
+            value=url,
+            rule="Hosts share folders with the controller, and that daemon may not enter root's.",
+            cure="Run the controller as the user whose daemon it is, or name root's with DockerEngine.docker_host.",
+        )
+    if kind.podman and not set(_UNSUPPORTED_CHARACTERS).isdisjoint(data_dir):
+        raise RefusedError(
+            f"data_dir: Podman cannot mount {data_dir!r}.",
+            field="data_dir",
+            value=data_dir,
+            rule="At its socket the path of a mount has no comma, no double quote and no line break.",
+            cure="Name another folder with DockerEngine.data_dir, or use Docker.",
+        )
+
+
+def client_command(url: str) -> list[str]:
+    """Give how to begin a command for this daemon: with Docker's own program, or Podman's where there is only that."""
+    if shutil.which("docker") is None and shutil.which("podman") is not None:
+        return ["podman", "--remote", f"--url={url}"]
+    return ["docker", f"--host={url}"]
+
+
+def _numbers(version: object) -> tuple[int, ...]:
+    head = str(version or "").partition("-")[0].partition("+")[0]
+    return tuple(int(part) for part in head.split(".") if part.isdecimal())

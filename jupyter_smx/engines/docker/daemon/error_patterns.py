@@ -1,0 +1,25 @@
+"""Why somebody said no: known by words of the answer, with the rule that is behind it and the cure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ErrorPattern(NamedTuple):
+    """One reason; the rule and the cure may have places for names, as ``{program}``."""
+
+    signs: tuple[str, ...]
+    """Patterns in what was said, in small letters."""
+    rule: str
+    cure: str
+    transient: bool = False
+
+
+def first_match(reasons: Iterable[ErrorPattern], heard: str) -> ErrorPattern | None:
+    """Give the first reason of which a sign was ``heard``, None where there is none."""
+    said = heard.lower()
+    return next((each for each in reasons if any(re.search(sign, said) for sign in each.signs)), None)

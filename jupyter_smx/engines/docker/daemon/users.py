@@ -1,0 +1,108 @@
+"""Who is who: as whom jobs run in containers, and whose that is on this machine's disks."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import grp
+import itertools
+import os
+import pwd
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from traitlets import TraitError
+
+from jupyter_smx.engines.docker.daemon import daemon_info
+from jupyter_smx.engines.machine.provide_files import Reader
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+
+_ROOT = "0:0"
+_FIRST_ID = 60_600
+"""Above the numbers that systems give to people, and below those that users have for containers of their own."""
+_USER_PATTERN = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
+
+
+def validate_user(user: str) -> str:
+    """Give a trait's value as it is when it is empty or two numbers.
+
+    :raises TraitError: it is neither.
+    """
+    if user and _USER_PATTERN.fullmatch(user) is None:
+        raise TraitError(
+            f"DockerEngine.user: {user!r} is not uid:gid. Names mean nothing in another system's image, and Docker "
+            "takes a number without a group for the group of root. Give two numbers, as 1000:1000."
+        )
+    return user
+
+
+@functools.cache
+def unused_id() -> int:
+    """Give a number that no user and no group of this machine has: they could look into jobs, and end them."""
+    return next(number for number in itertools.count(_FIRST_ID) if not _is_used_id(number))
+
+
+def _is_used_id(number: int) -> bool:
+    for look in (pwd.getpwuid, grp.getgrgid):
+        with suppress(KeyError):
+            look(number)
+            return True
+    return False
+
+
+class ContainerUser:
+    """Who runs jobs in the containers of one daemon."""
+
+    def __init__(self, wish: str) -> None:
+        self._configured_user = wish
+        self._is_rootless = False
+
+    async def detect(self, daemon: Daemon) -> None:
+        """Find out who is who: where the daemon has no rights of its own, root in a container is its user.
+
+        :raises RefusedError: the user that is configured cannot be had here.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        self._is_rootless = (await daemon.detect_kind()).is_rootless
+        await asyncio.to_thread(self.name)  # a directory of users may take its time
+        if self._configured_user and os.getuid() != 0 and self._configured_user != self._controller_user():
+            raise RefusedError(
+                f"user: jobs cannot run as {self._configured_user} where this controller's user is "
+                f"{self._controller_user()} in containers.",
+                field="user",
+                value=self._configured_user,
+                rule="A host's folder belongs to who runs in it, and only root can give a folder to somebody else.",
+                cure="Leave DockerEngine.user empty.",
+            )
+
+    def _controller_user(self) -> str:
+        return _ROOT if self._is_rootless else f"{os.getuid()}:{os.getgid()}"
+
+    def name(self) -> str:
+        """Say who runs in a container, as ``uid:gid``."""
+        return self._configured_user or (
+            f"{unused_id()}:{unused_id()}" if os.getuid() == 0 else self._controller_user()
+        )
+
+    def chown(self, *paths: Path) -> None:
+        """Give files and folders to who runs in containers; only root can, and for others they have the right owner."""
+        reader = self.reader()
+        for path in paths if os.getuid() == 0 else ():
+            os.chown(path, reader.uid, reader.gid)
+
+    def reader(self) -> Reader:
+        """Say who that is outside of it."""
+        found = None if self._is_rootless else _USER_PATTERN.fullmatch(self.name())
+        # Whoever is root in a container of a daemon without root's rights has none of this user's other groups.
+        return Reader(int(found[1]), int(found[2])) if found else Reader(os.getuid(), os.getgid())
+
+
+def maps_users(info: dict[str, object]) -> bool:
+    """Say whether a daemon that runs as root has other users on the disks than in its containers."""
+    return any("name=userns" in option for option in daemon_info.security_options(info))

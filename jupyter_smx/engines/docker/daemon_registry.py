@@ -1,0 +1,105 @@
+"""Which daemon new hosts are made at, at which one a cluster's containers are, and whether they are alive there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.docker.teardown import ALIVE
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.model.records.cluster import Handle
+
+_CONNECT_CHECK_TIMEOUT = 2.0
+"""Seconds for a question whose answer is not needed to go on; whoever connects to a host has ten for all of it."""
+
+
+class DaemonRegistry:
+    """The daemons that hosts of this engine are at: one for new ones, and those that earlier controllers had chosen.
+
+    ``chosen`` says where new ones are made, and is asked once; ``seconds`` how long a daemon may take for an answer.
+    """
+
+    def __init__(self, chosen: Callable[[], str], seconds: Callable[[], float]) -> None:
+        self._choose_url = chosen
+        self._seconds = seconds
+        self.url = ""
+        """Where the daemon of new hosts listens, once it was asked for."""
+        self._daemons: dict[str, Daemon] = {}
+
+    def default(self) -> Daemon:
+        """Find the daemon of new hosts, once: whoever chooses another context meanwhile has hosts here all the same.
+
+        :raises RefusedError: it is no unix socket.
+        """
+        self.url = self.url or self._choose_url()
+        return self.get(self.url)
+
+    def get(self, url: str) -> Daemon:
+        """Give the daemon at which a host was made, which another controller may have chosen; "" is that of new ones.
+
+        :raises RefusedError: there is none for new hosts.
+        """
+        if not url:
+            return self.default()
+        if url not in self._daemons:
+            self._daemons[url] = Daemon(url, self._seconds())
+        return self._daemons[url]
+
+    def for_handle(self, handle: Handle) -> Daemon:
+        """Give the daemon of a cluster.
+
+        :raises RefusedError: its record does not say, and there is none for new hosts.
+        """
+        return self.get(handle_daemon_url(handle))
+
+    def kind(self) -> DaemonInfo:
+        """Say what the daemon of new hosts is, as far as that is known by now."""
+        return self._daemons[self.url].kind if self.url in self._daemons else DaemonInfo()
+
+    async def states(self, url: str, label: str) -> dict[str, str] | None:
+        """Ask a daemon for the states of all containers that have a label; None where it does not say."""
+        try:
+            rows = await self.get(url).containers(label)
+        except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
+            return None
+        return {row["Id"]: str(row["State"]) for row in rows}
+
+    async def inspect(self, handle: Handle, container: str) -> dict[str, Any] | None:
+        """Look at a container on the way to its agent, which is not the daemon's: one that hangs is not waited for.
+
+        :raises UnavailableError: the daemon does not answer.
+        """
+        return await self.for_handle(handle).inspect(container, min(_CONNECT_CHECK_TIMEOUT, self._seconds()))
+
+    async def check_unpaused(self, handle: Handle, host: str, container: str, name: str) -> None:
+        """See that a host's container, which people know by its ``name``, is not paused.
+
+        :raises UnavailableError: it is. Of a daemon that does not answer nobody knows.
+        """
+        try:
+            found = await self.inspect(handle, container)
+        except UnavailableError:
+            return  # hosts outlive their daemon where it is told to let them, and our way to them is not its
+        if found and found["State"].get("Paused"):
+            raise UnavailableError(
+                f"Host {host} of cluster {handle.cluster} is paused.",
+                rule="A container that is paused answers nobody, and its deadline does not run.",
+                cure=f"Let it go on with {self.for_handle(handle).kind.program} unpause {name}.",
+                transient=True,
+            )
+
+
+def handle_daemon_url(handle: Handle) -> str:
+    """Say at which daemon a cluster's containers are, "" where its record does not say."""
+    return next((str(host.data["daemon"]) for host in handle.hosts if "daemon" in host.data), "")
+
+
+def are_alive(handle: Handle, states: Mapping[str, str]) -> bool:
+    """Say whether a cluster has containers, and all of them run or are paused."""
+    found = [states.get(str(host.data.get("container")), "") for host in handle.hosts]
+    return bool(found) and all(state in ALIVE for state in found)

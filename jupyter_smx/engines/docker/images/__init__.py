@@ -1,0 +1,4 @@
+"""Resolve, inspect and pull images, with progress and registry credentials.
+
+Key classes: ``Images`` and ``Pull``.
+"""

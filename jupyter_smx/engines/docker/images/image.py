@@ -1,0 +1,341 @@
+"""What an image is and whether hosts can be made of it: looked at once for each id, in a container for that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.engines.base import ImageMissingError, PullProgress
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
+from jupyter_smx.engines.docker.daemon.daemon_client import NOT_FOUND, DaemonError
+from jupyter_smx.engines.docker.images import registry
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.text import format_list
+from jupyter_smx.python_version import MIN_PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.docker.images.pull import ImagePuller
+
+PYTHON_CANDIDATES = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
+_VERSION_SCRIPT = (
+    "import array, ctypes, fcntl, hashlib, json, mmap, pickle, resource, select, socket, subprocess, sys, zlib; "
+    "print(json.dumps(list(sys.version_info[:2])))"
+)
+"""Says the version, where all is there that an agent loads and that may be left out when a Python is built."""
+_EXEC_SCRIPT = "import os, sys; os.execvp(sys.argv[1], [sys.argv[1], '-I', '-c', sys.argv[2]])"
+"""Jobs start with the image's variables for Python and agents without: it is seen whether it starts in both ways."""
+_PYTHON_TIMEOUT = 60.0
+"""Seconds that a Python may take to say which one it is."""
+_STEP_TIMEOUT = 60.0
+"""Seconds that the daemon may take to make a container, to start it, or to remove it."""
+_CACHE_TIMEOUT = 0.25
+"""Seconds that somebody waits who can go on without the answer; one that is not busy takes a millisecond."""
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""What machines call their processor, and what images call it."""
+_MISSING_STATUSES = (NOT_FOUND, 400, 301)
+"""Answers to the name of an image: there is none, there can be none, and it is no name but leads elsewhere."""
+_SERVER_ERROR = 500
+"""The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+_MAX_REASON = 200
+"""Characters of what somebody said that fit into a reason."""
+_NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
+
+
+class InspectedImage(Struct, frozen=True):
+    """An image that was looked at: its id, the word that starts its Python, and what its registry calls it."""
+
+    id: str
+    python: str
+    digest: str = ""
+    volumes: tuple[str, ...] = ()
+    """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
+
+    def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
+        """Say of it where a registry has it under a name, which the daemon ``told``."""
+        return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
+
+
+class Images:
+    """The images of one daemon; remembers those that were looked at, for all daemons: an id never means another."""
+
+    cache: ClassVar[dict[str, InspectedImage]] = {}
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        labels: Mapping[str, str],
+        user: Callable[[], str],
+        seconds: float = _PYTHON_TIMEOUT,
+        *,
+        pulls: ImagePuller | None = None,
+    ) -> None:
+        self._daemon = daemon
+        self._pulls = pulls
+        self._labels = dict(labels)
+        self._user = user
+        self._seconds = seconds
+        self._arch = ""
+        self.under_way: set[str] = set()
+        """Names of the containers that look at an image now."""
+
+    async def resolve(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
+        """Find an image as :meth:`inspect` does; one that is not there is downloaded first, where that may be.
+
+        :raises RefusedError: it cannot be had, or hosts cannot be made of it; transient where its registry is away.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        try:
+            return await self._resolve(name, say)
+        except RefusedError as problem:
+            meant = "" if problem.transient else await self._suggest(name)
+            if not meant:
+                raise
+            raise problem.with_cure(f"{meant} {problem.cure}") from problem
+
+    async def _resolve(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
+        pulls = self._pulls
+        if pulls is None or not name:
+            return await self.inspect(name, say)
+        if pulls.is_due(name):
+            await pulls.pull(name, say, is_here=await self._is_present(name))
+        try:
+            return await self.inspect(name, say)
+        except ImageMissingError:
+            if not pulls.can_pull(name):
+                raise
+        await pulls.pull(name, say)
+        return await self.inspect(name, say)
+
+    async def peek(self, name: str) -> InspectedImage | None:
+        """Find an image as :meth:`inspect` does; None where it would be downloaded first.
+
+        :raises RefusedError: it is not there and may not be downloaded, or hosts cannot be made of it.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        try:
+            return await self.inspect(name, lambda _step: None)
+        except ImageMissingError:
+            if self._pulls is None or not self._pulls.can_pull(name):
+                raise
+            return None
+
+    async def inspect(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
+        """Find an image that is there by its name or id, and see that hosts can be made of it.
+
+        :raises RefusedError: it is not there, or hosts cannot be made of it.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        if not name:
+            raise RefusedError(
+                "image: no image is named.",
+                field="image",
+                rule="Each host of the docker engine is a container, which is made of an image.",
+                cure="Name one with --image, or let the administrator set DockerEngine.image.",
+            )
+        try:
+            told = await self._daemon.get(_inspect_path(name))
+        except DaemonError as problem:
+            raise self._missing_error(name, problem) from problem
+        found = self.cache.get(told["Id"])
+        if found is None:
+            await self._check_machine(name, told)
+            say(PullProgress("Looking for Python in the image"))
+            volumes = _volumes(name, told)
+            found = InspectedImage(told["Id"], await self._find_python(name, told["Id"]), volumes=volumes)
+            self.cache[found.id] = found
+        return found.with_digest(name, told)
+
+    async def cached(self, name: str) -> InspectedImage | None:
+        """Say which image a name means now; None where that takes longer than a moment, or it was not looked at."""
+        if not name or (self._pulls is not None and self._pulls.is_due(name)):
+            return None
+        try:
+            told = await self._daemon.get(_inspect_path(name), _CACHE_TIMEOUT)
+        except (DaemonError, UnavailableError):
+            return None
+        found = self.cache.get(told["Id"])
+        return None if found is None else found.with_digest(name, told)
+
+    async def _is_present(self, name: str) -> bool:
+        try:
+            await self._daemon.get(_inspect_path(name))
+        except DaemonError:
+            return False
+        return True
+
+    async def _suggest(self, name: str) -> str:
+        """Say which image that is there is called much like one that is not."""
+        try:
+            rows: list[dict[str, Any]] = await self._daemon.call(lambda api: api.images())
+        except (DaemonError, UnavailableError):
+            return ""
+        known = [tag for row in rows for tag in row.get("RepoTags") or () if not tag.startswith("<none>")]
+        return registry.suggest_image(name, known)
+
+    def _missing_error(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
+        if problem.status not in _MISSING_STATUSES:
+            return self._daemon.operation_error("look at an image", problem)
+        if problem.status != NOT_FOUND:
+            return _bad_name_error(name, problem.message)
+        kind = self._daemon.kind
+        return ImageMissingError(
+            f"image: {name!r} is not an image of {kind.name} at {self._daemon.url}.",
+            field="image",
+            value=name,
+            rule=f"Hosts are made of images that this daemon has; {kind.program} images lists them.",
+            cure=f"Bring it there with {kind.program} pull, {kind.program} load or {kind.program} build -t {name}, "
+            "or name another one.",
+        )
+
+    async def _check_machine(self, name: str, told: Mapping[str, Any]) -> None:
+        system, arch = told.get("Os") or "linux", told.get("Architecture") or ""
+        if not self._arch:
+            self._arch = str((await self._daemon.version()).get("Arch") or "")
+        mine = _ARCHITECTURES.get(self._arch, self._arch)
+        if system == "linux" and _ARCHITECTURES.get(arch, arch) in ("", mine):
+            return
+        pull = f"{self._daemon.kind.program} pull --platform linux/{mine}"
+        raise RefusedError(
+            f"image: {name!r} is made for {system}/{arch}.",
+            field="image",
+            value=name,
+            rule=f"This machine runs linux/{mine} and nothing else.",
+            cure=f"Name an image for linux/{mine}; {pull} chooses it.",
+        )
+
+    async def _find_python(self, name: str, image: str) -> str:
+        seen: dict[tuple[int, str], list[str]] = {}
+        for word in PYTHON_CANDIDATES:
+            code, words = await self._run_python(name, image, word)
+            if code == NOT_FOUND:
+                continue
+            version = _version(words) if code == 0 else (0, 0)
+            if version >= MIN_PYTHON:
+                return word
+            said = f"Python {version[0]}.{version[1]}" if code == 0 else f"exit code {code}, {_key_line(words)}"
+            seen.setdefault((code, said), []).append(word)
+        raise self._no_python_error(name, seen)
+
+    def _no_python_error(self, name: str, seen: Mapping[tuple[int, str], list[str]]) -> RefusedError:
+        """Refuse an image for what was ``seen`` of its Pythons: exit code and words, of those that these start."""
+        failed = next((words[0] for (code, _said), words in seen.items() if code), "")
+        found = "; ".join(f"{format_list(words, most=len(words))}: {said}" for (_code, said), words in seen.items())
+        return RefusedError(
+            f"image: {name!r} has no Python that hosts can be run with"
+            + (f" ({found})." if found else f" (none of {', '.join(PYTHON_CANDIDATES)} is there)."),
+            field="image",
+            value=name,
+            rule=f"An agent needs Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer, and nothing else.",
+            cure=self._diagnosis_command(name, failed)
+            if failed
+            else "Name an image that has one on its PATH, or add it: RUN apt-get install -y python3.",
+        )
+
+    def _diagnosis_command(self, name: str, word: str) -> str:
+        return (
+            f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' says more; "
+            "variables of the image, as PYTHONHOME, may be meant for another Python."
+        )
+
+    async def _run_python(self, name: str, image: str, word: str) -> tuple[int, str]:
+        """Start one Python; gives its exit code and last words, 404 where there is no such program.
+
+        :raises RefusedError: it says nothing for too long, which it may not do another time.
+        :raises UnavailableError: the daemon starts no container at all, or does not answer.
+        """
+        words = [word, "-c", _EXEC_SCRIPT, word, _VERSION_SCRIPT]
+        config = probe_container.container_config(image, words, self._user(), self._labels, self._daemon.kind)
+        async with probe_container.Probe(self._daemon, self.under_way, _STEP_TIMEOUT) as probe:
+            try:
+                await probe.start(config)
+                code = await probe.wait_exit(self._seconds)
+                said = await self._daemon.call(lambda api: api.logs(probe.name, stdout=True, stderr=True, tail=5))
+            except asyncio.TimeoutError:
+                # The daemon answers others meanwhile: it is the program that takes long, or the whole machine.
+                await self._daemon.inspect(probe.name)
+                raise self._timeout_error(name, word) from None
+            except DaemonError as problem:
+                # Of what a daemon may not do itself it says the same, and names no program.
+                if word in problem.message and any(sign in problem.message.lower() for sign in _NO_PROGRAM):
+                    return NOT_FOUND, ""
+                # Nothing about the program: it would say so of any image, as one does that may make no control group.
+                if problem.status >= _SERVER_ERROR and word not in problem.message:
+                    raise self._daemon.operation_error(f"start a container of image {name}", problem) from problem
+                return problem.status, problem.message
+        return code, said.decode(errors="replace").strip()
+
+    def _timeout_error(self, name: str, word: str) -> RefusedError:
+        run = f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} --version"
+        return RefusedError(
+            f"image: {word} of {name!r} took longer than {self._seconds:g} s to say which Python it is.",
+            field="image",
+            value=name,
+            rule="That is tried once for each image, in a short-lived container, before hosts are made of it.",
+            cure=f"It is tried again, for this machine may be busy; {run} tries the same.",
+            transient=True,
+        )
+
+
+def _bad_name_error(name: str, words: str) -> RefusedError:
+    """Refuse what no image can be called: to build or download it fails as well."""
+    scheme, rest, _ = name.partition("://")
+    return RefusedError(
+        f"image: {name!r} cannot be the name of an image{f' ({words})' if words else ''}.",
+        field="image",
+        value=name,
+        rule=registry.NAME_RULE,
+        cure=f"Leave out {scheme}://." if rest else "Correct it.",
+    )
+
+
+def _inspect_path(name: str) -> str:
+    """Say where the daemon tells of an image."""
+    return f"/images/{quote(name, safe='/:@')}/json"
+
+
+def _key_line(words: str) -> str:
+    """Choose the line that says most: what Python calls an error, or else the last one."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return next(filter(_ERROR.match, reversed(lines)), lines[-1] if lines else "it said nothing")[:_MAX_REASON]
+
+
+def _version(words: str) -> tuple[int, int]:
+    """Find the version among the last words of a container, which may say more at its end."""
+    for line in reversed(words.splitlines()):
+        with suppress(ValueError, TypeError):
+            major, minor = json.loads(line)
+            return int(major), int(minor)
+    return (0, 0)
+
+
+def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read which volumes an image declares.
+
+    :raises RefusedError: one of them would lie among what is a job's own, which is renewed for each.
+    """
+    found = tuple(sorted((told.get("Config") or {}).get("Volumes") or ()))
+    for path in container_spec.job_volumes(found):
+        raise RefusedError(
+            f"image: {name!r} declares a volume at {path!r}.",
+            field="image",
+            value=name,
+            rule="What lies in the folders of /opt/ml is a job's own, and goes with it; a volume there cannot.",
+            cure="Build it without that VOLUME, which an image that is built on this one cannot take back.",
+        )
+    return found
+
+
+def cached_inspection(image: str) -> InspectedImage:
+    """Give what is known of an image, by its id; one that nobody looked at is taken for one like most."""
+    return Images.cache.get(image) or InspectedImage(image, PYTHON_CANDIDATES[0])

@@ -1,0 +1,214 @@
+"""Downloads images: one at a time for each name, shared by all who want it, and given up when nobody does any more.
+
+The daemon is asked in the event loop. Docker's library would hold a thread for as long as a download takes, and
+nothing but the daemon could end that; a connection that is closed ends the download there as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jupyter_smx.engines.base import PullProgress
+from jupyter_smx.engines.docker.daemon.daemon_client import UNIX, error_message
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.docker.images import registry
+from jupyter_smx.engines.docker.images.pull_progress import LayerProgress
+from jupyter_smx.engines.docker.images.registry import Login
+from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+_MAX_PULLS = 4
+"""Downloads; the daemon takes several layers of each at a time."""
+_LOGINS = 2
+_LOGIN_SECONDS = 30.0
+_MAX_BYTES = 1 << 20
+"""Bytes of a line, and of a piece of an answer."""
+_OK = 200
+
+
+class _PullError(Exception):
+    """The daemon said why an image does not come."""
+
+
+class _Pull:
+    """One download, and who listens to it."""
+
+    def __init__(self, *, is_here: bool) -> None:
+        self.is_present = is_here
+        """There is an image of that name, which may be an older one."""
+        self.step = PullProgress("waiting for other downloads")
+        self.listeners: list[Callable[[PullProgress], None]] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def report(self, layers: LayerProgress) -> None:
+        """Tell all who listen how far it is."""
+        self.step = PullProgress(layers.format_progress(), downloads=layers.is_downloading())
+        for listener in self.listeners:
+            listener(self.step)
+
+
+class ImagePuller:
+    """The downloads of one daemon: ``when`` there are any, by ``DockerEngine.pull``, and how long one may be silent."""
+
+    def __init__(self, url: str, when: str, seconds: float, kind: DaemonInfo = DaemonInfo()) -> None:  # noqa: B008 - it is frozen
+        self.when = when
+        self._url = url
+        self._kind = kind
+        self._seconds = seconds
+        self._under_way: dict[str, _Pull] = {}
+        self._slots = asyncio.Semaphore(_MAX_PULLS)
+        self._threads = ThreadPoolExecutor(_LOGINS, thread_name_prefix="docker-login")
+
+    def is_due(self, name: str) -> bool:
+        """Say whether a name is asked for at its registry although the daemon has such an image."""
+        return self.when == "always" and not registry.is_immutable(name)
+
+    def can_pull(self, name: str) -> bool:
+        """Say whether an image that the daemon lacks may be downloaded."""
+        return self.when != "never" and not registry.is_id(name)
+
+    async def pull(self, name: str, say: Callable[[PullProgress], None], *, is_here: bool = False) -> None:
+        """Download an image, with whoever does that already; it ``is_local`` where an older one may be.
+
+        :raises RefusedError: it cannot be had, or not now.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        pull = self._under_way.get(name)
+        if pull is None:
+            pull = self._under_way[name] = _Pull(is_here=is_here)
+            pull.task = asyncio.create_task(self._run_pull(name, pull), name=f"download {name}")
+            pull.task.add_done_callback(lambda task: self._on_done(name, task))
+        assert pull.task is not None  # noqa: S101 - for the type checker
+        pull.listeners.append(say)
+        say(pull.step)
+        try:
+            await asyncio.shield(pull.task)
+        finally:
+            pull.listeners.remove(say)
+            if not pull.listeners:
+                pull.task.cancel()
+                self._discard(name, pull.task)
+
+    def _on_done(self, name: str, task: asyncio.Task[None]) -> None:
+        self._discard(name, task)
+        if not task.cancelled():
+            task.exception()  # whoever waits gets it, and there may be nobody any more
+
+    def _discard(self, name: str, task: asyncio.Task[None]) -> None:
+        if name in self._under_way and self._under_way[name].task is task:
+            del self._under_way[name]
+
+    async def _run_pull(self, name: str, pull: _Pull) -> None:
+        async with self._slots:
+            layers = LayerProgress()
+            pull.report(layers)
+            login = await self._login(name)
+            try:
+                async with aclosing(self._lines(name, login)) as lines:
+                    async for line in lines:
+                        layers.update(line)
+                        pull.report(layers)
+            except _PullError as problem:
+                words, here = str(problem), pull.is_present
+                refused = registry.refusal(name, self._url, words, login.trouble, self._kind, is_here=here)
+                raise refused from problem
+
+    async def _login(self, name: str) -> Login:
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, registry.read_login, name)
+        try:
+            return await asyncio.wait_for(asked, _LOGIN_SECONDS)
+        except asyncio.TimeoutError:
+            return Login(trouble=f"the helper for credentials said nothing for {_LOGIN_SECONDS:g} s")
+
+    async def _lines(self, name: str, login: Login) -> AsyncGenerator[dict[str, Any], None]:
+        """Have the daemon download an image, and give what it says of that."""
+        try:
+            calling = asyncio.open_unix_connection(self._url.removeprefix(UNIX))
+            reader, writer = await asyncio.wait_for(calling, self._seconds)
+        except asyncio.TimeoutError:
+            raise self._unreachable_error(f"it took no connection within {self._seconds:g} s") from None
+        except OSError as problem:
+            raise self._unreachable_error(problem.strerror or str(problem)) from problem
+        try:
+            writer.write(_pull_request(name, login))
+            status, is_chunked = await self._head(reader)
+            if status != _OK:
+                raise _PullError(error_message(await self._with_timeout(reader.read(_MAX_BYTES))))
+            waiting = b""
+            async for piece in self._body_chunks(reader, is_chunked=is_chunked):
+                *lines, waiting = (waiting + piece).split(b"\n")
+                for line in lines:
+                    yield _parse_line(line)
+                _check_size(len(waiting))
+            yield _parse_line(waiting)
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as problem:
+            why = "it hung up" if isinstance(problem, EOFError) else problem
+            raise self._unreachable_error(f"it broke off the download of an image ({why})") from problem
+        finally:
+            writer.close()
+
+    async def _head(self, reader: asyncio.StreamReader) -> tuple[int, bool]:
+        head = (await self._with_timeout(reader.readuntil(b"\r\n\r\n"))).decode("latin-1").lower()
+        return int(head.split(None, 2)[1]), "transfer-encoding: chunked" in head
+
+    async def _body_chunks(self, reader: asyncio.StreamReader, *, is_chunked: bool) -> AsyncIterator[bytes]:
+        """Give the body of an answer; one in pieces has an end of its own, so that half of it is not taken for all."""
+        while not is_chunked:
+            piece = await self._with_timeout(reader.read(_MAX_BYTES))
+            if not piece:
+                return
+            yield piece
+        while size := int((await self._with_timeout(reader.readuntil(b"\r\n"))).partition(b";")[0], 16):
+            _check_size(size)
+            yield (await self._with_timeout(reader.readexactly(size + 2)))[:-2]
+
+    async def _with_timeout(self, answer: Any) -> Any:
+        try:
+            return await asyncio.wait_for(answer, self._seconds)
+        except asyncio.TimeoutError:
+            raise _PullError(f"nothing came for {self._seconds:g} s") from None
+
+    def _unreachable_error(self, why: str) -> SmxError:
+        return UnavailableError(
+            f"{self._kind.name} does not answer at {self._url}: {why}.",
+            field="docker_host",
+            value=self._url,
+            rule="Images are downloaded by that daemon.",
+            cure=f"Start it ({self._kind.start_command()}); the download begins again then.",
+            transient=True,
+        )
+
+
+def _pull_request(name: str, login: Login) -> bytes:
+    repository, tag = registry.split_name(name)
+    lines = [
+        f"POST /images/create?{urlencode({'fromImage': repository, 'tag': tag})} HTTP/1.1",
+        *("Host: docker", "Connection: close", "Content-Length: 0"),
+        *([f"X-Registry-Auth: {login.header}"] if login.header else []),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _check_size(size: int) -> None:
+    if size > _MAX_BYTES:
+        raise ValueError("a line that is too long")
+
+
+def _parse_line(line: bytes) -> dict[str, Any]:
+    """Read a line of the daemon's.
+
+    :raises _PullError: it says why the image does not come.
+    """
+    found = json.loads(line) if line.strip() else {}
+    if not isinstance(found, dict):
+        return {}
+    if found.get("error"):
+        raise _PullError(str(found["error"]))
+    return found

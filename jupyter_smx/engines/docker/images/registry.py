@@ -1,0 +1,272 @@
+"""Registries from which images come: who this user is there, and what it means when they give none."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from docker import auth, credentials, errors
+from docker.credentials.errors import StoreError, process_store_error
+from docker.utils import parse_repository_tag
+
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SIMILARITY_CUTOFF = 0.8
+"""How much alike two repositories are of which one may be a typing error."""
+_PODMAN_PREFIX = "localhost/"
+_HELPER_SECONDS = 20.0
+"""Seconds that a helper for credentials may take; it may ask somebody who is not there."""
+
+_NAME_PATTERN = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
+"""What a daemon names in its words: a word after one of these, and any with a slash or a colon in it."""
+_AMAZON = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+"""A registry of Amazon's, with its region."""
+_ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
+
+
+NAME_RULE = "A name is REGISTRY/REPOSITORY:TAG, all but the tag in small letters, or REPOSITORY@sha256:DIGITS."
+
+
+class Login(NamedTuple):
+    """What a daemon is given to say to a registry, "" where there is nothing; ``trouble`` says why, if it should be."""
+
+    header: str = ""
+    trouble: str = ""
+
+
+_REASONS = (
+    ErrorPattern(
+        ("no space left on device",),
+        "An image is unpacked on the disk of the daemon.",
+        "Free some space on that disk; {program} system df says what is there.",
+        transient=True,
+    ),
+    ErrorPattern(
+        ("toomanyrequests", "too many requests"),
+        "Registry {registry} gives only so many images in a time to one user.",
+        "Ask later, or as a user who may have more: {login}.",
+        transient=True,
+    ),
+    ErrorPattern(
+        ("server gave http response to https client",),
+        "Registry {registry} has no TLS, and {engine} asks none without it but those that it is told.",
+        "Give it TLS, or name it in {insecure}.",
+    ),
+    ErrorPattern(
+        ("x509:", "tls: .*certificate"),
+        "The daemon does not trust the certificate of registry {registry}.",
+        "Put the certificate of who signed it into {certificates}/{registry}/ca.crt.",
+    ),
+    ErrorPattern(
+        ("operating system .*cannot be used", "operating system is not supported"),
+        "Hosts are made of images for Linux, and nothing else.",
+        "Name an image for Linux, or build this one for it too: {program} build --platform.",
+    ),
+    ErrorPattern(
+        ("no matching manifest", "no match for platform"),
+        "This machine runs what is made for its own kind of processor, and nothing else.",
+        "Name an image that is made for it, or build this one for it too: {program} build --platform.",
+    ),
+    ErrorPattern(
+        (
+            "invalid reference",
+            "invalid tag",
+            "must be lowercase",
+            "invalid repository",
+            "invalid digest",
+            "checksum digest",
+        ),
+        NAME_RULE,
+        "Correct it.",
+    ),
+    ErrorPattern(
+        ("denied", "unauthorized", "authentication required", "no basic auth credentials", "forbidden"),
+        "Registry {registry} has no such image, or gives it to those only who may have it.",
+        "Look at the name, or run {login} as this user; what it leaves is read anew each time.",
+    ),
+    ErrorPattern(
+        ("manifest unknown", "name unknown", "not known to registry", "not found"),
+        "Registry {registry} has no such image.",
+        "Look at the name and the tag, or bring it here with {program} load or {program} build -t {name}.",
+    ),
+    ErrorPattern(
+        (r"no such host", r"network is unreachable", r"lookup .*connection refused"),
+        "The daemon knows no way from here to registry {registry}.",
+        "Look at the name, or bring the image here with {program} load or {program} build -t {name}.",
+    ),
+)
+_UNREACHABLE = ErrorPattern(
+    (),
+    "Registry {registry} cannot be asked now.",
+    "See that it runs and is reached from here: {program} pull {name} asks the same.",
+    transient=True,
+)
+
+
+def is_id(name: str) -> bool:
+    """Say whether this is the id of an image, which no registry knows."""
+    return _ID.fullmatch(name) is not None
+
+
+def is_immutable(name: str) -> bool:
+    """Say whether a name means one image for ever."""
+    return is_id(name) or "@" in name
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Give the repository and the tag, or digest, that a name means."""
+    repository, tag = parse_repository_tag(name)
+    return repository, tag or "latest"
+
+
+def suggest_image(name: str, known: Iterable[str]) -> str:
+    """Say which known image a name that is none of theirs may have been meant to be; "" where it is one, or none is.
+
+    The repositories have to be alike: tags are, of the most different images.
+    """
+    wanted = _parts(name)
+    rows = {_parts(one): one for one in known}
+    if not wanted[0] or wanted in rows:
+        return ""
+    near = get_close_matches(wanted[0], {repository for repository, _tag in rows}, cutoff=_SIMILARITY_CUTOFF)
+    tags = {":".join(row): one for row, one in rows.items() if row[0] in near}
+    found = get_close_matches(":".join(wanted), tags, n=1)
+    return f"Did you mean {tags[found[0]]}?" if found else ""
+
+
+def _parts(name: str) -> tuple[str, str]:
+    repository, tag = split_name(name)
+    return repository.removeprefix(_PODMAN_PREFIX), tag
+
+
+def registry_host(name: str) -> str:
+    """Give the registry that a name leads to, "" where it is no name."""
+    return _resolve_name(name)[0]
+
+
+def _resolve_name(name: str) -> tuple[str, str]:
+    """Give the registry of a name, and the repository there in full: what has no registry is of Docker's own."""
+    try:
+        repository = split_name(split_name(name)[0])[0]  # a tag may stand before a digest, which counts
+        registry, path = map(str, auth.resolve_repository_name(repository))
+    except (errors.DockerException, ValueError, IndexError):
+        return "", ""
+    return registry, path if "/" in path or registry != auth.INDEX_NAME else f"library/{path}"
+
+
+def repo_digest(name: str, known: list[str] | None) -> str:
+    """Choose of the digests that a daemon has for an image the one of the repository by which it was named."""
+    found, place = known or [], _resolve_name(name)
+    same = [one for one in found if _resolve_name(one) == place]
+    named = [one for one in same if one.endswith(f"@{split_name(name)[1]}")]
+    return next(iter([*named, *same, *found]), "")
+
+
+def read_login(name: str) -> Login:
+    """Read who this user is at a registry, as ``docker login`` left it; runs helpers for credentials. Blocks."""
+    try:
+        found = _AuthConfig(auth.load_config()).resolve_authconfig(registry_host(name))
+        return Login(auth.encode_header(found).decode()) if found else Login()
+    except (errors.DockerException, OSError, ValueError, TypeError, KeyError) as problem:
+        # As Docker's own program does: most images are given to everybody.
+        return Login(trouble=f"what docker login left cannot be read: {problem}")
+
+
+class _AuthConfig(auth.AuthConfig):
+    """What ``docker login`` left, and helpers whose time is limited."""
+
+    def _get_store_instance(self, name: str) -> credentials.Store:
+        return _CredentialHelper(name)
+
+
+class _CredentialHelper(credentials.Store):
+    """A helper for credentials; one that hangs is killed with all that it started."""
+
+    def _execute(self, subcmd: str, data_input: bytes) -> bytes:
+        if self.exe is None:
+            raise StoreError(f"{self.program} is not on the PATH")
+        pipe = subprocess.PIPE
+        with subprocess.Popen([self.exe, subcmd], stdin=pipe, stdout=pipe, start_new_session=True) as helper:
+            try:
+                said, _ = helper.communicate(data_input, timeout=_HELPER_SECONDS)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(helper.pid, signal.SIGKILL)
+                raise StoreError(f"{self.program} said nothing for {_HELPER_SECONDS:g} s") from None
+        if helper.returncode:
+            raise process_store_error(subprocess.CalledProcessError(helper.returncode, subcmd, said), self.program)
+        return said
+
+
+def refusal(
+    name: str,
+    url: str,
+    words: str,
+    trouble: str = "",
+    kind: DaemonInfo = DaemonInfo(),  # noqa: B008 - it is frozen
+    *,
+    is_here: bool = False,
+) -> RefusedError:
+    """Say why an image did not come, and what to do; transient where asking again may help. Pure."""
+    registry = registry_host(name) or "of that name"
+    heard = _strip_names(name, words.lower())
+    reason = first_match(_REASONS, heard) or _UNREACHABLE
+    said = "; ".join(part for part in (words.strip().rstrip("."), trouble) if part)
+    what = f"is an image of {kind.name} at {url}, but" if is_here else f"is not an image of {kind.name} at {url}, and"
+    known = {"name": name, "registry": registry, **_cure_fields(kind, registry)}
+    return RefusedError(
+        f"image: {name!r} {what} cannot be downloaded{' anew' if is_here else ''}: {said}.",
+        field="image",
+        value=name,
+        rule=reason.rule.format(**known),
+        cure=reason.cure.format(**known),
+        transient=reason.transient,
+    )
+
+
+def _cure_fields(kind: DaemonInfo, registry: str) -> dict[str, str]:
+    """Say how people do with a daemon of some kind what a cure names; a login is read where Docker leaves it."""
+    folder = "/etc/containers/certs.d" if kind.podman else "/etc/docker/certs.d"
+    found = {"engine": kind.name, "program": kind.program, "certificates": folder}
+    if kind.podman:
+        login = _login_command(registry, "podman login --authfile ~/.docker/config.json")
+        return found | {"login": login, "insecure": "a [[registry]] with insecure = true of registries.conf"}
+    return found | {
+        "login": _login_command(registry, "docker login"),
+        "insecure": '"insecure-registries" of the daemon\'s daemon.json',
+    }
+
+
+def _login_command(registry: str, program: str) -> str:
+    """Give the command by which somebody logs in; Amazon's registries take a password of theirs, for twelve hours."""
+    amazon = _AMAZON.fullmatch(registry)
+    if amazon is None:
+        return f"{program} {registry}"
+    return (
+        f"aws ecr get-login-password --region {amazon[1]} | {program} --username AWS --password-stdin {registry} "
+        "(which holds for twelve hours)"
+    )
+
+
+def _strip_names(name: str, words: str) -> str:
+    """Give what is said, without what it is said of: anything may be called "denied", or "certificate"."""
+    called = {part.lower() for part in (name, registry_host(name), *re.split(r"[/:@]", name))}
+
+    def left(found: re.Match[str]) -> str:
+        return found[0] if found[1] is not None and found[1] not in called else " "
+
+    return " ".join(
+        word
+        for word in _NAME_PATTERN.sub(left, words).split()
+        if word.strip(".,;:'\"()") not in called or word.isalpha()
+    )

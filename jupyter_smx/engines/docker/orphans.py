@@ -1,0 +1,76 @@
+"""What nobody has a record of any more, removed at every daemon that hosts of one data folder were made at."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
+from jupyter_smx.engines.docker.containers.folders import read_daemon_url
+from jupyter_smx.engines.docker.teardown import remove_all
+from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry
+    from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+
+_log = logging.getLogger(__name__)
+
+
+def daemon_urls(folders: ClusterFolders) -> list[str]:
+    """Give the addresses of the daemons that clusters were made at, released ones included. Blocks.
+
+    :raises OSError: the data folder cannot be read.
+    """
+    try:
+        clusters = [path.name for path in folders.clusters.iterdir()]
+    except FileNotFoundError:
+        return []
+    return sorted({read_daemon_url(folders, cluster) for cluster in clusters} - {""})
+
+
+async def sweep(
+    daemons: DaemonRegistry, urls: Iterable[str], owner: str, seconds: float, spare: Callable[[Mapping[str, Any]], bool]
+) -> list[str]:
+    """Remove at each daemon what carries a data folder's mark and is not to be spared; one after the other.
+
+    ``urls`` are those of the records; that of new hosts is asked first. Gives the names of what was removed, and a
+    sentence for each daemon that could not be asked.
+
+    :raises SmxError: there is only one, and that could not be.
+    """
+    mark = f"{container_spec.OWNER}={owner}"
+    found: list[str] = []
+    asked: dict[str, SmxError | None] = {}
+    for url in ("", *urls):
+        where = url
+        try:
+            daemon = daemons.get(url)
+            where = daemon.url
+            if where in asked:
+                continue
+            names = await remove_all(daemon, [mark], seconds, spare)
+        except SmxError as error:
+            asked[where] = error
+            found.append(f"The daemon {f'at {where}' if where else 'of new hosts'} could not be asked: {error}")
+            continue
+        asked[where] = None
+        found += [f"{name} at {where}" for name in names] if url else names
+    [first, *others] = asked.values()
+    if first is not None and not others:
+        raise first
+    return found
+
+
+async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
+    """Remove what looked at an image for a controller that was killed; whoever needs one now waits for no other."""
+    try:
+        await remove_all(
+            daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_owner_alive
+        )
+    except UnavailableError as problem:
+        _log.warning("What an earlier controller left at %s stays: %s", daemon.url, problem)

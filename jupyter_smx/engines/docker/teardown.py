@@ -1,0 +1,203 @@
+"""The end of what clusters have at a daemon: how each container ended, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from docker import errors
+
+from jupyter_smx.engines.docker.containers import container_spec, probe_container
+from jupyter_smx.engines.docker.containers.folders import network_lock_path
+from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
+from jupyter_smx.engines.machine import file_lock
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+
+    _Spare = Callable[[Mapping[str, Any]], bool]
+
+ALIVE = ("running", "paused")
+_IN_USE = (403, 409)
+"""What Docker and Podman answer to who would remove a network that somebody is in."""
+_INSPECT_TIMEOUT = 3.0
+"""Seconds that a daemon may take to say how a container ended."""
+_RETRY_CURE = "Run the job again; --retries does that by itself."
+_MEMORY_CURE = "Use less, or a larger instance."
+_SIGKILL = 137
+_KILL_COMMANDS = {_SIGKILL: "kill", 143: "stop"}
+"""Exit codes of SIGKILL and SIGTERM, and by what people send these."""
+
+
+async def list_containers(daemon: Daemon, *labels: str) -> list[dict[str, Any]]:
+    """List our containers with these labels, also those that ended.
+
+    :raises UnavailableError: the daemon does not answer.
+    """
+    return [row for row in await daemon.containers(*labels) if container_spec.is_own_container(row)]
+
+
+def _spare_none(_row: Mapping[str, Any]) -> bool:
+    return False
+
+
+def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
+    """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
+    code = int(state.get("ExitCode") or 0)
+    # With version 2 of control groups the flag is that of any process in it, also of a job long before its end.
+    if state.get("OOMKilled") and code == _SIGKILL:
+        return "its container was killed, and the system had ended processes in it for lack of memory. " + _MEMORY_CURE
+    if code in _KILL_COMMANDS:
+        # A job may end its agent as well: they are one user's, and a daemon tells of no difference.
+        by = f"by {program} {_KILL_COMMANDS[code]} or with its daemon, or by what ran in it"
+        return f"its container was ended from outside, {by}. {_RETRY_CURE}"
+    return f"its container ended with exit code {code}." if code else ""
+
+
+async def exit_reasons(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
+    """Say of each host how its container ended, if it did: once it is removed nobody knows it.
+
+    Each is asked about: the list may say for a moment that one still runs which was killed.
+
+    :raises UnavailableError: the daemon does not say which containers there are.
+    """
+    rows = await list_containers(daemon, *labels)
+    seen = await asyncio.gather(*(_ended_state(daemon, row["Id"]) for row in rows))
+    ended = {row["Labels"].get(container_spec.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
+    if ended:
+        with suppress(UnavailableError):
+            await daemon.detect_kind()  # by what people end containers there
+    return {host: exit_reason(state, daemon.kind.program) for host, state in ended.items()}
+
+
+async def _ended_state(daemon: Daemon, container: str) -> dict[str, Any] | None:
+    """Give the state of a container that has ended; None of any other, and of one that nobody can look at.
+
+    Words for a sentence never hold up a release.
+    """
+    with suppress(UnavailableError, asyncio.TimeoutError):
+        told = await asyncio.wait_for(daemon.inspect(container), _INSPECT_TIMEOUT)
+        if told is not None and told["State"]["Status"] not in ALIVE:
+            return dict(told["State"])
+    return None
+
+
+async def remove_cluster(
+    daemon: Daemon, folders: ClusterFolders, cluster: str, labels: Sequence[str], seconds: float
+) -> None:
+    """Remove what a cluster has at its daemon, once nothing may begin there any more.
+
+    :raises UnavailableError: the daemon is away, a container does not vanish, or the network is still being made.
+    """
+    await _remove_containers(daemon, labels, seconds)
+    await _wait_network_made(folders, cluster, seconds)
+    await _remove_networks(daemon, labels)
+
+
+async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
+    """Wait until nobody makes a network for a cluster any more.
+
+    A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
+    and with which Docker 20.10 does not start again.
+    """
+    lock = network_lock_path(folders, cluster)
+    still = f"The network of cluster {cluster} is still being made after {seconds:g} s."
+    rule = "A network that is half made cannot be removed."
+    await _wait(lambda: asyncio.to_thread(_is_free, lock), seconds, still, rule)
+
+
+async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: str, rule: str) -> None:
+    """Look again and again until something is over; ``still`` says that it is not, by which ``rule``.
+
+    :raises UnavailableError: it takes longer.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not await is_over():
+        if loop.time() > end:
+            raise UnavailableError(
+                still, rule=rule, cure="The release is tried again until it is gone.", transient=True
+            )
+        await asyncio.sleep(probe_container.POLL_INTERVAL)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        with file_lock.acquire(lock, lambda: True) as is_held:
+            return is_held
+    except OSError:
+        return True  # without its folder nothing can be made either; and a disk that is away holds up no release
+
+
+async def remove_all(daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare) -> list[str]:
+    """Remove the containers with these labels at once, then their networks; gives the names of what was removed.
+
+    :raises UnavailableError: the daemon is away, or one of them does not vanish.
+    """
+    return [
+        *await _remove_containers(daemon, labels, seconds, spare),
+        *await _remove_networks(daemon, labels, spare),
+    ]
+
+
+async def _remove_containers(
+    daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare = _spare_none
+) -> list[str]:
+    rows = [row for row in await list_containers(daemon, *labels) if not spare(row)]
+    await asyncio.gather(*(_remove_container(daemon, row["Id"], seconds) for row in rows))
+    return [row["Names"][0].lstrip("/") if row.get("Names") else row["Id"] for row in rows]
+
+
+async def _remove_networks(daemon: Daemon, labels: Sequence[str], spare: _Spare = _spare_none) -> list[str]:
+    networks = [row for row in await daemon.networks(*labels) if not spare(row)]
+    for row in networks:
+        await _remove_network(daemon, row["Id"])
+    return [f"network {row['Name']}" for row in networks]
+
+
+async def _remove_container(daemon: Daemon, container: str, seconds: float) -> None:
+    try:
+        await daemon.call(lambda api: remove(api, container), seconds)
+    except DaemonError as problem:
+        if problem.status == NOT_FOUND:
+            return
+        if problem.status != CONFLICT:
+            raise daemon.operation_error(f"remove container {container[:12]}", problem) from problem
+        await _wait_gone(daemon, container, seconds)  # somebody else is removing it
+
+
+async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
+    async def is_gone() -> bool:
+        return await daemon.inspect(container) is None
+
+    still = f"Container {container[:12]} does not vanish although it was removed."
+    rule = "The system holds one of its processes, which waits for a device or a network disk."
+    await _wait(is_gone, seconds, still, rule)
+
+
+async def _remove_network(daemon: Daemon, network: str) -> None:
+    try:
+        await daemon.call(lambda api: _remove_with_members(api, network))
+    except DaemonError as problem:
+        if problem.status != NOT_FOUND:
+            raise daemon.operation_error("remove a cluster's network", problem) from problem
+
+
+def _remove_with_members(api: Any, network: str) -> None:
+    """Remove a network, also from containers that somebody else let into it, which run on without."""
+    try:
+        api.remove_network(network)
+    except errors.APIError as problem:
+        if problem.status_code not in _IN_USE:
+            raise
+        inside = api.inspect_network(network).get("Containers") or {}
+        for guest in inside.values():
+            with suppress(errors.NotFound):  # it has left by itself
+                api.disconnect_container_from_network(guest["Name"], network, force=True)
+        api.remove_network(network)

@@ -1,0 +1,131 @@
+"""The agent as one file: a zip that any Python from 3.8 on can run, named by its content.
+
+Beside each source lies its bytecode for the Python that packs, because an interpreter keeps no bytecode of its own for
+a zip: without it each cold start compiles the agent anew, which takes longer than all the rest. Another version of
+Python passes over that bytecode and reads the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import marshal
+import os
+import subprocess
+import sys
+import zipfile
+from functools import cache
+from importlib.resources import files
+from importlib.util import MAGIC_NUMBER, find_spec, source_hash
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.abc import Traversable
+
+_MAIN = b"""\
+from jupyter_smx.agent.__main__ import main
+
+if __name__ == "__main__":
+    main()
+"""
+_COMPILED_FOR = "compiled-for"
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+"""Flags of bytecode that is never compared with its source (PEP 552): both come and go with the archive."""
+# NVML's file alone takes a tenth of a second to compile, in which no other thread of this process could run.
+_COMPILER = """
+import marshal, sys
+sources = marshal.load(sys.stdin.buffer)
+codes = {name: marshal.dumps(compile(source, name, "exec", dont_inherit=True)) for name, source in sources.items()}
+marshal.dump(codes, sys.stdout.buffer)
+"""
+_DIGITS = 16
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for entry in folder.iterdir():
+        if entry.is_dir() and entry.name != "__pycache__":
+            found |= _sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            found[prefix + entry.name] = entry.read_bytes()
+    return found
+
+
+@cache
+def members() -> Mapping[str, bytes]:
+    """Collect what the archive holds: the agent's package, the empty one above it, what starts it, and NVML's file."""
+    agent = _sources(files("jupyter_smx").joinpath("agent"), "jupyter_smx/agent/")
+    tag = (sys.implementation.cache_tag or "").encode()
+    return {"__main__.py": _MAIN, "jupyter_smx/__init__.py": b"", _COMPILED_FOR: tag, **agent, **_nvml()}
+
+
+def _nvml() -> dict[str, bytes]:
+    """Give the one file by which an agent asks NVIDIA's driver, where it is installed here: it needs nothing else.
+
+    It lies inside the agent's package: what lies at the top of the archive is the first that the imports of every
+    preload would find, before the one that the user has installed.
+    """
+    found = find_spec("pynvml")
+    if found is None or found.origin is None or Path(found.origin).name != "pynvml.py":
+        return {}
+    return {"jupyter_smx/agent/pynvml.py": Path(found.origin).read_bytes()}
+
+
+def content_hash(content: Mapping[str, bytes]) -> str:
+    """Give a name to a content: equal for equal names and bytes, whatever the order, date, machine or zlib."""
+    digest = hashlib.sha256()
+    for name in sorted(content):
+        for part in (name.encode(), content[name]):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def pack(content: Mapping[str, bytes]) -> bytes:
+    """Write the archive: the same bytes for the same content, uncompressed because it is read at each cold start."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(content):
+            entry = zipfile.ZipInfo(name, _ZIP_EPOCH)
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content[name])
+    return buffer.getvalue()
+
+
+def add_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Add to each module what this Python compiles it to, in a process of its own. Blocks.
+
+    :raises subprocess.CalledProcessError: one of them is no Python.
+    """
+    sources = {name: source for name, source in content.items() if name.endswith(".py")}
+    compiler = [sys.executable, "-I", "-S", "-c", _COMPILER]
+    answer = subprocess.run(compiler, input=marshal.dumps(sources), stdout=subprocess.PIPE, check=True)
+    codes: dict[str, bytes] = marshal.loads(answer.stdout)  # noqa: S302 - from the process above, our own
+    header = MAGIC_NUMBER + _UNCHECKED_HASH
+    return {**content, **{name + "c": header + source_hash(sources[name]) + code for name, code in codes.items()}}
+
+
+@cache
+def file_name() -> str:
+    """Give the archive's name, which changes whenever a line of the agent changes."""
+    return f"agent-{content_hash(members())}.pyz"
+
+
+def write_archive(folder: Path) -> Path:
+    """Put the archive into ``folder`` unless it is there, and give its path. Two at once do no harm.
+
+    :raises OSError: the folder cannot be written.
+    """
+    path = folder / file_name()
+    if path.exists():
+        return path
+    temporary = folder / f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        temporary.write_bytes(pack(add_bytecode(members())))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

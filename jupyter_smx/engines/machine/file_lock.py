@@ -1,0 +1,43 @@
+"""A lock that is a file: of whoever wants it, in this process and in others, one has it at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_PAUSE = 0.02
+"""Seconds between two looks at a lock that somebody else has."""
+
+
+@contextmanager
+def acquire(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
+    """Wait for a lock until ``gives_up`` says that it is not wanted any more; says whether it is held. Blocks.
+
+    :raises OSError: the file cannot be made.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield _wait_lock(descriptor, gives_up)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_lock(descriptor: int, gives_up: Callable[[], bool]) -> bool:
+    while not (taken := _try_lock(descriptor)) and not gives_up():
+        time.sleep(_PAUSE)
+    return taken
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,344 @@
+"""One host that has a folder on this machine: its folder, what is written there, and what that says of its agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.agent.system.files import rmtree, short_path
+from jupyter_smx.agent.wire import PROTOCOL
+from jupyter_smx.engines.machine import cgroups, file_lock, processes, untrusted_files
+from jupyter_smx.engines.machine.addresses import addresses, cluster_port
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import HostHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.model.records.cluster import Handle
+
+MARK = "JUPYTER_SMX_HOST"
+"""Environment variable of an agent and of everything that it starts: ``<cluster>/<host>``."""
+
+RELEASED_MARKER = "released"
+"""File in a cluster's folder: the cluster was given back, its id is never used again."""
+
+FILES_LOCK = "given.lock"
+"""File in a cluster's folder: held by whoever brings something to its hosts, or takes all of that away."""
+
+SOCKET_LIMIT = 100
+"""Bytes of a path; Linux takes 107 and macOS 103."""
+
+_LINUX = sys.platform == "linux"
+_PRIVATE = 0o700
+_NO_START_TIME = -1
+"""A start time that no process has."""
+_LIVE_FOLDERS = ("ml", "tmp", "slots", "trash", "code", "inputs", "given")
+_COPY_TIMEOUT = 10.0
+"""Seconds for which a release waits for a copy that goes on; it ends at its next piece."""
+_MAX_BYTES = 1 << 20
+"""Bytes of a file in which an agent, or we, say something short."""
+_LOG_TAIL = 4096
+_LOG_LINES = 5
+
+
+class AgentProcess(Struct, frozen=True):
+    """What ``agent.json`` says of the process that claimed the host's folder."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+    def is_alive(self) -> bool:
+        """Say whether the agent lives; after a reboot none does."""
+        return self.boot_id == processes.boot_id() and processes.is_alive((self.pid, self.start_time))
+
+
+def agent_process(host: HostHandle) -> AgentProcess:
+    """Read what a handle says of a host's agent."""
+    return msgspec.convert(host.data, AgentProcess)
+
+
+def handle_data(birth: AgentProcess) -> dict[str, str | int | float]:
+    """Give what a handle says of a host's agent."""
+    return {"pid": birth.pid, "start_time": birth.start_time, "boot_id": birth.boot_id}
+
+
+def agent_processes(handle: Handle, folders: Iterable[HostFolder]) -> list[AgentProcess]:
+    """Collect who the agents are; what cannot be read is left out, since their mark finds them too."""
+    births: list[AgentProcess | None] = []
+    for host in handle.hosts:
+        with suppress(msgspec.MsgspecError):
+            births.append(agent_process(host))
+    for folder in folders:
+        with suppress(OSError, msgspec.MsgspecError):
+            births.append(folder.read_agent())
+    return [birth for birth in births if birth is not None]
+
+
+def complete_process(birth: AgentProcess, written: float) -> AgentProcess:
+    """Fill in what an agent could not know of itself, which is so outside Linux, from when it wrote ``agent.json``.
+
+    A process that began after that time, in seconds of the epoch, is a stranger with the agent's number.
+    """
+    found = processes.read_process(birth.pid)
+    is_agent = found is not None and processes.start_time(found) <= written
+    started = found.started if found is not None and is_agent else _NO_START_TIME
+    return AgentProcess(pid=birth.pid, start_time=started, boot_id=processes.boot_id())
+
+
+class HostFolder(Struct, frozen=True):
+    """The folder of one host, ``<data_dir>/clusters/<cluster>/<host>``."""
+
+    path: Path
+
+    @property
+    def socket(self) -> Path:
+        """Give the unix socket that the agent listens on."""
+        return self.path / "agent.sock"
+
+    def can_have_socket(self) -> bool:
+        """Say whether this system can bind and reach the socket: Linux can whatever its path, others up to a length."""
+        return hasattr(socket, "AF_UNIX") and (_LINUX or self._is_short())
+
+    def _is_short(self) -> bool:
+        return len(os.fsencode(self.socket)) <= SOCKET_LIMIT
+
+    @contextmanager
+    def socket_address(self) -> Iterator[str]:
+        """Give a name of the socket that fits into a socket address and leads nowhere else, valid inside the ``with``.
+
+        :raises OSError: there is none.
+        """
+        if not _LINUX:
+            yield os.fspath(self.socket)
+            return
+        # A job may have put a link in its place: connecting to a link itself is refused.
+        descriptor = os.open(self.socket, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the agent's unix socket.
+
+        :raises UnavailableError: nobody listens there now.
+        """
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            with self.socket_address() as path:
+                connection.connect(path)  # a unix socket answers at once: yes, no, or its queue is full
+            return await asyncio.open_unix_connection(sock=connection)
+        except (OSError, ValueError) as problem:
+            connection.close()
+            raise UnavailableError(
+                f"Host {self.path.name} of cluster {self.path.parent.name} does not answer "
+                f"({_format_os_error(problem)}).",
+                transient=True,
+            ) from problem
+
+    @property
+    def log(self) -> Path:
+        """Give the file that holds what the agent itself says."""
+        return self.path / "agent.log"
+
+    @property
+    def mark(self) -> str:
+        """Give the line in the environment of every process of this host."""
+        return f"{MARK}={self.path.parent.name}/{self.path.name}"
+
+    def make(self) -> bool:
+        """Make the folder; says whether it is described already, by an earlier acquire. Blocks."""
+        self.path.parent.mkdir(mode=_PRIVATE, exist_ok=True)
+        self.path.mkdir(mode=_PRIVATE, exist_ok=True)
+        return self._description_path.exists()  # the other one a job can take away, and all of it would be made anew
+
+    def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
+        """Write ``host.json``, and after it a copy for ourselves where no job comes, each as a whole. Blocks.
+
+        ``own`` gives it to who reads it before it has its name.
+        """
+        text = json.dumps(description, indent=1)
+        _write_atomic(self.path / "host.json", text, own)
+        _write_atomic(self._description_path, text, lambda _path: None)
+
+    @property
+    def _description_path(self) -> Path:
+        return _host_description_path(self.path.parent, self.path.name)
+
+    def is_claimed(self) -> bool:
+        """Say whether an agent, or a release, has taken the folder for good."""
+        return (self.path / "claim").exists()
+
+    def claim(self) -> None:
+        """Take the folder so that no agent can start here from now on; quiet when it is taken."""
+        with suppress(FileExistsError):
+            try:
+                self._create_claim()
+            except PermissionError:
+                self.path.chmod(_PRIVATE)  # a job may have taken the right away
+                self._create_claim()
+
+    def _create_claim(self) -> None:
+        os.close(os.open(self.path / "claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    def read_agent(self) -> AgentProcess | None:
+        """Read who the agent is, None while there was none.
+
+        :raises OSError: the folder cannot be read, which says nothing about the agent.
+        """
+        try:
+            birth = msgspec.json.decode(untrusted_files.read(self.path, "agent.json", _MAX_BYTES), type=AgentProcess)
+            known = birth.start_time and birth.boot_id
+            return birth if known else complete_process(birth, (self.path / "agent.json").lstat().st_mtime)
+        except FileNotFoundError:
+            return None
+
+    def handle(self) -> HostHandle | None:
+        """Give what finds this host again, None while it has no agent."""
+        birth = self.read_agent()
+        if birth is None:
+            return None
+        return HostHandle(host=self.path.name, data=msgspec.structs.asdict(birth))
+
+    def log_tail(self) -> str:
+        """Give the last lines of ``agent.log`` for the sentence that says why an agent did not start."""
+        try:
+            with untrusted_files.open_file(self.path, self.log.name) as log:
+                log.file.seek(max(0, log.size() - _LOG_TAIL))
+                text = log.file.read(_LOG_TAIL).decode(errors="replace")
+        except OSError:
+            return ""
+        return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
+
+    def control_groups(self) -> list[str]:
+        """Give the folders of the control groups of its jobs, as it was described."""
+        try:
+            groups = json.loads(self._description_path.read_bytes())["limits"]["groups"]
+            return [str(folder) for folder in groups.values()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return []  # it was never described, or by a version that made none
+
+    def sweep(self) -> str:
+        """Remove what only a living host needs; the spool, ``agent.log`` and ``host.json`` stay. Blocks.
+
+        What cannot be removed costs room on a disk and nothing else: a sentence names it.
+        """
+        with self._wait_copies_stopped():
+            left = [
+                *filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _LIVE_FOLDERS))))
+            ]
+        try:
+            short_path.remove_link(os.fspath(self.path))
+        except OSError as problem:
+            left.append(str(problem))
+        files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
+        return "; ".join(filter(None, (files, cgroups.remove_groups(self.control_groups()))))
+
+    @contextmanager
+    def _wait_copies_stopped(self) -> Iterator[None]:
+        """Wait until a copy to this cluster has seen that it is released; not for ever, it may hang on a dead disk."""
+        lock, end = self.path.parent / FILES_LOCK, time.monotonic() + _COPY_TIMEOUT
+        with ExitStack() as stack:
+            with suppress(OSError):
+                if lock.exists():
+                    stack.enter_context(file_lock.acquire(lock, lambda: time.monotonic() > end))
+            yield
+
+
+def _format_os_error(problem: Exception) -> str:
+    """Give the system's words without a path: jobs show them in lists."""
+    return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
+
+
+def _write_atomic(target: Path, text: str, own: Callable[[Path], None]) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    temporary.write_text(text, encoding="utf-8")
+    own(temporary)
+    temporary.replace(target)
+
+
+def _try_to_remove(path: Path) -> str:
+    try:
+        rmtree.remove(os.fspath(path))
+    except FileNotFoundError:
+        return ""
+    except OSError as problem:
+        return str(problem)
+    return ""
+
+
+def host_names(cluster: Path) -> list[str]:
+    """List the hosts that a cluster's folder describes, in the job's order.
+
+    What a job could have written says nothing here: a release must come to its end whatever jobs did.
+
+    :raises OSError: the folder cannot be read.
+    """
+    found = sorted(entry.name for entry in os.scandir(cluster) if entry.is_dir(follow_symlinks=False))
+    for name in found:
+        try:
+            order = [str(host) for host in json.loads(_host_description_path(cluster, name).read_bytes())["hosts"]]
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            continue  # without an order the names alone do
+        return [host for host in order if host in found] + [host for host in found if host not in order]
+    return found
+
+
+def _host_description_path(cluster: Path, host: str) -> Path:
+    """Name the copy of a host's ``host.json`` that its jobs do not see."""
+    return cluster / f"{host}.json"
+
+
+def description(
+    request: ClusterRequest,
+    plan: HostSpec,
+    *,
+    start_method: str,
+    isolate: bool,
+    grace: float,
+    limits: dict[str, object],
+) -> dict[str, object]:
+    """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure."""
+    return {
+        "protocol": PROTOCOL,
+        "cluster": request.cluster,
+        "host": plan.host,
+        "hosts": [host.host for host in request.hosts],
+        "addresses": addresses(request.cluster, [host.host for host in request.hosts]),
+        "port": cluster_port(request.cluster),
+        "groups": [
+            {
+                "instance_group_name": group.name,
+                "instance_type": group.instance_type,
+                "hosts": [host.host for host in request.hosts if host.group == group.name],
+            }
+            for group in request.instance_groups
+        ],
+        "group": plan.group,
+        "instance_type": plan.instance_type,
+        "idle_limit": request.idle_limit,
+        "preload": list(request.preload),
+        "preload_memory": request.preload_memory,
+        "input_hash_limit": request.input_hash_limit,
+        "courier": sys.executable,  # the controller's own, which every host on this machine can start
+        "threads": plan.vcpus,
+        "gpus": plan.gpus,
+        "start_method": start_method,
+        "isolate": isolate,
+        "grace": grace,
+        "limits": limits,
+    }

@@ -1,0 +1,190 @@
+"""The processes of this machine: who lives, who carries a mark, who belongs to whom, and how they are all ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_log = logging.getLogger(__name__)
+
+Identity = tuple[int, int]
+"""Process id and start time. A pid alone may by now belong to a stranger."""
+
+Table = dict[int, "Process"]
+
+_PROC = Path("/proc")
+_LINUX = sys.platform == "linux"
+_DEAD = ("Z", "X", "x")
+_PAUSE = 0.005
+
+
+class Process(NamedTuple):
+    """One living process; ``started`` is in clock ticks since boot on Linux, elsewhere in milliseconds of the epoch."""
+
+    pid: int
+    started: int
+    parent: int
+    session: int
+
+    def identity(self) -> Identity:
+        """Give what no other process will ever have while this machine is up."""
+        return self.pid, self.started
+
+
+def parse_stat(text: str) -> tuple[Process, str]:
+    """Read one ``/proc/<pid>/stat`` line: the process and the letter of its state; a name may hold any character."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    pid = int(head.split("(", 1)[0])
+    return Process(pid=pid, started=int(fields[19]), parent=int(fields[1]), session=int(fields[3])), fields[0]
+
+
+def boot_id() -> str:
+    """Give what differs after each boot, so that a process id on disk from before it is never believed."""
+    if _LINUX:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return str(int(psutil.boot_time()))
+
+
+def _read_proc(pid: int) -> Process | None:
+    try:
+        process, state = parse_stat((_PROC / str(pid) / "stat").read_text(errors="replace"))
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # mounted with hidepid=1, /proc names the processes of others and says no more of them
+    return None if state in _DEAD else process
+
+
+def _read_psutil(pid: int) -> Process | None:
+    try:
+        found = psutil.Process(pid)
+        if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        return Process(pid=pid, started=int(found.create_time() * 1000), parent=found.ppid(), session=os.getsid(pid))
+    except (psutil.Error, OSError):
+        return None
+
+
+def read_process(pid: int) -> Process | None:
+    """Look at one process; None when it is gone, or somebody else's and hidden, or only waits to be buried.
+
+    :raises OSError: the process table cannot be read.
+    """
+    return _read_proc(pid) if _LINUX else _read_psutil(pid)
+
+
+def start_time(process: Process) -> float:
+    """Give the start time in seconds of the epoch."""
+    if _LINUX:
+        return float(psutil.boot_time()) + process.started / os.sysconf("SC_CLK_TCK")
+    return process.started / 1000
+
+
+def is_alive(identity: Identity) -> bool:
+    """Say whether exactly this process lives, and not another one that got its number."""
+    found = read_process(identity[0])
+    return found is not None and found.identity() == identity
+
+
+def process_table() -> Table:
+    """Look at all living processes."""
+    pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()) if _LINUX else psutil.pids()
+    return {process.pid: process for process in map(read_process, pids) if process is not None}
+
+
+def _environment(pid: int) -> bytes:
+    """Give the environment that a process started with, empty when it is hidden from us."""
+    try:
+        if _LINUX:
+            return (_PROC / str(pid) / "environ").read_bytes()
+        pairs = psutil.Process(pid).environ().items()
+        return b"\0".join(f"{name}={value}".encode(errors="surrogateescape") for name, value in pairs)
+    except (OSError, psutil.Error):
+        return b""
+
+
+def find_marked(marks: Iterable[str], known: Table) -> set[int]:
+    """Find the processes in whose environment one of the ``NAME=value`` lines stands; children inherit it."""
+    wanted = {mark.encode(errors="surrogateescape") for mark in marks}
+    return {pid for pid in known if not wanted.isdisjoint(_environment(pid).split(b"\0"))}
+
+
+def process_tree(roots: Iterable[Identity], known: Table) -> set[int]:
+    """Find living roots, the members of their sessions, and everything that descends from any of these; pure."""
+    alive = {pid for pid, started in roots if pid in known and known[pid].started == started}
+    members = alive | {process.pid for process in known.values() if process.session in alive}
+    while True:
+        more = {process.pid for process in known.values() if process.parent in members} - members
+        if not more:
+            return members
+        members |= more
+
+
+def send_signal(process: Process, number: signal.Signals) -> bool:
+    """Signal this process and never another one that got its number; quiet when it is gone.
+
+    False where it is somebody else's: what a job started by ``sudo`` is root's.
+    """
+    try:
+        descriptor = os.pidfd_open(process.pid) if _LINUX else None
+    except ProcessLookupError:
+        return True
+    except OSError:  # a kernel before 5.3, or a sandbox that does not know the call
+        descriptor = None
+    try:
+        if not is_alive(process.identity()):
+            return True
+        if descriptor is None:
+            os.kill(process.pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+    return True
+
+
+def _stop(found: Iterable[Process]) -> set[int]:
+    """Stop processes; gives the pids of those that are somebody else's, and names them in the log."""
+    strangers = {process.pid for process in found if not send_signal(process, signal.SIGSTOP)}
+    if strangers:
+        _log.warning("Processes %s are somebody else's, as what sudo starts, and go on.", sorted(strangers))
+    return strangers
+
+
+def kill_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
+    """Kill what ``select`` finds in the process table until it finds nothing more; blocks ``seconds`` at most.
+
+    Everything is stopped before anything is killed, so that nothing forks away between the look and the kill. What is
+    somebody else's cannot be ended, and is not waited for.
+
+    :return: pids that are still there when the time is over.
+    """
+    end = time.monotonic() + seconds
+    spared = {os.getpid(), 1}
+    while True:
+        stopped: Table = {}
+        known = process_table()
+        while new := {pid: known[pid] for pid in select(known) - spared - stopped.keys() if pid in known}:
+            spared |= _stop(new.values())
+            stopped |= {pid: process for pid, process in new.items() if pid not in spared}
+            known = process_table()
+        for process in stopped.values():
+            send_signal(process, signal.SIGKILL)
+        if not stopped or time.monotonic() >= end:
+            return {process.pid for process in stopped.values() if is_alive(process.identity())}
+        while any(is_alive(process.identity()) for process in stopped.values()) and time.monotonic() < end:
+            time.sleep(_PAUSE)

@@ -1,0 +1,380 @@
+"""Files and folders of this machine within reach of a host that sees its own folder only: links to them, else copies.
+
+They lie in ``<host folder>/given/<number>/<name>``, which the host is shown where nobody there can write. Beside the
+host's folder, where no job comes, stands what each was made from, so that what has not changed is not made anew.
+
+What cannot be linked, since it lies on another disk or only this user may read it, is copied: once for all hosts of
+a cluster, and only where there is room for all of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
+from jupyter_smx.agent.system.resources.memory import format_size
+from jupyter_smx.engines.machine import file_lock
+from jupyter_smx.engines.machine.host_folder import FILES_LOCK, RELEASED_MARKER
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from jupyter_smx.engines.machine.host_folder import HostFolder
+
+MAX_UNUSED = 32
+"""Things that a host keeps beside those that its job needs."""
+_FOLDER, _PROGRAM, _FILE = 0o755, 0o555, 0o444
+_LINK_ERRORS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+_RECORD = "given-{}.json"
+_CHUNK_SIZE = 4 << 20
+"""Bytes that are copied between two looks at whether that is wanted any more."""
+
+
+class Reader(Struct, frozen=True):
+    """Who reads in the host, by number; -1 is whoever runs this."""
+
+    uid: int = -1
+    gid: int = -1
+
+    def may_read(self, found: os.stat_result) -> bool:
+        """Say whether the reader can read a file as it is."""
+        mode = found.st_mode
+        if self.uid == -1:
+            return True
+        # Root as well: in a container it may do no more than anybody else.
+        if found.st_uid == self.uid:
+            return bool(mode & stat.S_IRUSR)
+        return bool(mode & (stat.S_IRGRP if found.st_gid == self.gid else stat.S_IROTH))
+
+
+class ProvidedFile(Struct, frozen=True):
+    """One thing that was given: what it was when it was, the number of its folder, and how much of it are copies."""
+
+    stamp: str
+    number: int
+    copied: int = 0
+
+
+class _CopyStep(Struct, frozen=True):
+    """One thing that is to be put in place: from where, to where, where another host has it, and what it lies in."""
+
+    source: Path
+    target: Path
+    twin: Path | None
+    above: tuple[tuple[int, int], ...] = ()
+
+    def stat(self) -> os.stat_result | None:
+        """Look at what it is; None of a link to nothing.
+
+        :raises OSError: it is not there or cannot be looked at.
+        """
+        try:
+            return self.source.stat()
+        except OSError as problem:
+            if self.source.is_symlink() and problem.errno in (errno.ENOENT, errno.ELOOP):
+                return None
+            raise
+
+    def is_cycle(self, found: os.stat_result) -> bool:
+        """Say whether it is a folder that it lies in."""
+        return (found.st_dev, found.st_ino) in self.above
+
+    def child(self, name: str, found: os.stat_result) -> _CopyStep:
+        """Take the step to what lies in it."""
+        twin = None if self.twin is None else self.twin / name
+        return _CopyStep(self.source / name, self.target / name, twin, (*self.above, (found.st_dev, found.st_ino)))
+
+
+def provide_files(
+    folder: HostFolder, sources: Sequence[str], inside: str, reader: Reader, given_up: Callable[[], bool] = bool
+) -> dict[str, str]:
+    """Put the sources into a host's ``given``, called ``inside`` there. Gives where each is found. Blocks.
+
+    :raises RefusedError: one of them is not there, cannot be read, or is no file and no folder; or there is no room.
+    :raises UnavailableError: the cluster was released meanwhile, or ``given_up`` returns true.
+    """
+    source = ""
+    try:
+        with file_lock.acquire(folder.path.parent / FILES_LOCK, given_up):
+            given = _ProvidedFiles(folder, reader, {*sources}, given_up)
+            found: dict[str, str] = {}
+            try:
+                for source in sources:
+                    found[source] = f"{inside}/{given.provide(source)}"
+            except BaseException:
+                with suppress(OSError):
+                    given.save()  # what is there already need not be brought again
+                raise
+            given.prune()
+            given.save()
+    except OSError as problem:
+        raise _refusal(source, problem) from problem
+    return found
+
+
+class _ProvidedFiles:
+    """What one host was given; ``needed`` are the sources that its next job wants."""
+
+    def __init__(
+        self, folder: HostFolder, reader: Reader, needed: Collection[str], given_up: Callable[[], bool]
+    ) -> None:
+        self._folder = folder.path / "given"
+        self._record = record_path(folder)
+        self._released = folder.path.parent / RELEASED_MARKER
+        self._reader = reader
+        self._needed = needed
+        self._is_cancelled = given_up
+        self.check_cancelled()
+        self._disk = self._folder.stat().st_dev
+        self._items, following = _read_record(self._record)
+        self._saved_items = [*self._items.items()]
+        # No number is used twice, also where nothing is known any more of what lies there.
+        used = (*self._numbers(), *(item.number for item in self._items.values()))
+        self._next_number = max(following, 1 + max(used, default=0))
+
+    def check_cancelled(self) -> None:
+        """See that it is wanted still.
+
+        :raises UnavailableError: it is not.
+        """
+        if self._is_cancelled() or self._released.exists():
+            raise UnavailableError("The host was given back while its inputs were brought to it.", transient=True)
+
+    def provide(self, source: str) -> str:
+        """Have a source there as it is now; gives the number of its folder, and its name in it."""
+        path = Path(source)
+        name = path.resolve().name or "root"
+        stamp, weight = self._fingerprint(path)
+        item = self._items.get(source)
+        if item is None or item.stamp != stamp or not (self._item_folder(item) / name).exists():
+            self._discard(source)
+            item = self._create(path, name, stamp, weight)
+        self._items.pop(source, None)
+        self._items[source] = item  # the last one in the order is the one that was needed last
+        return f"{item.number}/{name}"
+
+    def _fingerprint(self, source: Path) -> tuple[str, int]:
+        """Give what changes when anything in a source does, and how many bytes would be copied; reads no content.
+
+        :raises OSError: it is not there or cannot be looked at.
+        """
+        digest, weight = hashlib.sha256(), 0
+        for name, found in _walk(source, source.stat()):
+            self.check_cancelled()
+            who = (found.st_uid, found.st_gid, found.st_mode)  # and so, who may read it
+            facts = (found.st_dev, found.st_ino, *who, found.st_size, found.st_mtime_ns)
+            digest.update(f"{name!a} {facts}\n".encode())
+            if stat.S_ISREG(found.st_mode) and not self._can_link(name, found):
+                weight += found.st_size
+        return digest.hexdigest(), weight
+
+    def _can_link(self, path: str, found: os.stat_result) -> bool:
+        if found.st_dev != self._disk or not self._reader.may_read(found):
+            return False
+        # Linux lets nobody link to a file of somebody else's that he may not write to.
+        return os.geteuid() in (0, found.st_uid) or os.access(path, os.R_OK | os.W_OK)
+
+    def _create(self, source: Path, name: str, stamp: str, weight: int) -> ProvidedFile:
+        twin = self._find_twin(os.fspath(source), stamp)
+        if twin is None:
+            self._find_space(source, weight)
+        item = ProvidedFile(stamp, self._next_number, weight)
+        self._next_number += 1
+        room = self._item_folder(item)
+        room.mkdir(mode=_FOLDER)
+        room.chmod(_FOLDER)
+        try:
+            self._copy_tree(source, room / name, None if twin is None else twin / name)
+        except BaseException:
+            _remove(room)
+            raise
+        return item
+
+    def _find_twin(self, source: str, stamp: str) -> Path | None:
+        """Find the folder in which another host of the cluster has the same, so that no copy is made twice."""
+        for each in sorted(self._record.parent.glob(_RECORD.format("*"))):
+            item = _read_record(each)[0].get(source) if each != self._record else None
+            if item is not None and item.stamp == stamp:
+                return each.parent / each.stem.removeprefix(_RECORD.partition("{")[0]) / "given" / str(item.number)
+        return None
+
+    def _find_space(self, source: Path, weight: int) -> None:
+        """See that there is room for copies, if need be for want of others that no job needs now.
+
+        :raises RefusedError: there is not, with how much there is. Once more may help where something went for it.
+        """
+        went = False
+        while weight and weight > (room := self._free_bytes()):
+            idle = [each for each in self._unused() if self._items[each].copied]
+            if not idle:
+                raise _no_space_error(source, weight, room, self._folder, again=went)
+            self._discard(idle[0])
+            went = True
+
+    def _free_bytes(self) -> int:
+        """Count the bytes that copies may take: a tenth of what is free stays free, for all that jobs write."""
+        return shutil.disk_usage(self._folder).free * 9 // 10
+
+    def _copy_tree(self, source: Path, target: Path, twin: Path | None) -> None:
+        """Put one thing in place, and what its links lead to; a link to nothing, or to a folder above it, stays one."""
+        waiting = [_CopyStep(source, target, twin)]
+        made: list[tuple[Path, os.stat_result]] = []
+        while waiting:
+            self.check_cancelled()
+            step = waiting.pop()
+            found = step.stat()
+            if found is None or step.is_cycle(found):
+                step.target.symlink_to(step.source.readlink())
+            elif stat.S_ISDIR(found.st_mode):
+                step.target.mkdir(mode=_FOLDER)
+                step.target.chmod(_FOLDER)
+                made.append((step.target, found))
+                inside = sorted(each.name for each in step.source.iterdir())
+                waiting += [step.child(name, found) for name in reversed(inside)]
+            elif stat.S_ISREG(found.st_mode):
+                self._link_or_copy(step.source, step.target, step.twin, found)
+            else:
+                raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(step.source))
+        for folder, found in reversed(made):  # what is put into a folder changes its time
+            os.utime(folder, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    def _link_or_copy(self, source: Path, target: Path, twin: Path | None, found: os.stat_result) -> None:
+        if self._reader.may_read(found) and _try_link(source.resolve(), target):
+            return
+        with suppress(OSError):  # where the other host's is gone, there is still the source
+            if twin is not None and _try_link(twin, target):
+                return
+        self._copy(source, target)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+        target.chmod(_PROGRAM if found.st_mode & stat.S_IXUSR else _FILE)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        with source.open("rb", buffering=0) as old, target.open("xb") as new:
+            while piece := old.read(_CHUNK_SIZE):
+                new.write(piece)
+                self.check_cancelled()
+
+    def prune(self) -> None:
+        """Let go what no job needs now: beyond a number of things, and beyond as many bytes of copies as have room."""
+        idle = self._unused()
+        while len(idle) > MAX_UNUSED or self._is_over_budget(idle):
+            self._discard(idle.pop(0))
+        known = {item.number for item in self._items.values()}
+        for number in self._numbers():
+            if number not in known:
+                _remove(self._folder / str(number))
+
+    def _is_over_budget(self, idle: Sequence[str]) -> bool:
+        copied = sum(self._items[each].copied for each in idle)
+        return copied > 0 and copied > self._free_bytes()
+
+    def _unused(self) -> list[str]:
+        """Name what the next job does not need, what was not needed for longest first."""
+        return [source for source in self._items if source not in self._needed]
+
+    def _discard(self, source: str) -> None:
+        item = self._items.pop(source, None)
+        if item is not None:
+            _remove(self._item_folder(item))
+
+    def _item_folder(self, item: ProvidedFile) -> Path:
+        return self._folder / str(item.number)
+
+    def _numbers(self) -> list[int]:
+        return [int(room.name) for room in self._folder.iterdir() if room.name.isdecimal()]
+
+    def save(self) -> None:
+        """Remember what is there, where that is another than before."""
+        if self._saved_items == [*self._items.items()]:
+            return
+        rows = [[source, item.stamp, item.number, item.copied] for source, item in self._items.items()]
+        temporary = self._record.with_suffix(".part")
+        temporary.write_text(json.dumps({"next": self._next_number, "items": rows}), encoding="utf-8")
+        temporary.replace(self._record)
+
+
+def _walk(source: Path, found: os.stat_result) -> Iterator[tuple[str, os.stat_result]]:
+    yield str(source), found
+    if not stat.S_ISDIR(found.st_mode):
+        return
+    for level in descend(os.fspath(source), follow=True, on_error=raise_unless_loop):
+        for entry in [*level.folders, *level.files]:
+            yield entry.path, _stat_entry(entry)
+
+
+def _stat_entry(entry: os.DirEntry[str]) -> os.stat_result:
+    """Look at what an entry leads to, at itself where that is nothing."""
+    try:
+        return entry.stat()
+    except OSError:
+        return entry.stat(follow_symlinks=False)
+
+
+def _try_link(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError as problem:
+        if problem.errno not in _LINK_ERRORS:
+            raise
+        return False
+    return True
+
+
+def _remove(room: Path) -> None:
+    rmtree.remove_if_possible(os.fspath(room))
+
+
+def record_path(folder: HostFolder) -> Path:
+    """Give the file that says what was given to a host."""
+    return folder.path.parent / _RECORD.format(folder.path.name)
+
+
+def _read_record(path: Path) -> tuple[dict[str, ProvidedFile], int]:
+    """Read what is there, and the number that comes next; where nothing can be read everything is made anew."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        rows, following = (said["items"], said["next"]) if isinstance(said, dict) else (said, 1)
+        items = {
+            str(source): ProvidedFile(str(stamp), int(number), *map(int, more)) for source, stamp, number, *more in rows
+        }
+        return items, int(following)
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}, 1
+
+
+def _refusal(source: str, problem: OSError) -> RefusedError:
+    where = problem.filename or source
+    what = f"{source!r} cannot" if source else "nothing can"
+    return RefusedError(
+        f"source: {what} be given to the host: {where!r}, {problem.strerror or problem}.",
+        field="source",
+        value=source,
+        rule="A host that is a container sees files and folders that are linked or copied into its own folder.",
+        cure="Name one that is there and that you may read, and see that the disk has room.",
+        transient=problem.errno == errno.ENOSPC,
+    )
+
+
+def _no_space_error(source: Path, weight: int, room: int, rooms: Path, *, again: bool) -> RefusedError:
+    disk = rooms.parents[2]
+    return RefusedError(
+        f"source: {os.fspath(source)!r} cannot be given to the host: {format_size(weight)} of it would be copied, "
+        f"and there is room for {format_size(room)} on the disk of {os.fspath(disk)!r}.",
+        field="source",
+        value=os.fspath(source),
+        rule="What lies on another disk, or only its owner may read, is copied; a tenth of what is free stays free.",
+        cure="Put it on that disk, or the data folder on its own by JUPYTER_SMX_DATA_DIR; name a URL; or free space.",
+        transient=again,
+    )

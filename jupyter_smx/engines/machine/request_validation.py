@@ -1,0 +1,95 @@
+"""What a request must be before an engine of this machine launches anything, and the sentences that refuse it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING
+
+from jupyter_smx.agent.file_result import EXIT_DISK_FULL, is_full
+from jupyter_smx.controller_launch import DATA_DIR_VARIABLE
+from jupyter_smx.engines.machine.host_folder import SOCKET_LIMIT, HostFolder
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def is_valid_name(name: str) -> bool:
+    """Say whether a cluster or a host of that name can have a folder of that name anywhere."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def check_names(request: ClusterRequest) -> None:
+    """Check the names of the cluster and of its hosts; pure.
+
+    :raises RefusedError: one cannot name a folder, two hosts have the same, or there is no host.
+    """
+    names = [host.host for host in request.hosts]
+    for field, value in [("cluster", request.cluster), *(("hosts", name) for name in names)]:
+        if not is_valid_name(value):
+            raise RefusedError(
+                f"{field}: {value!r} cannot name a folder.",
+                field=field,
+                value=value,
+                rule="Letters, digits, dots, hyphens and underscores, 63 characters at most.",
+            )
+    if not names or len(set(names)) != len(names):
+        raise RefusedError(
+            f"hosts: {names} is not a set of hosts.",
+            field="hosts",
+            value=names,
+            rule="A cluster has at least one host and each has a name of its own.",
+        )
+
+
+def check_sockets(folders: Iterable[HostFolder]) -> None:
+    """Check that an agent can listen in each folder; pure.
+
+    :raises RefusedError: this system has no unix sockets or the path is too long for one.
+    """
+    for folder in folders:
+        if not folder.can_have_socket():
+            raise RefusedError(
+                f"data_dir: an agent cannot listen at {str(folder.socket)!r}.",
+                field="data_dir",
+                value=folder.socket,
+                rule=f"Unix sockets are needed, and here their paths have {SOCKET_LIMIT} bytes at most.",
+                cure=f"Set {DATA_DIR_VARIABLE} to a folder with a short path; on Windows run Jupyter in WSL.",
+            )
+
+
+def released_error(cluster: str) -> RefusedError:
+    """Refuse a cluster that was released."""
+    return RefusedError(
+        f"cluster: {cluster!r} was released.", field="cluster", value=cluster, rule="The id of a cluster is used once."
+    )
+
+
+def check_disk_full(code: int | None, folder: Path) -> None:
+    """Look at how an agent ended that was to come up.
+
+    :raises RefusedError: it found no room for what it has to write down.
+    """
+    if code == EXIT_DISK_FULL:
+        raise not_writable_error(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+
+def not_writable_error(folder: Path, problem: OSError) -> RefusedError:
+    """Refuse to launch where nothing can be written down; a full disk may have room again."""
+    full = is_full(problem)
+    cure = "Free some space on its disk" if full else "Give yourself the right to write there"
+    return RefusedError(
+        f"data_dir: {str(folder)!r} cannot be written ({problem}).",
+        field="data_dir",
+        value=folder,
+        rule="Every host has a folder there.",
+        cure=f"{cure}, or set {DATA_DIR_VARIABLE} to another folder.",
+        transient=full,
+    )

@@ -1,0 +1,134 @@
+"""Files in a folder that a job may write to: no link is followed, nothing is waited for, and only a file is read.
+
+The folder of its host is all that a job in a container sees of this machine. Whoever writes there may put a link to
+any file of ours in the place of one, or a pipe that nobody writes to, or a folder. So each part of a name below a
+folder that is ours is entered from the one before, and what is found at its end is looked at when it is open already.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import FileIO
+    from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK_SIZE = 1 << 20
+_MAX_LINKS = 2
+"""Of a file that comes home: the one there, and ours."""
+
+
+class UnreadableError(Exception):
+    """What lies there cannot be read, which is no trouble of the disk that it goes to; it comes from an OSError."""
+
+
+class OpenFile:
+    """A file below ``top`` that is open; ``top`` itself is no link either, the folders above it are ours."""
+
+    def __init__(self, folder: int, name: str, file: FileIO) -> None:
+        self.file = file
+        self._folder = folder
+        self._name = name
+
+    def size(self) -> int:
+        """Count its bytes."""
+        return os.fstat(self.file.fileno()).st_size
+
+    def link_or_copy(self, target: Path) -> None:
+        """Let it have the new name ``target``, too, or put a copy there, as of a file that has more names than one.
+
+        :raises OSError: the disk of ``target`` refuses, or something has that name.
+        :raises UnreadableError: the other one does.
+        """
+        if not self._try_link(target):
+            with target.open("xb") as copy:
+                while piece := self._read_chunk():
+                    copy.write(piece)
+
+    def _read_chunk(self) -> bytes:
+        try:
+            return self.file.read(_CHUNK_SIZE)
+        except OSError as error:
+            raise UnreadableError(error.strerror or str(error)) from error
+
+    def _try_link(self, target: Path) -> bool:
+        try:
+            os.link(self._name, target, src_dir_fd=self._folder, follow_symlinks=False)
+        except (OSError, NotImplementedError):
+            return False
+        its = os.fstat(self.file.fileno())
+        # Its name may mean another thing since it was opened; or it has a third one, by which whoever comes to that
+        # host next would write to ours.
+        if os.path.samestat(target.lstat(), its) and its.st_nlink <= _MAX_LINKS:
+            return True
+        target.unlink()
+        return False
+
+
+@contextmanager
+def open_file(top: Path, name: str) -> Iterator[OpenFile]:
+    """Open a file below a folder.
+
+    :raises OSError: it is not there, is no file, or one of its folders is a link.
+    """
+    with _open_parent(top, name) as (folder, last), os.fdopen(_open_regular(folder, last), "rb", buffering=0) as file:
+        yield OpenFile(folder, last, file)
+
+
+def read(top: Path, name: str, most: int) -> bytes:
+    """Read a file below ``top`` that has at most so many bytes.
+
+    :raises OSError: it is not there, is no file, or is longer.
+    """
+    with open_file(top, name) as it:
+        content = bytearray()
+        while piece := it.file.read(min(_CHUNK_SIZE, most + 1 - len(content))):
+            content += piece
+    if len(content) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+    return bytes(content)
+
+
+def is_absent(top: Path, name: str) -> bool:
+    """Say whether nothing has a name below ``top``; of what cannot be looked at nobody knows it."""
+    try:
+        with _open_parent(top, name) as (folder, last):
+            os.stat(last, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def _open_parent(top: Path, name: str) -> Iterator[tuple[int, str]]:
+    """Give the folder that a name lies in, open, and the last part of the name."""
+    *folders, last = parts = PurePosixPath(name).parts or ("",)
+    if "\0" in name or not {"", "/", ".."}.isdisjoint(parts):
+        raise OSError(errno.EINVAL, "it names no file in that folder", name)
+    here = os.open(top, _FOLDER)
+    try:
+        for each in folders:
+            below = os.open(each, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = below
+        yield here, last
+    finally:
+        os.close(here)
+
+
+def _open_regular(folder: int, name: str) -> int:
+    descriptor = os.open(name, _FILE, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no file", name)

@@ -1,0 +1,138 @@
+"""``@smx.remote``: a function whose calls run as jobs, with their values and exceptions here."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from jupyter_smx.kernel.api.functions import check_options, submit_call
+from jupyter_smx.kernel.handles.future import Reply
+from jupyter_smx.kernel.request.call import is_async
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.kernel.api.functions import Inputs, Outputs
+    from jupyter_smx.kernel.client.dependencies import After
+    from jupyter_smx.kernel.request.interpreters import Requirements
+    from jupyter_smx.model.spec.instance import InstanceGroup
+
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
+
+
+class RemoteFunction(Generic[_Arguments, _Value]):
+    """A function whose calls run as training jobs; ``__wrapped__`` is the function itself.
+
+    Sent to a job, within another function for example, it is the plain function: a job starts no jobs by accident.
+    """
+
+    __wrapped__: Callable[_Arguments, _Value]
+
+    def __init__(self, function: Callable[_Arguments, _Value], wish: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.options = dict(wish)
+
+    def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
+        """Run the function as a job, wait for it and give its value; an ``async def`` gives an awaitable of it.
+
+        :raises BaseException: what the function raised, or what :meth:`Reply.result` raises.
+        :raises ValidationError: the function or an argument cannot be pickled; says which part of it.
+        """
+        if is_async(self.__wrapped__):
+            return cast("_Value", self.aio(*args, **kwargs))  # a coroutine, as the function itself gives
+        return cast("_Value", self.submit(*args, **kwargs).result())
+
+    def submit(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Reply[Any]:
+        """Start the job and come back at once; ``submit(...).result()`` waits, ``submit(...).job`` is its handle.
+
+        :raises ValidationError: the function or an argument cannot be pickled; nothing was created.
+        """
+        return Reply(submit_call(self.__wrapped__, args, kwargs, self.options))
+
+    async def aio(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
+        """Do what a call does without blocking the event loop, pickling included; cancelling leaves the job alone."""
+        return await (await asyncio.to_thread(self.submit, *args, **kwargs))
+
+    def __get__(self, owner: Any, kind: type | None = None) -> RemoteFunction[..., _Value]:
+        """Bind to an object, as a method does."""
+        if owner is None:
+            return self
+        return RemoteFunction(self.__wrapped__.__get__(owner, kind), self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the plain function."""
+        return copy.copy, (self.__wrapped__,)  # a copy of a function is the function
+
+    def __repr__(self) -> str:
+        """Say what it calls."""
+        return f"<remote {self.__wrapped__!r}>"
+
+
+@overload
+def remote(function: Callable[_Arguments, _Value], /) -> RemoteFunction[_Arguments, _Value]: ...
+
+
+@overload
+def remote(
+    function: None = None,
+    /,
+    *,
+    name: str = "",
+    instance_type: str | None = None,
+    instance_count: int | None = None,
+    instance_groups: Sequence[InstanceGroup] = (),
+    engine: str = "local",
+    image: str = "",
+    keep_alive: int | str = 0,
+    hyperparameters: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    inputs: Inputs | None = None,
+    outputs: Outputs | None = None,
+    source_dir: str | Path = "",
+    contract: str = "v2",
+    role: str = "",
+    max_run: int | str | None = None,
+    python: str | Path = "",
+    requirements: Requirements = "",
+    metrics: Mapping[str, str] | None = None,
+    retries: int = 0,
+    spot: bool = False,
+    max_wait: int | str | None = None,
+    checkpoint: str | Path = "",
+    checkpoint_local_path: str = "",
+    disable_output_compression: bool = False,
+    network_isolation: bool = False,
+    after: After = (),
+) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
+
+
+def remote(function: Any = None, /, **wish: Any) -> Any:
+    """Make a function whose calls run as training jobs: ``@smx.remote`` or ``@smx.remote(keep_alive="10m")``.
+
+    Function, arguments and value travel by cloudpickle. What the function raises is raised here as its own class, with
+    the job's traceback as its cause. Options are those of :func:`jupyter_smx.train` but ``send``, ``receive`` and
+    ``wait``; without ``name`` jobs have the function's name.
+
+    :raises ValidationError: there is no function, or an option that does not exist.
+    """
+    check_options(wish, "@smx.remote")
+    if function is None:
+        return lambda found: RemoteFunction(_check_callable(found), wish)
+    return RemoteFunction(_check_callable(function), wish)
+
+
+def _check_callable(function: Any) -> Any:
+    if callable(function):
+        return function
+    raise ValidationError(
+        f"@smx.remote: {function!r} is no function.",
+        field="function",
+        value=function,
+        rule="It stands over a function, with options or without.",
+        cure="Options have names, for example @smx.remote(instance_type='ml.m5.xlarge').",
+    )

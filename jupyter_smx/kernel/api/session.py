@@ -1,0 +1,228 @@
+"""What a kernel has of us: one client, one watcher, one screen, and the variables that are on their way back."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.api.watcher import Watcher
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.display.card import card_of
+from jupyter_smx.kernel.display.screen import Screen
+from jupyter_smx.kernel.handles.job import Job
+from jupyter_smx.kernel.logs import reader as log
+from jupyter_smx.kernel.request import interpreters, payload
+from jupyter_smx.kernel.request.git_revision import revision_of
+from jupyter_smx.kernel.request.notebook import cell_id_of, notebook_of
+from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
+from jupyter_smx.kernel.request.rerun import spec_for_rerun
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import Status, is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.handles.job_array import JobArray
+    from jupyter_smx.model.records.job import Job as Record
+    from jupyter_smx.model.spec.channel import Payload
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_CARD_TAIL_LINES = 8
+"""Lines of log on the last card of a job."""
+_LOG_BUTTON_LINES = 200
+"""Lines of log that a card shows when it is asked."""
+
+
+def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
+    """Pack a folder of code ("" for none) and name it in the spec.
+
+    :raises ValidationError: it cannot travel; says why.
+    """
+    if not folder:
+        return spec
+    from jupyter_smx.kernel.request.source_dir import pack  # noqa: PLC0415 - archives cost milliseconds that few jobs need
+
+    found = pack(folder, controller_launch.data_dir() / "payloads", spec.entry_point)
+    return msgspec.structs.replace(spec, source_dir=found)
+
+
+def pickle_variables(variables: Mapping[str, Any], where: str) -> Payload:
+    """Pack variables to where jobs find them; see :func:`payload.pack`."""
+    return payload.pack(variables, controller_launch.data_dir() / "payloads", where)
+
+
+class Session:
+    """Everything that the magics and the functions share in one process."""
+
+    def __init__(self, shell: Any, client: Client) -> None:
+        self.shell = shell
+        self.client = client
+        self.screen = Screen(shell, self)
+        self.watcher = Watcher(client)
+        self.latest_handle: Job | JobArray | None = None
+        """What was handed in last: what a bare ``%smx stop`` means."""
+        self._pending_bindings: list[Job] = []
+        self._jobs_without_tail: set[str] = set()
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The notebook's variables; an empty dict where there is no notebook."""
+        return {} if self.shell is None else self.shell.user_ns
+
+    def submission_context(self) -> SubmissionContext:
+        """Say where a wish is made now."""
+        folder = current_folder()
+        return SubmissionContext(
+            python=sys.executable,
+            python_version=payload.python_version(),
+            folder=folder,
+            notebook=notebook_of(self.namespace),
+            cell_id=cell_id_of(self.shell),
+            revision=revision_of(folder),
+        )
+
+    def pack(
+        self, spec: JobSpec, variables: Mapping[str, Any], where: str = payload.SEND, source_dir: str = ""
+    ) -> JobSpec:
+        """Pack the variables to send and the folder of code, if there are any, and name them in the spec.
+
+        See :func:`payload.pack` and :func:`source_dir.pack`.
+
+        :raises ValidationError: the job's Python may not read what this one pickles; nothing was packed.
+        """
+        if variables:
+            interpreters.check_send(spec, payload.python_version())
+        spec = with_source_dir(spec, source_dir)
+        return msgspec.structs.replace(spec, send=pickle_variables(variables, where)) if variables else spec
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Hand a job in, show its card and keep the card true from then on.
+
+        :raises SmxError: the controller refuses it; nothing was created.
+        """
+        record = self.client.submit(os.urandom(16).hex(), spec)
+        job = self.attach(record)
+        self.latest_handle = job
+        self.screen.show(card_of(record, time.time()))
+        job.add_listener(self._draw)
+        self.watcher.watch(job)
+        return job
+
+    def stop(self, job_id: str) -> None:
+        """Ask a job to stop; what the button of a card does, like the two below."""
+        self.client.stop(job_id)
+
+    def log(self, job_id: str) -> str:
+        """Give the last lines of a job's log."""
+        return "\n".join(log.last_lines(self.client, self.client.job(job_id), _LOG_BUTTON_LINES))
+
+    def rerun(self, job_id: str) -> None:
+        """Run a job once more, under a card of its own."""
+        self.submit(spec_for_rerun(self.client.job(job_id), time.time()))
+
+    def attach(self, record: Record) -> Job:
+        """Make a handle of a job that exists."""
+        return Job(record, self.client, self.watcher.refresh_and_watch, self.namespace)
+
+    def omit_log_tail(self, job: Job) -> None:
+        """Leave the end of a job's log off its card: the cell under which it stands prints the log itself."""
+        self._jobs_without_tail.add(job.id)
+
+    def schedule_binding(self, job: Job) -> None:
+        """Bind the received variables of a job between two cells, once it has completed."""
+        self._pending_bindings.append(job)
+
+    def bind_finished_jobs(self) -> None:
+        """Bind what has come, in the order of the verdicts."""
+        # Looked at here and not told by the watcher's thread: who has just waited for a job has its variables, too.
+        arrived = [job for job in self._pending_bindings if is_final(job.latest_record.state)]
+        self._pending_bindings = [job for job in self._pending_bindings if job not in arrived]
+        for job in sorted(arrived, key=lambda job: job.latest_record.ended_at or 0.0):
+            self.bind(job)
+
+    def on_cell_boundary(self, _: object = None) -> None:
+        """Do what waits for the end of a cell; IPython calls it before and after each."""
+        self.bind_finished_jobs()
+
+    def bind(self, job: Job) -> None:
+        """Bind the received variables of a finished job in the notebook, and name those that did not come."""
+        if job.latest_record.status() is not Status.COMPLETED:
+            return
+        try:
+            found = job.result()
+        except SmxError as error:
+            _print_warning(str(error))
+            return
+        self.namespace.update(found)
+        for reason in found.missing.values():
+            _print_warning(f"{job.name}: {reason}")
+
+    def close(self) -> None:
+        """Let the thread and the connections go; jobs go on."""
+        self.watcher.close()
+        self.client.close()
+
+    def _draw(self, job: Job) -> None:
+        if self.screen.is_closed(job.id):
+            return  # who waited is told once more than the watcher, and the end of a log is worth one look
+        record = job.latest_record
+        tail: tuple[str, ...] = ()
+        if is_final(record.state) and self.screen.has_front_end and job.id not in self._jobs_without_tail:
+            tail = self._tail(record)
+        card = card_of(record, time.time(), news=self.watcher.latest_summary(job.id), tail=tail)
+        self.screen.update(card)
+
+    def _tail(self, record: Record) -> tuple[str, ...]:
+        try:
+            return log.last_lines(self.client, record, _CARD_TAIL_LINES)
+        except SmxError:
+            return ()  # the card is worth drawing without it
+
+
+_sessions: list[Session] = []
+"""The session of this process, once there is one."""
+_session_lock = threading.Lock()
+"""Calls that are awaited side by side begin in several threads; the second would close the session of the first."""
+
+
+def open_session(shell: Any) -> Session:
+    """Make the session of this process anew, for ``shell`` (None: a plain Python process)."""
+    close_session()
+    _sessions.append(Session(shell, autostart.client()))
+    return _sessions[0]
+
+
+def get_or_open_session(shell: Any) -> Session:
+    """Give the session of this process where it is that of ``shell``, else make it anew."""
+    return _sessions[0] if _sessions and _sessions[0].shell is shell else open_session(shell)
+
+
+def close_session() -> None:
+    """End the session of this process, if there is one."""
+    while _sessions:
+        _sessions.pop().close()
+
+
+def current_session() -> Session:
+    """Give the session of this process, made at the first call for the shell that runs, if one does."""
+    with _session_lock:
+        if _sessions:
+            return _sessions[0]
+        shell = None
+        if "IPython" in sys.modules:
+            from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not wanted
+
+            shell = get_ipython()
+        return open_session(shell)
+
+
+def _print_warning(sentence: str) -> None:
+    """Write a sentence where the user sees it without ending the cell that runs."""
+    print(sentence, file=sys.stderr)  # noqa: T201 - what the user reads

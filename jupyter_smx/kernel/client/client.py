@@ -1,0 +1,394 @@
+"""The kernel's client of the controller: typed requests, the controller started on demand."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.kernel.client.connection import Connection, Response
+from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
+from jupyter_smx.model.records.event import Changes, PoolSummary
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.results.advice import JobAdvice
+from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.progress import JobMetrics
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.usage import JobUsage
+from jupyter_smx.model.spec.array import ArraySummary
+from jupyter_smx.model.spec.instance import TypesListing
+from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
+from jupyter_smx.model.text import format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.model.spec.array import TaskOverrides
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+REQUEST_TIMEOUT = 30.0
+"""Seconds for an answer that needs no waiting."""
+
+_ERROR = 400
+_Model = TypeVar("_Model")
+
+
+class Jobs(Struct, frozen=True):
+    """Answer to ``GET /v1/jobs``."""
+
+    jobs: tuple[JobSummary, ...]
+
+
+class Listing(Jobs, frozen=True):
+    """What a list of jobs shows: jobs that are no tasks, and arrays."""
+
+    arrays: tuple[ArraySummary, ...] = ()
+
+
+class ArrayDetail(ArraySummary, frozen=True, kw_only=True):
+    """Answer to ``GET /v1/arrays/{ref}``."""
+
+    tasks: tuple[JobSummary, ...] = ()
+
+
+class Arrays(Struct, frozen=True):
+    """Answer to ``GET /v1/arrays``."""
+
+    arrays: tuple[ArraySummary, ...]
+
+
+class Pools(Struct, frozen=True):
+    """Answer to ``GET /v1/pools``."""
+
+    pools: tuple[PoolSummary, ...]
+
+
+class Plan(Struct, frozen=True):
+    """Answer to ``POST /v1/plan``."""
+
+    sentence: str
+    why: Why | None = None
+    engine_request: Any = None
+
+
+class ControllerInfo(Struct, frozen=True):
+    """Answer to ``GET /v1/``."""
+
+    seq: int
+    version: str = ""
+    protocol: int = 1
+    pid: int = 0
+    data_dir: str = ""
+
+
+class JobBill(Struct, frozen=True):
+    """The part of the answer to ``GET /v1/jobs/{ref}`` that stands in no record: what the job is billed for."""
+
+    name: str
+    bill: Bill
+
+
+class LogChunk(Struct, frozen=True):
+    """A piece of a host's log: the bytes, where the next piece starts, the size so far, whether more can come.
+
+    It is of one ``attempt``; the job has begun ``attempts`` of them.
+    """
+
+    data: bytes
+    offset: int
+    total: int
+    final: bool
+    host: str
+    attempt: int = 1
+    attempts: int = 1
+
+
+class Client:
+    """Talks to one controller; quick requests share a connection, each waiting thread has one of its own."""
+
+    def __init__(self, path: Path, start: Callable[[], None], patience: float = REQUEST_TIMEOUT) -> None:
+        self.path = path
+        self._timeout = patience
+        self._start = start
+        self._quick = Connection(path)
+        self._waiting = threading.local()
+        # Weakly, because a thread that ends takes its connection with it.
+        self._connections = weakref.WeakSet({self._quick})
+        self._closed = False
+
+    def controller_info(self) -> ControllerInfo:
+        """Ask who is there and what the newest sequence number is."""
+        return self._request("GET", "/v1/", ControllerInfo)
+
+    def submit(self, job_id: str, spec: JobSpec) -> Job:
+        """Hand a job in; the same id and wish again give the same job.
+
+        :raises SmxError: the controller refuses the wish (see its class), or cannot be reached.
+        """
+        return self._request("POST", "/v1/jobs", Job, {"id": job_id, "spec": spec})
+
+    def plan(self, spec: JobSpec) -> Plan:
+        """Ask what would happen to a wish, without anything happening."""
+        return self._request("POST", "/v1/plan", Plan, {"spec": spec})
+
+    def job(self, ref: str) -> Job:
+        """Read a job by id, name, prefix or base name."""
+        return self._request("GET", f"/v1/jobs/{_path(ref)}", Job)
+
+    def job_bill(self, ref: str) -> JobBill:
+        """Ask what a job costs by now."""
+        return self._request("GET", f"/v1/jobs/{_path(ref)}", JobBill)
+
+    def advice(self, ref: str) -> JobAdvice:
+        """Ask how a job could run better, as far as what it used tells."""
+        return self._request("GET", f"/v1/jobs/{_path(ref)}/advice", JobAdvice)
+
+    def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
+        """Read a job when it gets there, or as it is after ``seconds``."""
+        target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
+        return self._request("GET", target, Job, wait=seconds)
+
+    def jobs(
+        self, limit: int = 20, status: str = "", before: str = "", *, tasks: bool = True
+    ) -> tuple[JobSummary, ...]:
+        """List jobs, newest first; ``status`` (a :class:`Status`) and ``before`` (an id) leave only those, or older.
+
+        Without ``tasks`` only jobs that are no tasks of an array are given, of any status.
+        """
+        if not tasks:
+            return self._request("GET", f"/v1/jobs?{_query(limit=limit, tasks=0)}", Jobs).jobs
+        wanted = {"limit": limit} | ({"status": status} if status else {}) | ({"before": before} if before else {})
+        return self._request("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
+
+    def stop(self, ref: str) -> Job:
+        """Ask a job to stop."""
+        return self._request("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
+
+    def interrupt(self, ref: str) -> Job:
+        """Take the hosts of a spot job away."""
+        return self._request("POST", f"/v1/jobs/{_path(ref)}/interrupt", Job)
+
+    def rerun(self, ref: str, job_id: str, submitted_at: float) -> Job:
+        """Hand the wish of a job in once more, under a new id; the same request again gives the same job.
+
+        :raises ResourceNotFoundError: there is no such job, or something that it needs is gone.
+        """
+        body = {"id": job_id, "submitted_at": submitted_at}
+        return self._request("POST", f"/v1/jobs/{_path(ref)}/rerun", Job, body)
+
+    def shell(self, ref: str, host: str = "") -> list[str]:
+        """Ask which command opens a shell on a host of a job; "" is the first host."""
+        return self._shell(f"/v1/jobs/{_path(ref)}/shell", host)
+
+    def pool_shell(self, ref: str, host: str = "") -> list[str]:
+        """Ask the same for a host of a pool, whether a job has it or none."""
+        return self._shell(f"/v1/pools/{_path(ref)}/shell", host)
+
+    def _shell(self, target: str, host: str) -> list[str]:
+        wanted = f"?{_query(host=host)}" if host else ""
+        return self._request("GET", f"{target}{wanted}", dict[str, list[str]])["command"]
+
+    def submit_array(
+        self, array_id: str, spec: JobSpec, tasks: Sequence[TaskOverrides], *, title: str = "", max_concurrent: int = 0
+    ) -> ArraySummary:
+        """Hand many jobs in, all or none; the same id and wish again give the same array.
+
+        :raises SmxError: the controller refuses one of them, or cannot be reached.
+        """
+        body = {"id": array_id, "spec": spec, "tasks": tasks, "title": title, "max_concurrent": max_concurrent}
+        return self._request("POST", "/v1/arrays", ArraySummary, body)
+
+    def array(self, ref: str, *, ended: int = 0, wait: float = 0.0, tasks: bool = True) -> ArrayDetail:
+        """Read an array, or wait ``wait`` seconds at most until more than ``ended`` tasks have a verdict."""
+        wanted = _query(tasks=int(tasks)) + (f"&{_query(ended=ended, wait=wait)}" if wait else "")
+        return self._request("GET", f"/v1/arrays/{_path(ref)}?{wanted}", ArrayDetail, wait=wait)
+
+    def arrays(self, limit: int = 20) -> tuple[ArraySummary, ...]:
+        """List arrays, newest first."""
+        return self._request("GET", f"/v1/arrays?{_query(limit=limit)}", Arrays).arrays
+
+    def stop_array(self, ref: str) -> ArraySummary:
+        """Ask every task of an array to stop."""
+        return self._request("POST", f"/v1/arrays/{_path(ref)}/stop", ArraySummary)
+
+    def log(
+        self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0
+    ) -> LogChunk:
+        """Read a host's log from a byte on; with ``wait`` seconds for more when there is none.
+
+        "" is the first host, 0 the newest attempt.
+        """
+        wanted = {"offset": offset, "limit": limit, "wait": wait} | ({"host": host} if host else {})
+        wanted |= {"attempt": attempt} if attempt else {}
+        answer = self._send("GET", f"/v1/jobs/{_path(ref)}/logs?{urlencode(wanted)}", None, wait)
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        following = int(headers.get("x-smx-offset", offset + len(answer.body)))
+        return LogChunk(
+            data=answer.body,
+            offset=following,
+            total=int(headers.get("x-smx-total", following)),
+            final=headers.get("x-smx-final") == "1",
+            host=headers.get("x-smx-host", host),
+            attempt=int(headers.get("x-smx-attempt", attempt or 1)),
+            attempts=int(headers.get("x-smx-attempts", attempt or 1)),
+        )
+
+    def metrics(self, ref: str) -> JobMetrics:
+        """Read what a job's logs told: its progress, all points of its metrics, notes."""
+        return self._request("GET", f"/v1/jobs/{_path(ref)}/metrics", JobMetrics)
+
+    def usage(self, ref: str, host: str = "", since: float = 0.0) -> JobUsage:
+        """Read what a job used of its hosts, or of one, after a moment (seconds since the epoch)."""
+        wanted = {"since": since} | ({"host": host} if host else {})
+        return self._request("GET", f"/v1/jobs/{_path(ref)}/usage?{_query(**wanted)}", JobUsage)
+
+    def pools(self) -> tuple[PoolSummary, ...]:
+        """List live pools."""
+        return self._request("GET", "/v1/pools", Pools).pools
+
+    def set_keep_alive(self, ref: str, seconds: int) -> PoolSummary:
+        """Keep an available pool for ``seconds`` from now; 0 releases it."""
+        return self._request("PATCH", f"/v1/pools/{_path(ref)}", PoolSummary, {"keep_alive": seconds})
+
+    def release(self, ref: str) -> PoolSummary:
+        """Let a pool go."""
+        return self._request("DELETE", f"/v1/pools/{_path(ref)}", PoolSummary)
+
+    def changes(self, since: int, seconds: float) -> Changes:
+        """Wait for what happened after ``since``, ``seconds`` at most."""
+        return self._request("GET", f"/v1/changes?{_query(since=since, wait=seconds)}", Changes, wait=seconds)
+
+    def instance_types(self) -> TypesListing:
+        """List the instance types that jobs may ask for."""
+        return self._request("GET", "/v1/instance_types", TypesListing)
+
+    def doctor(self) -> dict[str, Any]:
+        """Read the controller's part of the doctor's page."""
+        return self._request("GET", "/v1/doctor", dict[str, Any])
+
+    def fix(self) -> dict[str, list[str]]:
+        """Let engines end what nobody has a record of; gives it by engine."""
+        return self._request("POST", "/v1/doctor", dict[str, list[str]])
+
+    def close(self) -> None:
+        """Break off what threads wait for; from then on nothing is asked and no controller is started."""
+        self._closed = True
+        for connection in tuple(self._connections):
+            connection.abort()
+        self.close_thread_connections()
+
+    def close_thread_connections(self) -> None:
+        """Close the connections that this thread opened or shares."""
+        self._quick.close()
+        waiting: Connection | None = getattr(self._waiting, "connection", None)
+        if waiting is not None:
+            waiting.close()
+
+    def _request(self, method: str, target: str, kind: type[_Model], body: object = None, wait: float = 0.0) -> _Model:
+        answer = self._send(method, target, None if body is None else _encode(body), wait)
+        try:
+            return _decode(answer.body, kind)
+        except msgspec.DecodeError as error:
+            raise UnavailableError(
+                f"The controller answered {method} {target} with something else than a {kind.__name__}: {error}.",
+                cure="It may be of another version: `%smx doctor` says which.",
+            ) from error
+
+    def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Response:
+        if self._closed:
+            raise UnavailableError("This client was closed.")
+        if body is not None and len(body) > MAX_SPEC_BYTES:
+            raise _too_large(len(body))
+        connection = self._connection(waits=wait > 0)
+        try:
+            try:
+                answer = connection.exchange(method, target, body, self._timeout + wait)
+            except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+                if self._closed:
+                    raise
+                self._start()
+                answer = connection.exchange(method, target, body, self._timeout + wait)
+        except (OSError, http.client.HTTPException) as error:
+            raise UnavailableError(
+                f"The controller at {self.path} does not answer: {type(error).__name__}: {error}.",
+                cure="Its log is controller.log in the same folder; `%smx doctor` starts a new one.",
+                transient=True,
+            ) from error
+        if answer.status >= _ERROR:
+            raise from_body(_error_body(answer))
+        return answer
+
+    def _connection(self, *, waits: bool) -> Connection:
+        if not waits:
+            return self._quick
+        found: Connection | None = getattr(self._waiting, "connection", None)
+        if found is None:
+            found = self._waiting.connection = Connection(self.path)
+            self._connections.add(found)
+        return found
+
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+"""Making a decoder costs more than using it."""
+
+
+def _decode(body: bytes, kind: type[_Model]) -> _Model:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    found: _Model = decoder.decode(body)
+    return found
+
+
+def _encode(body: object) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        part = error.object[max(0, error.start - 10) : error.end + 10]
+        raise ValidationError(
+            f"The job holds half a character (a lone surrogate): {part!r}.",
+            field="source",
+            value=repr(part),
+            rule="Text is Unicode that can be written as UTF-8.",
+            cure="It often comes of a file name or a text that was read with errors='surrogateescape'.",
+        ) from error
+
+
+def _too_large(size: int) -> ValidationError:
+    return ValidationError(
+        f"The job has {size / 2**20:.1f} MiB of code and settings.",
+        field="source",
+        value=size,
+        rule=f"A job has {MAX_SPEC_BYTES / 2**20:g} MiB at most.",
+        cure="Put data into a file for --input or into a variable for --send, and code into a --source-dir.",
+    )
+
+
+def _error_body(answer: Response) -> ErrorBody:
+    try:
+        return msgspec.json.decode(answer.body, type=ErrorBody)
+    except msgspec.DecodeError:
+        text = answer.body[:200].decode(errors="replace")
+        return ErrorBody(code="InternalServerError", message=f"The controller answered {answer.status}: {text}")
+
+
+def _path(ref: object) -> str:
+    if isinstance(ref, str) and ref and ref.isprintable():
+        return quote(ref, safe="")
+    raise ValidationError(
+        f"{format_value(ref)} names no job, no array and no pool.",
+        field="job",
+        value=format_value(ref),
+        rule="Each is meant by its name, its id, or the beginning of one, as text.",
+        cure="`%smx jobs` and `%smx pools` list them.",
+    )
+
+
+def _query(**values: object) -> str:
+    return urlencode(values, errors="surrogateescape")  # a word of a command line may be no UTF-8

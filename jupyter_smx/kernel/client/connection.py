@@ -1,0 +1,132 @@
+"""One kept HTTP connection over a unix socket."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import http.client
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx import controller_launch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_STALE_ERRORS = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, http.client.CannotSendRequest)
+"""The other side closed a kept connection; the request may be sent again, since the ids in it were made here."""
+
+
+class Response(Struct, frozen=True):
+    """An HTTP answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+        self._parts: list[bytes] = []
+
+    def connect(self) -> None:
+        controller_launch.require_unix_sockets()
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(self.timeout)
+        try:
+            made.connect(os.fspath(self._path))
+        except BaseException:
+            made.close()
+            raise
+        self.sock = made
+
+    def send(self, data: Any) -> None:
+        """Keep a part of a request until :meth:`send_all`: in two parts it wakes the other side twice."""
+        self._parts.append(data)
+
+    def send_all(self) -> None:
+        """Send the request."""
+        parts, self._parts = self._parts, []
+        super().send(b"".join(parts))
+
+
+class Connection:
+    """A connection that is opened when it is first used and, when the other side closed it, once more.
+
+    Safe to share between threads (one request at a time) and across a fork (the child opens its own).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._http_connection: _UnixConnection | None = None
+        self._pid = os.getpid()
+        self._is_aborted = False
+
+    def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
+        """Send one request and read its answer, ``timeout`` seconds at most for each step.
+
+        :raises FileNotFoundError, ConnectionRefusedError: nobody listens.
+        :raises OSError, http.client.HTTPException: it broke off, twice where a kept connection was stale; or it was
+            hung up.
+        """
+        if self._pid != os.getpid():
+            self._lock, self._http_connection, self._pid = threading.Lock(), None, os.getpid()
+        with self._lock:
+            try:
+                return self._exchange_once(method, target, body, timeout)
+            except _STALE_ERRORS:
+                self._drop()
+                if self._is_aborted:
+                    raise
+                return self._exchange_once(method, target, body, timeout)
+
+    def close(self) -> None:
+        """Close the connection after the request that it is in; the next request opens one."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        kept, self._http_connection = self._http_connection, None
+        if kept is not None:
+            kept.close()
+
+    def abort(self) -> None:
+        """Break off the request that another thread is in, which gets an error at once; none is sent any more."""
+        self._is_aborted = True
+        kept = self._http_connection
+        if kept is not None and kept.sock is not None:
+            with contextlib.suppress(OSError):  # it was closed between the two lines
+                kept.sock.shutdown(socket.SHUT_RDWR)
+
+    def _exchange_once(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
+        try:
+            kept = self._open(timeout)
+            kept.request(method, target, body, {"Content-Type": "application/json"} if body else {})
+            kept.send_all()
+            response = kept.getresponse()
+            return Response(response.status, dict(response.headers), response.read())
+        except BaseException:
+            # Half an answer may still be on its way (Ctrl-C, too): such a connection serves nobody any more.
+            self._drop()
+            raise
+
+    def _open(self, timeout: float) -> _UnixConnection:
+        kept = self._http_connection
+        if kept is None:
+            kept = self._http_connection = _UnixConnection(self._path, timeout)
+        if kept.sock is None:
+            kept.timeout = timeout
+            kept.connect()
+        else:
+            kept.sock.settimeout(timeout)
+        if self._is_aborted:  # asked when there is a socket: who hung up before had none to shut down
+            raise ConnectionAbortedError(errno.ECONNABORTED, "This connection was hung up")
+        return kept

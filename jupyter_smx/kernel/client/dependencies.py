@@ -1,0 +1,61 @@
+"""``--after``: from what a user calls a job to the ids that a wish carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.kernel.client.client import Client
+
+
+@runtime_checkable
+class Handle(Protocol):
+    """What a notebook holds of a job: anything with its id."""
+
+    @property
+    def id(self) -> str:
+        """Give the id."""
+
+
+After = Handle | str | Iterable["Handle | str"]
+
+
+def dependency_ids(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[str, ...]:
+    """Give the ids of jobs that are named by handles, notebook variables with handles, names, ids or prefixes.
+
+    :raises ResourceNotFoundError: there is no such job, or several.
+    :raises ValidationError: something that is neither a handle nor a name.
+    """
+    several = after if isinstance(after, Iterable) and not isinstance(after, (str, Handle)) else (after,)
+    return tuple(dict.fromkeys(_dependency_id(each, namespace, client) for each in several))
+
+
+def _dependency_id(each: object, namespace: Mapping[str, Any], client: Client) -> str:
+    found = namespace.get(each, each) if isinstance(each, str) else each
+    if isinstance(found, Handle):
+        return found.id
+    if isinstance(each, str):
+        return _id_by_name(each, client)
+    raise ValidationError(
+        f"--after: a {type(each).__name__} is no job.",
+        field="after",
+        value=each,
+        rule="It takes handles of jobs, and their names, ids or the beginnings of those.",
+        cure="`%smx jobs` lists them.",
+    )
+
+
+def _id_by_name(ref: str, client: Client) -> str:
+    try:
+        return client.job(ref).id
+    except ResourceNotFoundError as error:
+        with suppress(ResourceNotFoundError):
+            return client.array(ref, tasks=False).id
+        said = f"--after: {error.message[:1].lower()}{error.message[1:]}"
+        raise ResourceNotFoundError(said, field="after", value=ref, rule=error.rule, cure=error.cure) from None

@@ -1,0 +1,76 @@
+"""One word, two meanings: what a user names is a job, or a whole array."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+from jupyter_smx.model.status import Status
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.client.client import ArrayDetail, Client
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.array import ArraySummary
+
+
+def resolve_job(client: Client, ref: str) -> Job:
+    """Read the job that a word means.
+
+    :raises ValidationError: it means a whole array; names one of its tasks.
+    :raises ResourceNotFoundError: neither is known.
+    """
+    try:
+        return client.job(ref)
+    except ResourceNotFoundError as unknown:
+        try:
+            array = client.array(ref)
+        except ResourceNotFoundError:
+            raise unknown from None
+        raise _array_error(array) from None
+
+
+def resolve_job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
+    """Read the job that a word means, or the array; the base name of a grid means its array.
+
+    :raises ResourceNotFoundError: neither is known.
+    """
+    try:
+        found = client.job(ref)
+    except ResourceNotFoundError as unknown:
+        try:
+            return client.array(ref)
+        except ResourceNotFoundError:
+            raise unknown from None
+    task = found.spec.array
+    return found if task is None or ref not in (found.spec.base_name, task.name, task.id) else client.array(task.id)
+
+
+def stop_job_or_array(client: Client, ref: str) -> Job | ArraySummary:
+    """Stop the job that a word means, or all tasks of the array that it means.
+
+    The base name of a grid means its array and not the task that happens to be its newest job.
+
+    :raises ResourceNotFoundError: neither is known.
+    """
+    try:
+        found = client.job(ref)
+    except ResourceNotFoundError as unknown:
+        try:
+            return client.stop_array(ref)
+        except ResourceNotFoundError:
+            raise unknown from None
+    if found.spec.array is not None and ref == found.spec.base_name:
+        return client.stop_array(found.spec.array.id)
+    return client.stop(found.id)
+
+
+def _array_error(array: ArrayDetail) -> ValidationError:
+    failed = next((task for task in array.tasks if task.status is Status.FAILED), None)
+    one = failed or next(iter(array.tasks), None)
+    return ValidationError(
+        f"{array.name} is an array of {array.size} tasks.",
+        field="job",
+        value=array.name,
+        rule="Each of its tasks is a job of its own.",
+        cure=f"Name one of them, as {one.name}{', which failed' if failed else ''}." if one else "",
+    )

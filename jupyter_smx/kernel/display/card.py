@@ -1,0 +1,189 @@
+"""The card under a cell: what is known of the job at one moment, as a MIME bundle that stays true when it is saved."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.kernel.failures.exceptions import failure_of
+from jupyter_smx.kernel.text.pages import format_dollars
+from jupyter_smx.kernel.text.progress import (
+    format_expected_duration,
+    format_metrics,
+    format_progress,
+    format_queue_position,
+    progress_bar,
+)
+from jupyter_smx.kernel.text.sizes import format_size
+from jupyter_smx.model import duration
+from jupyter_smx.model.records.job import JobSummary
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.status import Status, is_final
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+
+MIME = "application/vnd.jupyter-smx.card+json"
+
+_LONGEST_FAILURE = 1024
+"""Characters, as in SageMaker's ``FailureReason``."""
+
+_MARKS = {
+    Status.IN_PROGRESS: "●",
+    Status.STOPPING: "●",
+    Status.COMPLETED: "✓",
+    Status.FAILED: "✗",
+    Status.STOPPED: "■",
+}
+
+
+class Card(Struct, frozen=True, kw_only=True):
+    """One snapshot: what was known of a job at ``at`` (seconds since the epoch), as its summary and a few words.
+
+    ``sent``, ``received`` and ``files`` are bytes by name. It holds no source, no path and no value of a variable.
+    """
+
+    id: str
+    name: str
+    at: float
+    summary: JobSummary
+    submitted_at: float
+    why: str = ""
+    failure: str = ""
+    sent: dict[str, int] = {}
+    received: dict[str, int] = {}
+    files: dict[str, int] = {}
+    tail: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Say whether the job has its verdict."""
+        return is_final(self.summary.secondary_status)
+
+    def bundle(self) -> dict[str, Any]:
+        """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""
+        return {
+            MIME: msgspec.json.decode(msgspec.json.encode(self)),
+            "text/html": self.html(),
+            "text/plain": self.line(),
+        }
+
+    def line(self) -> str:
+        """Say it in one line."""
+        said = (self._state(), self._progress(), format_metrics(self.summary), self.summary.instances)
+        parts = (f"{self._mark()} {self.name}", *said, self.failure or self.why)
+        return " · ".join(part for part in parts if part)
+
+    def html(self) -> str:
+        """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
+        words = (self._state(), self.summary.instances, self.summary.engine, self._cost())
+        facts = " · ".join(escape(text) for text in words if text)
+        rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
+        known = (self._progress(), format_metrics(self.summary, most=8))
+        rows.append(" · ".join(escape(text) for text in known if text))
+        rows += [escape(text) for text in (self._start(), self._variables(), self._files())]
+        rows = [row for row in rows if row]
+        if self.failure:
+            rows.append(f"<b>{escape(self.failure)}</b>")
+        if self.tail:
+            rows.append(f"<pre>{escape(chr(10).join(self.tail))}</pre>")
+        said = "Ended" if self.is_final else "Still going when this was written,"
+        rows.append(f"<small>{said} {escape(_format_time(self._until()))}. Job {escape(self.id)}</small>")
+        body = "".join(f"<div>{row}</div>" for row in rows)
+        return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
+
+    def _mark(self) -> str:
+        return _MARKS[self.summary.status]
+
+    def _until(self) -> float:
+        ended_at = self.summary.ended_at
+        return self.at if ended_at is None else ended_at
+
+    def _state(self) -> str:
+        summary = self.summary
+        in_progress = summary.status is Status.IN_PROGRESS
+        word = summary.secondary_status.value if in_progress else summary.status.value
+        took = duration.format_duration(max(0.0, self._until() - self.submitted_at))
+        again = f", attempt {summary.attempt} of {summary.attempts}" if summary.attempt > 1 else ""
+        expected = format_expected_duration(summary)
+        return " ".join(part for part in (word, "for" if in_progress else "after", took, expected) if part) + again
+
+    def _cost(self) -> str:
+        words = format_dollars(self.summary.cost) if self.summary.cost else ""
+        return words if self.is_final or not words else f"{words} so far"
+
+    def _progress(self) -> str:
+        drawn = progress_bar(self.summary)
+        return f"{drawn} {format_progress(self.summary)}".strip()
+
+    def _start(self) -> str:
+        seconds = self.summary.first_line_seconds
+        if not self.why:
+            return "" if self.is_final else self.summary.message
+        return self.why if seconds is None else f"{self.why} First line after {duration.format_duration(seconds)}."
+
+    def _variables(self) -> str:
+        both = (("sent", self.sent), ("received", self.received))
+        return " · ".join(f"{word}: {_format_sizes(sizes)}" for word, sizes in both if sizes)
+
+    def _files(self) -> str:
+        return f"files: {_format_sizes(self.files)}" if self.files else ""
+
+
+def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[str, ...] = ()) -> Card:
+    """Take the snapshot of a record at a moment; pure.
+
+    ``news`` is the newest summary that the controller told: it knows progress and queue, which no record holds.
+    """
+    summary = summary_of(job)
+    if news is not None and not is_final(job.state):
+        known = ("queue_position", "progress", "metrics", "expectation", "expected_start_at")
+        summary = msgspec.structs.replace(summary, **{name: getattr(news, name) for name in known})
+    if news is not None and news.status is summary.status:
+        summary = msgspec.structs.replace(summary, cost=news.cost)
+    if summary.queue_position:
+        words = f"Waiting for room, {format_queue_position(summary, at)}."
+        summary = msgspec.structs.replace(summary, message=words)
+    failure = failure_of(job)
+    return Card(
+        id=job.id,
+        name=job.name,
+        at=at,
+        summary=summary,
+        submitted_at=job.spec.submitted_at or job.created_at,
+        why=job.why.sentence if job.why else "",
+        failure=str(failure)[:_LONGEST_FAILURE] if failure else "",
+        sent=_sent_sizes(job),
+        received=job.received,
+        files=_output_sizes(job),
+        tail=tail,
+    )
+
+
+def _sent_sizes(job: Job) -> dict[str, int]:
+    """Give the sizes of what went along: variables, and the folder of code, which has no name here."""
+    spec = job.spec
+    code = {"source_dir": spec.source_dir.size} if spec.source_dir else {}
+    return code | (spec.send.sizes if spec.send else {})
+
+
+def _output_sizes(job: Job) -> dict[str, int]:
+    """Sum the files of each output, and leave the received variables to their own row."""
+    found: dict[str, int] = {}
+    for artifact in job.artifacts:
+        if artifact.name != "result.pkl":
+            name = "/".join(artifact.name.split("/")[:2])
+            found[name] = found.get(name, 0) + artifact.size
+    return found
+
+
+def _format_sizes(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
+
+
+def _format_time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))

@@ -1,0 +1,60 @@
+"""The doctor's page: what this process sees of us, and what the controller says of itself."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_core.paths import jupyter_config_path, jupyter_path
+
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.text import interactivity
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.package_version import installed_version
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.client.client import Client
+
+_SERVER_CONFIG = "jupyter_server_config.d/jupyter_smx.json"
+_LAB_FOLDER = "labextensions/jupyter-smx"
+
+
+def collect_facts(client: Client) -> dict[str, Any]:
+    """Collect the facts; asking the controller starts one, and a controller that does not start is a fact too."""
+    running = controller_launch.is_listening()
+    facts: dict[str, Any] = {
+        "python": f"{platform.python_version()} at {sys.executable}",
+        "jupyter_smx": installed_version(),
+        "data_folder": str(controller_launch.data_dir()),
+        "magics_wait": _wait_setting(),
+        "server_extension": _find_path(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
+        "lab_extension": _find_path(_LAB_FOLDER, jupyter_path(), "pip install jupyter-smx"),
+    }
+    try:
+        greeting = client.controller_info()
+        told = client.doctor()
+    except SmxError as error:
+        return facts | {"controller": str(error)}
+    how = "was running" if running else "was started just now"
+    return facts | {
+        "controller": {"found": f"process {greeting.pid}, version {greeting.version}, {how}", **_format_facts(told)}
+    }
+
+
+def _format_facts(told: dict[str, Any]) -> dict[str, Any]:
+    facts = {name: value for name, value in told.items() if name not in ("version", "pid", "data_dir")}
+    if isinstance(capacity := facts.get("capacity"), dict):
+        facts["capacity"] = {name: " of ".join(map(str, pair)) for name, pair in capacity.items()}
+    return facts
+
+
+def _wait_setting() -> str:
+    setting = interactivity.wait_setting()
+    return f"{interactivity.WAIT_VARIABLE}={setting}" if setting else "when no front end asks for input"
+
+
+def _find_path(name: str, folders: list[str], cure: str) -> str:
+    found = next((path for path in (Path(folder) / name for folder in folders) if path.exists()), None)
+    return str(found) if found else f"not found ({cure})"

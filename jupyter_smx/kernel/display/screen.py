@@ -1,0 +1,100 @@
+"""Where the kernel's user sees things: MIME bundles in a front end, lines of text in a terminal."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_smx.kernel.display.card import Card
+from jupyter_smx.kernel.display.widget_card import WidgetCard
+from jupyter_smx.kernel.text.front_end import uses_widgets
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.display.widget_card import Actions
+
+
+class CardLike(Protocol):
+    """A card, of a job or of an array."""
+
+    @property
+    def id(self) -> str:
+        """Give the id of what it shows."""
+
+    @property
+    def is_final(self) -> bool:
+        """Say whether nothing more can come."""
+
+    def bundle(self) -> dict[str, Any]:
+        """Give the MIME bundle."""
+
+    def line(self) -> str:
+        """Say it in one line."""
+
+
+class Screen:
+    """Shows cards and pages of one shell. ``shell`` is None in a plain Python process, where nothing is shown.
+
+    ``style`` is one of :data:`~jupyter_smx.kernel.text.front_end.STYLES`.
+    """
+
+    def __init__(self, shell: Any, actions: Actions) -> None:
+        self.style = "auto"
+        self._shell = shell
+        self._actions = actions
+        self._widgets: dict[str, WidgetCard] = {}
+        self._lock = threading.Lock()
+        self._closed: set[str] = set()
+
+    @property
+    def has_front_end(self) -> bool:
+        """Say whether a front end draws displays (a kernel), or there is text only (a terminal)."""
+        return getattr(self._shell, "kernel", None) is not None
+
+    def show(self, card: CardLike) -> None:
+        """Put a new card under the running cell; in a terminal, its line."""
+        if self.has_front_end:
+            bundle = card.bundle()
+            if isinstance(card, Card) and uses_widgets(self.style, self._shell.user_ns):
+                made = self._widgets[card.id] = WidgetCard(card, self._actions)
+                bundle = made.bundle(card)
+            self._publish(bundle, transient={"display_id": _display_id(card)})
+        elif self._shell is not None:
+            print(card.line())  # noqa: T201 - what the user reads in a terminal
+
+    def update(self, card: CardLike) -> None:
+        """Draw a card anew where it stands, from any thread; nothing overtakes the card of a finished job."""
+        if not self.has_front_end:
+            return
+        with self._lock:
+            if card.id in self._closed:
+                return
+            bundle = card.bundle()
+            made = self._widgets.get(card.id)
+            if made is not None and isinstance(card, Card):
+                made.draw(card)
+                bundle = made.bundle(card)
+            if card.is_final:
+                self._closed.add(card.id)
+                self._widgets.pop(card.id, None)
+            if made is None or card.is_final:
+                # Widgets change where they stand; what is saved beside them need only be true at the end.
+                self._publish(bundle, transient={"display_id": _display_id(card)}, update=True)
+
+    def is_closed(self, card_id: str) -> bool:
+        """Say whether the last card of a job or an array was drawn, which nothing overtakes."""
+        with self._lock:
+            return card_id in self._closed
+
+    def show_page(self, text: str, html: str) -> None:
+        """Show a page that no card belongs to."""
+        if self.has_front_end:
+            self._publish({"text/plain": text, "text/html": html})
+        else:
+            print(text)  # noqa: T201 - what the user reads in a terminal
+
+    def _publish(self, bundle: dict[str, str], **how: Any) -> None:
+        self._shell.display_pub.publish(bundle, **how)
+
+
+def _display_id(card: CardLike) -> str:
+    return f"smx-{card.id}"

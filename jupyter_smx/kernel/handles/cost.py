@@ -1,0 +1,81 @@
+"""``job.cost``: dollars with what they are made of, and dollars for a step with the unit written out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.text.pages import Page, text_page
+from jupyter_smx.model import duration
+from jupyter_smx.model.text import format_usd
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from jupyter_smx.model.results.bill import Bill, GroupBill
+
+
+class Cost(float):
+    """US dollars, a float like any other; ``bill`` has its lines, ``cost_per_step`` is dollars for one step."""
+
+    bill: Bill
+
+    def __new__(cls, dollars: float, bill: Bill) -> Self:
+        """Make it of the sum and its lines."""
+        made = super().__new__(cls, dollars)
+        made.bill = bill
+        return made
+
+    @property
+    def per_step(self) -> float | None:
+        """US dollars for one step, while steps are done; None where the job counts none."""
+        return self.bill.cost_per_step
+
+    def __getnewargs__(self) -> tuple[float, Bill]:  # type: ignore[override]  # float's has the number only
+        """Give what copies and pickles are made of."""
+        return float(self), self.bill
+
+    def __repr__(self) -> str:
+        """Write the sum, and what one step costs."""
+        return ", ".join(word for word in (format_usd(float(self)), format_step_cost(self.bill)) if word)
+
+
+def format_step_cost(bill: Bill) -> str:
+    """Say what a step costs, with its unit, as ``$0.00108 per step``; empty where nobody knows."""
+    return "" if bill.cost_per_step is None else f"{format_usd(bill.cost_per_step)} per step"
+
+
+def _format_amount(amount: float | None) -> str:
+    return "not known" if amount is None else format_usd(amount)
+
+
+def _format_rate(price_per_hour: float) -> str:
+    return f"{format_usd(price_per_hour)} an hour"
+
+
+def _format_group(group: GroupBill) -> str:
+    """Say what one group's part is, as ``data: ml.c5.xlarge × 2, $0.41 an hour, $0.0122, helps dnn``."""
+    price = (
+        "price not known"
+        if group.price_per_hour is None
+        else f"{_format_rate(group.price_per_hour)}, {_format_amount(group.cost)}"
+    )
+    helps = f", helps {group.until}" if group.until else ""
+    return f"{group.name}: {group.instance_type} × {group.instance_count}, {price}{helps}"
+
+
+def cost_page(name: str, bill: Bill) -> Page:
+    """Say what a job costs, line by line."""
+    rate = "not known" if bill.price_per_hour is None else f"{_format_rate(bill.price_per_hour)}, all hosts together"
+    lines = [f"{name}: {_format_amount(bill.cost)}", f"  price: {rate}"]
+    if len(bill.groups) > 1:
+        lines += [f"  group {_format_group(group)}" for group in bill.groups]
+    if bill.training_seconds > bill.billable_seconds:
+        saved = f"{bill.savings():.1f} % of it saved by managed spot"
+        lines.append(f"  running time: {duration.format_duration(bill.training_seconds)}, {saved}")
+    lines.append(f"  billed time: {duration.format_duration(bill.billable_seconds)}")
+    if bill.retained_seconds:
+        lines.append(f"  idle time of its pool: {duration.format_duration(bill.retained_seconds)}")
+    if bill.step_seconds is not None:
+        cost = format_step_cost(bill) or "the price of a step is not known"
+        lines.append(f"  steps: {bill.steps:g} so far, {duration.format_precise(bill.step_seconds)} each, {cost}")
+    return text_page("\n".join(lines))

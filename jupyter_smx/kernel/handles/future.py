@@ -1,0 +1,114 @@
+"""``Reply``: what a call that runs as a job will give back, future-like and awaitable."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from jupyter_smx.kernel.failures.exceptions import JobFailed
+from jupyter_smx.kernel.handles.job import RESULT
+from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.request.call import RAISED, RECEIVE, VALUE
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from jupyter_smx.kernel.handles.job import Job
+
+_Value = TypeVar("_Value")
+
+
+class RemoteTraceback(JobFailed):
+    """The cause of an exception that a job raised: its text has the job's traceback."""
+
+    def __str__(self) -> str:
+        """Put the traceback before the sentence, as Python does."""
+        return f"\n{self.remote_traceback}\n{super().__str__()}"
+
+
+class Reply(Generic[_Value]):
+    """The outcome of one call. :attr:`job` is the handle of its job, with log, status and ``stop()``."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def done(self) -> bool:
+        """Say whether the job has its verdict."""
+        return self.job.done()
+
+    def result(self, timeout: float | None = None) -> _Value:
+        """Wait, and give what the function returned.
+
+        :raises BaseException: what the function raised, as its own class; its cause has the job's traceback.
+        :raises JobFailed: that class cannot be loaded here, or the job ended otherwise (a signal, a lost host).
+        :raises JobStopped: stopped by somebody or by its maximum run time.
+        :raises SmxError: the value could not be pickled there or cannot be loaded here; says why.
+        :raises TimeoutError: no verdict within ``timeout`` seconds.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        received = self._received_variables()
+        if VALUE not in received:
+            reason = received.missing[VALUE]
+            raise SmxError(f"{self.job.name} completed and its value did not come back: {reason}", field=VALUE)
+        value: _Value = received[VALUE]
+        return value
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait, and give what the function raised, or why the job failed; None when it completed."""
+        failure = self.job.exception(timeout)
+        return self._function_exception(failure) if isinstance(failure, JobFailed) else failure
+
+    def __await__(self) -> Generator[Any, None, _Value]:
+        """Wait without blocking the event loop; gives what :meth:`result` gives."""
+        return self._wait().__await__()
+
+    def __repr__(self) -> str:
+        """Say which job it waits for."""
+        return f"<Reply of {self.job!r}>"
+
+    async def _wait(self) -> _Value:
+        await self.job.ended()
+        return await asyncio.to_thread(self.result)
+
+    def _function_exception(self, failure: JobFailed) -> BaseException:
+        """Give the exception that the function raised, or the job's failure where that cannot be had."""
+        try:
+            raised = self._received_variables().get(RAISED)
+        except SmxError:
+            return failure  # what the job failed of matters more than why its exception cannot be read
+        if not isinstance(raised, BaseException):
+            return failure
+        raised.__cause__ = RemoteTraceback(failure.message, failure.job, failure.remote)
+        return raised
+
+    def _received_variables(self) -> payload.Received:
+        path = self.job.artifacts.get(RESULT)
+        said = [sentence for host in self.job.latest_record.hosts for sentence in host.errors]
+        return payload.unpack(path, RECEIVE, said, _loads) if path else payload.empty_result(RECEIVE, said)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Leaves classes of this process as they are: cloudpickle would write the job's copies of methods into them."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if (module, name) != ("cloudpickle.cloudpickle", "_class_setstate"):
+            return found
+        return lambda kind, state: kind if _is_local_class(kind) else found(kind, state)
+
+
+def _loads(data: bytes, *, buffers: Iterable[memoryview] = ()) -> Any:
+    return _Unpickler(io.BytesIO(data), buffers=buffers).load()
+
+
+def _is_local_class(kind: type) -> bool:
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind

@@ -1,0 +1,364 @@
+"""``Job``: the handle that a notebook holds, future-like and awaitable."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.display.advice import advice_sentences
+from jupyter_smx.kernel.failures import hints
+from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning, failure_of
+from jupyter_smx.kernel.handles.cost import Cost
+from jupyter_smx.kernel.handles.metrics import Metrics
+from jupyter_smx.kernel.handles.usage import Usage
+from jupyter_smx.kernel.logs import reader
+from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.text.start_reason import format_start_reason
+from jupyter_smx.model.errors import SmxError, suggest_names
+from jupyter_smx.model.records.log_stream import streams_of
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.model.records.job import Job as Record
+    from jupyter_smx.model.records.log_stream import LogStream
+    from jupyter_smx.model.results.progress import Progress
+    from jupyter_smx.model.results.provenance import Provenance
+
+RESULT = "result.pkl"
+"""Name of the artefact with the received variables."""
+
+_POLL_SECONDS = 20.0
+"""Seconds that one request waits for the end of a job."""
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """A job as the notebook sees it. Two handles of one job are equal; a handle outlives nothing but the kernel."""
+
+    def __init__(
+        self,
+        record: Record,
+        client: Client,
+        watch: Callable[[Job], None],
+        namespace: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._record = record
+        self._namespace = namespace
+        self._client = client
+        self._watch = watch
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[Job], None]] = []
+        self._received: payload.Received | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the job, made in the kernel that submitted it."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self._record.name
+
+    @property
+    def record(self) -> Record:
+        """The newest record: asked for now, unless the job has its verdict."""
+        if not is_final(self._record.state):
+            self.update(self._client.job(self.id))
+        return self._record
+
+    @property
+    def latest_record(self) -> Record:
+        """The newest record that this kernel has seen; asks nobody."""
+        return self._record
+
+    @property
+    def status(self) -> str:
+        """``InProgress``, ``Completed``, ``Failed``, ``Stopping`` or ``Stopped``."""
+        return self.record.status().value
+
+    @property
+    def secondary_status(self) -> str:
+        """The exact step, as ``Downloading`` or ``Training``."""
+        return self.record.state.value
+
+    @property
+    def why(self) -> str:
+        """Why the start was warm or cold, with the fields that differed."""
+        return format_start_reason(self.record)
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """What the job ran with: code, packages, inputs, hosts, seeds; None while it has no verdict."""
+        return self.record.provenance
+
+    @property
+    def exit_message(self) -> str:
+        """What a processing job wrote to ``/opt/ml/output/message``, SageMaker's ``ExitMessage``; "" before its end."""
+        return self.record.exit_message
+
+    @property
+    def cost(self) -> Cost | None:
+        """US dollars so far, a float whose ``cost_per_step`` is dollars for a step; None where a price is not known."""
+        bill = self._client.job_bill(self.id).bill
+        return None if bill.cost is None else Cost(bill.cost, bill)
+
+    @property
+    def advice(self) -> list[str]:
+        """How it could run better: a sentence for each rule of SageMaker's profiler that found something."""
+        return advice_sentences(self._client.advice(self.id))
+
+    @property
+    def log_streams(self) -> tuple[LogStream, ...]:
+        """Names of its logs in SageMaker's form, one for each host of each run; :meth:`logs` takes them as well."""
+        return streams_of(self.record)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the job measured so far: newest values by name, and ``metrics.history(name)``; asks the controller."""
+        return Metrics(self._client.metrics(self.id))
+
+    @property
+    def usage(self) -> Usage:
+        """CPU, memory, disk, network and GPUs over its time, in SageMaker's percents; asks the controller."""
+        return Usage(self._client.usage(self.id))
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the job says that it is; None while it says nothing."""
+        return self._client.metrics(self.id).progress
+
+    @property
+    def artifacts(self) -> dict[str, Path]:
+        """Files that the job brought home, by name: ``model.tar.gz``, ``output.tar.gz``, ``outputs/<name>/…``.
+
+        Without compression the model's are ``outputs/model/…``.
+        """
+        return {artifact.name: Path(artifact.path) for artifact in self.record.artifacts}
+
+    def update(self, record: Record) -> None:
+        """Take news of the job in, from whoever asked; news after the verdict is dropped. Tells the listeners."""
+        with self._lock:
+            old = self._record
+            if is_final(old.state) or record == old:
+                return
+            self._record = record
+        self.notify_listeners()
+
+    def notify_listeners(self) -> None:
+        """Tell the listeners that something has changed: the record, the progress, the place in the queue."""
+        with self._lock:
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            self._call_listener(listener)
+
+    def _call_listener(self, listener: Callable[[Job], object]) -> None:
+        try:
+            listener(self)
+        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and who listens after one must hear, too
+            _log.exception("A callback of %s failed", self.name)
+
+    def add_listener(self, listener: Callable[[Job], None]) -> None:
+        """Call ``listener`` at each change, in the thread that learns of it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def done(self) -> bool:
+        """Say whether the job has its verdict."""
+        return is_final(self.record.state)
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Wait for the verdict and give the handle back, whatever it is. Ctrl-C ends the waiting, not the job.
+
+        :raises TimeoutError: no verdict within ``timeout`` seconds.
+        :raises UnavailableError: no controller can be reached or started any more.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        try:
+            while not is_final(self._record.state):
+                left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
+                if left <= 0:
+                    raise TimeoutError(f"{self.name} is {self._record.state.value} after {timeout} s and goes on.")
+                self.update(retry_while_unavailable(partial(self._client.wait, self.id, left)))
+        except KeyboardInterrupt:
+            raise StillRunning(self.name) from None
+        return self
+
+    def result(self, timeout: float | None = None) -> payload.Received:
+        """Wait, and give the variables that came back, by key and by attribute.
+
+        :raises JobFailed: with the remote traceback.
+        :raises JobStopped: stopped by somebody or by its maximum run time.
+        :raises TimeoutError: no verdict within ``timeout`` seconds.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        if self._received is None:
+            path = self.artifacts.get(RESULT)
+            wanted = self._record.spec.receive
+            said = [sentence for host in self._record.hosts for sentence in host.errors]
+            received = payload.unpack(path, wanted, said) if path else payload.empty_result(wanted, said)
+            for name, reason in received.missing.items():
+                received.missing[name] = f"{reason} {hints.missing_variable_hint(name, self._record.spec)}".rstrip()
+            self._received = received
+        return self._received
+
+    def exception(self, timeout: float | None = None) -> JobError | None:
+        """Wait, and give what :meth:`result` would raise for the job's failure, or None."""
+        return failure_of(self.wait(timeout).latest_record, self._namespace)
+
+    def add_done_callback(self, callback: Callable[[Job], object]) -> None:
+        """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it.
+
+        What it raises is logged, as in ``concurrent.futures``.
+        """
+        once = threading.Lock()
+
+        def when_final(job: Job) -> None:
+            if is_final(job.latest_record.state) and once.acquire(blocking=False):
+                callback(job)
+
+        self.add_listener(when_final)
+        self._call_listener(when_final)
+        self._watch(self)
+
+    def logs(self, host: str = "", *, tail: int | None = None) -> str:
+        """Read the log so far, of one host (``algo-1``), one stream or all: the last ``tail`` lines, None for all.
+
+        :raises ValidationError: ``tail`` is no number of lines.
+        """
+        last = None if tail is None else reader.parse_line_count(tail, "tail")
+        return "".join(reader.read_all(self._client, self.record, host, last))
+
+    def follow(self, out: Callable[[str], object] | None = None) -> None:
+        """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job."""
+        try:
+            reader.follow(self._client, self.record, out or write)
+        except KeyboardInterrupt:
+            raise StillRunning(self.name) from None
+
+    def stop(self) -> Job:
+        """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once."""
+        self.update(self._client.stop(self.id))
+        return self
+
+    def interrupt(self) -> Job:
+        """Take the hosts of this spot job away, as a spot market does, and let it begin again; returns at once.
+
+        :raises ValidationError: it is no spot job.
+        :raises ResourceInUseError: it is neither Downloading nor Training.
+        """
+        self.update(self._client.interrupt(self.id))
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the job as boto3's ``describe_training_job`` or ``describe_processing_job`` would.
+
+        Names, texts and enums are SageMaker's, times datetimes of UTC, durations seconds. What is not known here has no
+        key; what lies on this machine has a URL of ``file://``; the account in the ARN is ``000000000000``. Variables
+        that sound like a secret have their names there and no value.
+        """
+        from jupyter_smx.kernel.sagemaker.describe import description, local_context  # noqa: PLC0415 - which few need
+
+        return description(self.record, local_context(), self._client.job_bill(self.id).bill)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give the steps of the job so far as events of EventBridge, one each, in order: what a Lambda handler takes.
+
+        ``time`` is ISO 8601; times in ``detail`` are milliseconds since the epoch, of a training job as text. An event
+        has the same ``id`` each time.
+        """
+        from jupyter_smx.kernel.sagemaker.describe import local_context  # noqa: PLC0415 - as above
+        from jupyter_smx.kernel.sagemaker.events import events_of  # noqa: PLC0415 - as above
+
+        return events_of(self.record, local_context())
+
+    def export(self, folder: str | Path = "") -> Path:
+        """Write code, packages, inputs and the SageMaker call of the job to a folder ("": its name, here).
+
+        :raises ValidationError: there is something in the folder.
+        :raises ResourceNotFoundError: the folder of code that the job had is gone.
+        """
+        from jupyter_smx.kernel.sagemaker.export import export  # noqa: PLC0415 - archives, which few need
+
+        return Path(export(self.record, Path(folder or self.name)).folder)
+
+    def __await__(self) -> Generator[Any, None, payload.Received]:
+        """Wait without blocking the event loop; gives what :meth:`result` gives."""
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> payload.Received:
+        import asyncio  # noqa: PLC0415 - a kernel has it loaded, a terminal need not wait for it
+
+        await self.ended()
+        return await asyncio.to_thread(self.result)
+
+    async def ended(self) -> None:
+        """Wait for the verdict, whatever it is, without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 - as above
+
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def tell(_: Job) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(ended.set)
+
+        await asyncio.to_thread(self.add_done_callback, tell)
+        await ended.wait()
+
+    def __getitem__(self, name: str) -> Any:
+        """Give a received variable, or the path of an artefact; waits for the job.
+
+        :raises KeyError: neither has that name.
+        """
+        received = self.result()
+        if name in received or name in received.missing:
+            return received[name]
+        artifacts = self.artifacts
+        if name in artifacts:
+            return artifacts[name]
+        hint = suggest_names(str(name), [*received, *artifacts])
+        raise KeyError(f"{self.name} brought home no {name!r}. {hint}".strip())
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether a variable or an artefact of that name was brought home; waits for the job."""
+        received = self.result()
+        return name in received or name in received.missing or name in self.artifacts
+
+    def __eq__(self, other: object) -> bool:
+        """Two handles of one job are equal."""
+        return isinstance(other, Job) and other.id == self.id
+
+    def __hash__(self) -> int:
+        """Hash by the job's id."""
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        """Say what is known now; asks the controller and says so when it cannot."""
+        try:
+            record = self.record
+        except SmxError:
+            return f"<Job {self.name}: last seen {self._record.state.value}, the controller does not answer>"
+        word = record.state if record.status() is Status.IN_PROGRESS else record.status()
+        reason = f": {failure}" if (failure := failure_of(record, self._namespace)) else ""
+        shown = word.value if isinstance(word, (SecondaryStatus, Status)) else str(word)
+        return f"<Job {self.name}: {shown}{reason}>"
+
+
+def write(text: str) -> None:
+    """Write a piece of log to where the cell's output goes."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,4 @@
+"""Read and follow the logs of a job, host by host.
+
+Key functions: ``follow`` and ``last_lines`` in ``reader``.
+"""

@@ -1,0 +1,166 @@
+"""``%%train``, ``%%process`` and ``%smx``."""
+
+from __future__ import annotations
+
+import time
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
+from msgspec.structs import replace
+
+from jupyter_smx.kernel.api.array_session import submit_job_or_array
+from jupyter_smx.kernel.api.functions import wait_with_logs
+from jupyter_smx.kernel.api.session import close_session, current_session, get_or_open_session
+from jupyter_smx.kernel.client.dependencies import dependency_ids
+from jupyter_smx.kernel.handles.job import Job
+from jupyter_smx.kernel.handles.job_array import JobArray
+from jupyter_smx.kernel.magics import subcommands
+from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand
+from jupyter_smx.kernel.options.defaults import Defaults
+from jupyter_smx.kernel.options.expand import expand_expressions
+from jupyter_smx.kernel.options.line_splitter import join_continuations, restore_braces, split
+from jupyter_smx.kernel.options.table import manual, parse
+from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.request.grid import expand_sweep
+from jupyter_smx.kernel.request.request import Kind, check_identifier, request_from_options
+from jupyter_smx.kernel.text import interactivity
+from jupyter_smx.kernel.text.pages import plan_page
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.kernel.api.session import Session
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_Method = TypeVar("_Method", bound="Callable[..., None]")
+
+
+def _with_short_traceback(method: _Method) -> _Method:
+    """Let IPython show our errors as their sentence, without the frames that lie between the user and the rule."""
+
+    @wraps(method)
+    def inner(*args: Any, **kwargs: Any) -> None:
+        try:
+            method(*args, **kwargs)
+        except SmxError as error:
+            if not hasattr(error, "_render_traceback_"):
+                lines = [f"{type(error).__name__}: {error}"]
+                error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]  # IPython's hook
+            raise
+
+    return inner  # type: ignore[return-value]
+
+
+@magics_class
+class SmxMagics(Magics, Defaults):
+    """The magics of one shell, and what they do where a line does not say it."""
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        super().__init__(shell)
+        self._session = session
+        session.screen.style = self.card
+        self.observe(lambda change: setattr(session.screen, "style", change["new"]), "card")
+
+    @no_var_expand
+    @line_cell_magic
+    @_with_short_traceback
+    def train(self, line: str, cell: str = "") -> None:  # noqa: D102 - its docstring is the manual, set below
+        self._run("train", line, cell, time.time())
+
+    @no_var_expand
+    @line_cell_magic
+    @_with_short_traceback
+    def process(self, line: str, cell: str = "") -> None:  # noqa: D102 - its docstring is the manual, set below
+        self._run("process", line, cell, time.time())
+
+    @no_var_expand
+    @line_magic
+    @_with_short_traceback
+    def smx(self, line: str) -> None:  # noqa: D102 - its docstring is the manual, set below
+        session = self._session
+        words = [restore_braces(word) for word in split(line)]
+        subcommands.run(
+            words, subcommands.CommandContext(session.client, self._show, self._resolve_ref, self._submit_rerun, self)
+        )
+
+    def _run(self, kind: Kind, line: str, cell: str, submitted_at: float) -> None:
+        line, code, lines_before = join_continuations(line, cell)
+        session = self._session
+        options = expand_expressions(parse(kind, line, self.configured_options()), session.namespace)
+        if options.help:
+            session.screen.show_page(manual(kind), f"<pre>{manual(kind)}</pre>")
+            return
+        if options.handle:
+            check_identifier(options.handle, "--as")
+        here = session.submission_context()
+        wish = request_from_options(kind, options, session.namespace, here.folder)
+        fixed, grid = expand_sweep(wish.hyperparameters, options.max_concurrent, sweep=options.sweep)
+        after = dependency_ids(wish.after, session.namespace, session.client)
+        wish = replace(wish, hyperparameters=fixed, after=after)
+        spec = wish.build_spec(code, lines_before, here, submitted_at)
+        variables = payload.select_variables(options.send, session.namespace)
+        if options.plan:
+            session.screen.show_page(*plan_page(session.client.plan(spec)))
+            return
+        waits = self._should_wait(option=options.wait)
+        packed = session.pack(spec, variables, source_dir=wish.source_dir)
+        job = submit_job_or_array(session, packed, grid)
+        if options.handle:
+            session.namespace[options.handle] = job
+        if spec.receive and isinstance(job, Job):
+            session.schedule_binding(job)
+        if waits:
+            wait_with_logs(session, job)
+
+    def _submit_rerun(self, spec: JobSpec) -> None:
+        waits = self._should_wait(option=False)
+        job = self._session.submit(spec)
+        if waits:
+            wait_with_logs(self._session, job)
+
+    def _should_wait(self, *, option: bool) -> bool:
+        return interactivity.should_wait(
+            option=option, setting=interactivity.wait_setting(), presence=interactivity.interactivity_of(self.shell)
+        )
+
+    def _show(self, text: str, html: str) -> None:
+        self._session.screen.show_page(text, html)
+
+    def _resolve_ref(self, word: str) -> str:
+        """Let a notebook variable with a handle stand for its job, and no word for the last job of this kernel."""
+        if not word:
+            return self._session.latest_handle.id if self._session.latest_handle else ""
+        found = self._session.namespace.get(word)
+        return found.id if isinstance(found, (Job, JobArray)) else word
+
+
+SmxMagics.train.__doc__ = manual("train")
+SmxMagics.process.__doc__ = manual("process")
+SmxMagics.smx.__doc__ = subcommands.manual("%smx")
+
+
+def load(shell: Any) -> None:
+    """Register the magics, their completion, and the binding of received variables between cells."""
+    session = get_or_open_session(shell)
+    shell.register_magics(SmxMagics(shell, session))
+    for event in _EVENTS:
+        shell.events.register(event, session.on_cell_boundary)
+    for name in ("%%train", "%%process", "%train", "%process"):
+        shell.set_hook("complete_command", complete_option, str_key=name)
+    shell.set_hook("complete_command", complete_subcommand, str_key="%smx")
+
+
+def unload(shell: Any) -> None:
+    """Take back what :func:`load` registered; jobs go on."""
+    session = current_session()
+    for event in _EVENTS:
+        shell.events.unregister(event, session.on_cell_boundary)
+    for kind, names in {"cell": ("train", "process"), "line": ("train", "process", "smx")}.items():
+        for name in names:
+            shell.magics_manager.magics[kind].pop(name, None)
+    close_session()
+
+
+_EVENTS = ("pre_run_cell", "post_run_cell")

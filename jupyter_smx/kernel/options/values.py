@@ -1,0 +1,405 @@
+"""What stands behind ``--input``, ``--output``, ``--group`` and ``NAME=VALUE``: text in, nouns out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from jupyter_smx.kernel.options.expanduser import expand_user
+from jupyter_smx.kernel.options.line_splitter import restore_braces
+from jupyter_smx.model import unsupported
+from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.name import slug
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.distribution import RUNNERS, Distribution
+from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.metric import check_metrics
+from jupyter_smx.model.text import format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_MAX_NAME_LENGTH = 64
+_CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")  # SageMaker's ChannelName
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
+_PROPERTIES = ("mode", "distribution", "groups", "type", "content_type", "path")
+_PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
+_LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
+
+_OPTIONAL_PART = re.compile(r"[\[|:]")
+"""What begins the part of a form that may be left out."""
+
+_MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
+_DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
+    "replicated": "FullyReplicated",
+    "fullyreplicated": "FullyReplicated",
+    "sharded": "ShardedByS3Key",
+    "shardedbys3key": "ShardedByS3Key",
+}
+_CONTRACTS: dict[str, Literal["v2", "v3"]] = {"v2": "v2", "v3": "v3"}
+_TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
+    "prefix": "S3Prefix",
+    "s3prefix": "S3Prefix",
+    "manifest": "ManifestFile",
+    "manifestfile": "ManifestFile",
+}
+_UPLOAD = re.compile(r",mode=")
+_UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob", "continuous": "Continuous"}
+_DIGITS = 9
+_MAX_NUMBER = 10**_DIGITS - 1
+"""More of anything than there ever is."""
+_TRAINING_OUTPUT_PATHS = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}
+_Choice = TypeVar("_Choice", bound=str)
+PROCESSING_OUTPUT = "/opt/ml/processing/output"
+
+
+def parse_pair(text: str, option: str, form: str) -> tuple[str, str]:
+    """Split ``NAME=VALUE``.
+
+    :raises ValidationError: no ``=``, or nothing before it.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValidationError(
+            f"{option}: {text!r} has no {'name before' if equals else '='}{' the =' if equals else ''}.",
+            field=option.removeprefix("--"),
+            value=text,
+            rule=f"The form is {form}.",
+            cure=f"For example {option} {_example(name, option, form)}.",
+        )
+    return name.strip(), value
+
+
+def _example(name: str, option: str, form: str) -> str:
+    """Write what was meant in its form, of letters that a shell and every name of that option take."""
+    word = re.sub(r"\W+" if option == "--env" else r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_")
+    if not word or (option == "--env" and word[0].isdigit()):
+        word = form.partition("=")[0]
+    value, *_ = _OPTIONAL_PART.split(form.partition("=")[2])
+    return f"{word}={value}"
+
+
+def collect_unique(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str, str]:
+    """Collect values by their names.
+
+    :raises ValidationError: a name that stands twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValidationError(
+                f"{option}: {name} stands twice.",
+                field=field,
+                value=name,
+                rule="A name has one value.",
+                cure="Drop one, or give it another name.",
+            )
+        found[name] = value
+    return found
+
+
+def parse_number(value: int | str, option: str, of: str, least: int, most: int | None = None, *, cure: str = "") -> int:
+    """Read a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
+
+    ``cure`` is for an option with a form of its own, of which the number is a part.
+
+    :raises ValidationError: it is none.
+    """
+    limit = _MAX_NUMBER if most is None else most
+    found = parse_int(value)
+    if found is not None and least <= found <= limit:
+        return found
+    said = format_value(value)
+    upper = f" to {limit}" if most is not None or len(said) > _DIGITS + 2 else ""
+    raise ValidationError(
+        f"{option}: {said} is not a number {of}.",
+        field=option.partition(" ")[0].removeprefix("--").replace("-", "_"),
+        value=said.strip("'"),
+        rule=f"It is a whole number from {least}{upper}.",
+        cure=cure or (f"For example {option} {max(least, 1)}." if option.startswith("--") else ""),
+    )
+
+
+def parse_int(value: object) -> int | None:
+    """Read a whole number, or text of few digits; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = str(value)
+    # Python itself refuses to read numbers of very many digits.
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def to_text(value: object, option: str) -> str:
+    """Write a value as text.
+
+    :raises ValidationError: a number of more digits than Python writes.
+    """
+    try:
+        return str(value)
+    except ValueError:
+        raise ValidationError(
+            f"{option}: {format_value(value)} cannot be written out.",
+            field=option.partition(" ")[0].removeprefix("--"),
+            value=format_value(value),
+            rule="It reaches the job as text, and Python writes no number of so many digits.",
+            cure="Send it as a variable instead.",
+        ) from None
+
+
+def parse_metrics(words: Iterable[str]) -> dict[str, str]:
+    """Read ``NAME=REGEX`` as often as it stands; braces belong to the regex.
+
+    :raises ValidationError: no ``=``, a name that stands twice, or a regex that SageMaker would not take.
+    """
+    found = collect_unique(
+        (parse_pair(restore_braces(word), "--metric", "NAME=REGEX") for word in words), "--metric", "metrics"
+    )
+    return check_metric_definitions(found)
+
+
+def check_metric_definitions(definitions: Mapping[str, str]) -> dict[str, str]:
+    """Give metric definitions back when SageMaker would take them.
+
+    :raises ValidationError: too many, or a name or a regex that is none.
+    """
+    if definitions:
+        check_metrics(definitions)
+    return dict(definitions)
+
+
+def parse_group(text: str) -> InstanceGroup:
+    """Read ``NAME:TYPE:COUNT[,until=LEADER_FIELDS]``.
+
+    :raises ValidationError: another number of parts, a count that is none, or another property.
+    """
+    plain_text, _, rest = text.partition(",")
+    parts = plain_text.split(":")
+    if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - name, type, count
+        raise ValidationError(
+            f"--group: {text!r} is not a group.",
+            field="group",
+            value=text,
+            rule="The form is NAME:TYPE:COUNT[,until=LEADER].",
+            cure="For example data:ml.c5.xlarge:2.",
+        )
+    cure = f"For example --group {parts[0]}:{parts[1]}:1{',' if rest else ''}{rest}."
+    count = parse_number(parts[2], "--group", "of hosts", 1, cure=cure)
+    return InstanceGroup(name=parts[0], instance_type=parts[1], instance_count=count, until=_parse_leader(text, rest))
+
+
+def _parse_leader(text: str, rest: str) -> str:
+    word, _, leader = rest.partition("=")
+    if not rest or (word == "until" and leader):
+        return leader
+    if word == "image":
+        raise ValidationError(
+            f"--group: {text!r} names an image of its own.",
+            field="group",
+            value=rest,
+            rule="As on SageMaker a job has one image, and the hosts of all its groups are made of it.",
+            cure=f"Give the job --image {leader or 'IMAGE'}.",
+        )
+    raise ValidationError(
+        f"--group: {text!r} ends with what is no property of a group.",
+        field="group",
+        value=rest,
+        rule="There is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
+        cure="For example data:ml.c5.xlarge:2,until=dnn.",
+    )
+
+
+def parse_contract(word: str) -> Literal["v2", "v3"]:
+    """Read ``v2`` or ``v3``.
+
+    :raises ValidationError: it is neither.
+    """
+    found = _CONTRACTS.get(word)
+    if found is None:
+        raise ValidationError(
+            f"--contract: {format_value(word)} is no contract.",
+            field="contract",
+            value=format_value(word),
+            rule="There are v2, what the toolkit in SageMaker's images shows a script, and v3, what SDK 3 does.",
+            cure="Leave it out for v2.",
+        )
+    return found
+
+
+def parse_distribution(text: str) -> Distribution | None:
+    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]``, a strategy of TensorFlow's, or ``pyspark``; nothing is None.
+
+    :raises ValidationError: another launcher, another property, or a number that is none.
+    """
+    if not text:
+        return None
+    runner, *rest = text.split(",")
+    found = dict(part.partition("=")[::2] for part in rest)
+    known = ("processes", "groups")
+    wrong = next((name for name in found if name not in known), "")
+    launcher = RUNNERS.get(runner)
+    unsupported.check_launcher(runner)
+    if wrong or launcher is None:
+        word, words = (runner, tuple(RUNNERS)) if launcher is None else (wrong, known)
+        raise ValidationError(
+            f"--distribution: {word!r} is not known.",
+            field="distribution",
+            value=text,
+            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP], or pyspark, or one of TensorFlow's: "
+            "parameter_server|multi_worker_mirrored_strategy[,groups=GROUP].",
+            cure=suggest_names(word, words),
+        )
+    count = found.get("processes")
+    own = ",".join([runner, *("processes=1" if part.startswith("processes=") else part for part in rest)])
+    cure = f"For example --distribution {own}."
+    processes = None if count is None else parse_number(count, "--distribution processes", "of processes", 1, cure=cure)
+    groups = tuple(name for name in found.get("groups", "").split("+") if name)
+    return Distribution(runner=launcher, processes=processes, groups=groups)
+
+
+def parse_channel(text: str, folder: Path) -> Channel:
+    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]``.
+
+    Relative paths start at ``folder``.
+
+    :raises ValidationError: the name, a property or its value is not one.
+    """
+    name, rest = parse_pair(
+        text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]"
+    )
+    check_channel_name(name)
+    source, *properties = _PROPERTY.split(rest)
+    if not source:
+        raise ValidationError(
+            f"--input {name}: no source stands after the =.",
+            field="input",
+            value=text,
+            rule="A channel is filled from a file, a folder or a URL.",
+            cure=f"For example --input {name}=data.csv.",
+        )
+    typed = _LOOKS_LIKE_PROPERTY.search(source)
+    if typed and not (folder / source).exists():
+        unsupported.check_property(name, typed[1])
+        raise ValidationError(
+            f"--input {name}: {typed[1]} is not a property of a channel.",
+            field="input",
+            value=typed[1],
+            rule=f"There are {', '.join(_PROPERTIES)}.",
+            cure=suggest_names(typed[1], _PROPERTIES),
+        )
+    found = dict(part.split("=", 1) for part in properties)
+    for word in (word for part in properties for word in _LOOKS_LIKE_PROPERTY.findall(part)):
+        unsupported.check_property(name, word)
+    for word in ("mode", "type"):
+        unsupported.check_property(name, word, found.get(word, ""))
+    return Channel(
+        name=name,
+        source=absolute_path(source, folder),
+        mode=_parse_choice(found.get("mode", "File"), _MODES, f"--input {name}: mode"),
+        distribution=_parse_choice(
+            found.get("distribution", "FullyReplicated"), _DISTRIBUTIONS, f"--input {name}: distribution"
+        ),
+        groups=tuple(part for part in found.get("groups", "").split("+") if part),
+        data_type=_parse_choice(found.get("type", "S3Prefix"), _TYPES, f"--input {name}: type"),
+        content_type=found.get("content_type", ""),
+        path=found.get("path", ""),
+    )
+
+
+def check_channel_name(name: str) -> str:
+    """Give a channel's name back when SageMaker would take it.
+
+    :raises ValidationError: other characters, or more than 64.
+    """
+    if _CHANNEL.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"--input: {name!r} cannot name a channel.",
+        field="input",
+        value=name,
+        rule="A channel's name has letters, digits, points, hyphens and underscores, 64 at most.",
+        cure=f"For example --input {(slug(name) or 'train')[:_MAX_NAME_LENGTH]}=SOURCE.",
+    )
+
+
+def parse_output(text: str, kind: str, folder: Path) -> Output:
+    """Read ``NAME=PATH[:DESTINATION][,mode=EndOfJob|Continuous]``.
+
+    In a processing job PATH is the folder in the job; empty means ``/opt/ml/processing/output/NAME``. In a training
+    job NAME is ``model`` or ``data`` and PATH is the folder here that the archive is copied to.
+
+    :raises ValidationError: another name in a training job, or a folder of the job alone; a relative folder in the job.
+    """
+    name, rest = parse_pair(text, "--output", "NAME=PATH[:DESTINATION]")
+    return training_output(name, rest, folder) if kind == "train" else processing_output(name, rest, folder)
+
+
+def training_output(name: str, destination: str, folder: Path) -> Output:
+    """Make the output of a training job: ``model`` or ``data``, copied to ``destination``."""
+    if name not in _TRAINING_OUTPUT_PATHS:
+        raise ValidationError(
+            f"--output: {name!r} is not an output of a training job.",
+            field="output",
+            value=name,
+            rule="A training job has model (/opt/ml/model) and data (/opt/ml/output/data).",
+            cure=suggest_names(name, _TRAINING_OUTPUT_PATHS) or "%%process takes outputs of any name.",
+        )
+    path, (destination, mode) = _TRAINING_OUTPUT_PATHS[name], _split_upload_mode(name, destination)
+    if destination.startswith((":", f"{path}:")):  # as for a processing job
+        destination = destination.partition(":")[2]
+    if f"{destination}/".startswith("/opt/ml/"):
+        raise ValidationError(
+            f"--output {name}: {destination!r} is a folder in the job.",
+            field="output",
+            value=destination,
+            rule=f"What a training job leaves in {path} is copied to a folder here, or to a URL.",
+            cure=f"For example --output {name}=results.",
+        )
+    return Output(
+        name=name, path=path, destination=absolute_path(destination, folder) if destination else "", mode=mode
+    )
+
+
+def processing_output(name: str, text: str, folder: Path) -> Output:
+    """Make the output of a processing job from ``PATH[:DESTINATION][,mode=…]``; the first colon divides the two."""
+    check_channel_name(name)
+    text, mode = _split_upload_mode(name, text)
+    path, _, destination = text.partition(":")
+    path = path or f"{PROCESSING_OUTPUT}/{name}"
+    if not path.startswith("/"):
+        raise ValidationError(
+            f"--output {name}: {path!r} is not a folder in the job.",
+            field="output",
+            value=path,
+            rule="PATH is absolute, as the job sees it.",
+            cure=f"For example --output {name}={PROCESSING_OUTPUT}/{name}:{path}, "
+            f"or --output {name}=:{path} for the usual folder.",
+        )
+    return Output(
+        name=name, path=path, destination=absolute_path(destination, folder) if destination else "", mode=mode
+    )
+
+
+def _split_upload_mode(name: str, text: str) -> tuple[str, Literal["EndOfJob", "Continuous"]]:
+    """Part what stands behind ``,mode=`` from the rest."""
+    rest, *modes = _UPLOAD.split(text)
+    return rest, _parse_choice(modes[-1] if modes else "EndOfJob", _UPLOADS, f"--output {name}: mode")
+
+
+def absolute_path(source: str, folder: Path) -> str:
+    """Make a path absolute from ``folder``; a URL stays as it is, unless it is one of a file here."""
+    source = source.removeprefix("file://")
+    return source if _URL.match(source) else str(folder / expand_user(source))
+
+
+def _parse_choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:
+    found = known.get(text.lower())
+    if found is None:
+        raise ValidationError(
+            f"{where} {text!r} does not exist.",
+            field=where.split(maxsplit=1)[0].removeprefix("--"),
+            value=text,
+            rule=f"There are {', '.join(sorted(set(map(str, known.values()))))}.",
+            cure=suggest_names(text.lower(), known),
+        )
+    return found

@@ -1,0 +1,4 @@
+"""Build the job request: code, source folder, interpreter, requirements, variables, grid.
+
+Key class: ``JobRequest``. Checks that need the controller's limits belong in ``jupyter_smx.policy.admission``.
+"""

@@ -1,0 +1,167 @@
+"""A call of a function as a job: the cell that makes it there, and the variables that the cell needs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import sys
+import sysconfig
+import threading
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.kernel.request import cell
+from jupyter_smx.model.name import base_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+VALUE, RAISED = "value", "raised"
+"""Variables of the job that come back: what the function returned, and the exception that it raised."""
+
+RECEIVE = (VALUE, RAISED)
+
+_CELL = """\
+try: value = function(*arguments, **keywords); value = {awaited}
+except Exception as error:
+    __import__("linecache").cache.update(lines)
+    raised = error
+    raise
+else: raised = None
+"""
+"""``try`` and the call share a line, which is pushed down to where the function stands: the job's traceback then has
+no line that the user did not write."""
+
+_AWAIT_EXPRESSION = (
+    '__import__("asyncio").run(value) if isinstance(value, __import__("types").CoroutineType) else value'
+)
+"""Only the call itself tells whether there is something to await: decorators make functions async, and plain again."""
+
+_by_value_lock = threading.Lock()
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """What makes the call in the job.
+
+    ``name`` is a base name made of the function's, ``label`` what the user would call it, as ``fit_one()``.
+    ``filename`` is the file of the function ("" where it has none), so that the line of a failure is the function's.
+    ``imports`` are the modules that its code names.
+    """
+
+    name: str
+    label: str
+    source: str
+    filename: str
+    imports: tuple[str, ...]
+    variables: Mapping[str, Any]
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Say whether a call gives an awaitable, as far as a function, or one that a decorator made of it, tells."""
+    ways = (function, inspect.unwrap(function), type(function).__call__)
+    return any(map(inspect.iscoroutinefunction, ways))
+
+
+def call_of(
+    function: Callable[..., Any], arguments: Sequence[Any] = (), keywords: Mapping[str, Any] | None = None
+) -> Call:
+    """Write a call down; nothing is pickled yet.
+
+    :raises TypeError: the arguments do not fit the function, as Python itself says it.
+    """
+    keywords = dict(keywords or {})
+    _check_arguments(function, arguments, keywords)
+    code = _code(function)
+    name = getattr(inspect.unwrap(function), "__name__", type(function).__name__)
+    return Call(
+        name=base_name(name, "function"),
+        label=f"{name}()",
+        source=cell.prepend_blank_lines(
+            _CELL.format(awaited=_AWAIT_EXPRESSION), code.co_firstlineno - 1 if code else 0
+        ),
+        filename=code.co_filename if code else "",
+        imports=_imports(function, code) if code else (),
+        variables={
+            "function": function,
+            "arguments": tuple(arguments),
+            "keywords": keywords,
+            "lines": _lines(code.co_filename) if code else {},
+        },
+    )
+
+
+@contextmanager
+def pickle_by_value(function: Callable[..., Any]) -> Iterator[None]:
+    """Let cloudpickle take along what the function's own module defines; a job cannot import a file beside us.
+
+    Installed modules stay references, since the job's Python has them too.
+    """
+    import cloudpickle  # noqa: PLC0415 - 20 ms that only those pay who send something
+
+    module = sys.modules.get(getattr(_unwrap_callable(function), "__module__", None) or "")
+    with _by_value_lock:  # cloudpickle's register is one for all threads
+        if (
+            module is None
+            or not _is_local_module(module)
+            or module.__name__ in cloudpickle.list_registry_pickle_by_value()
+        ):
+            yield
+            return
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _check_arguments(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    signature.bind(*arguments, **keywords)
+
+
+def _unwrap_callable(function: Any) -> Any:
+    """Give what is called in the end: what decorators wrap and what a partial is of."""
+    found = inspect.unwrap(function)
+    while isinstance(found, functools.partial):
+        found = inspect.unwrap(found.func)
+    return found
+
+
+def _code(function: Any) -> CodeType | None:
+    """Give the code of a function or of a method's function; None for other callables."""
+    code = getattr(_unwrap_callable(function), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _imports(function: Any, code: CodeType) -> tuple[str, ...]:
+    known = getattr(_unwrap_callable(function), "__globals__", {})
+    found = (known.get(name) for name in code.co_names)
+    return tuple(dict.fromkeys(module.__name__ for module in found if isinstance(module, ModuleType)))
+
+
+def _lines(filename: str) -> dict[str, Any]:
+    """Take the text of the function's file or cell along, which the job may not be able to read."""
+    lines = linecache.getlines(filename)
+    return {filename: (sum(map(len, lines)), None, lines, filename)} if lines else {}
+
+
+@functools.cache
+def _installed_folders() -> tuple[Path, ...]:
+    return tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def _is_local_module(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if module.__name__ == "__main__" or not file:
+        return False  # cloudpickle takes __main__ along by itself
+    path = Path(file).resolve()
+    return not any(path.is_relative_to(folder) for folder in _installed_folders())

@@ -1,0 +1,107 @@
+"""The code of a cell before it costs anything: does it compile, and what does it import."""
+
+from __future__ import annotations
+
+import ast
+import re
+import threading
+import traceback
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IPYTHON = re.compile(r"\s*(?:[%!?]|[\w.]+\?\s*$)")
+
+
+class CellSyntaxError(ValidationError):
+    """The cell is no Python; the message is what Python itself would print, with lines as the notebook counts them."""
+
+    def __str__(self) -> str:
+        """Put the cure on a line of its own, since the message has several."""
+        return "\n".join(part for part in (self.message, self.cure) if part)
+
+
+def prepend_blank_lines(cell: str, lines_before: int) -> str:
+    """Push the code down by the lines of the magic, so that every traceback of the job counts as the notebook does."""
+    return "\n" * lines_before + cell
+
+
+@contextmanager
+def suppress_compile_warnings() -> Iterator[None]:
+    """Keep what Python warns of while code is looked at here: the job compiles it, too, and its log says it once.
+
+    Only in the main thread: filters belong to the process, and two threads that each put back what they found leave
+    those of the other for good.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with warnings.catch_warnings():
+        for category in (SyntaxWarning, DeprecationWarning):  # all that a compiler warns of, and no more
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+def parse_cell(source: str, filename: str) -> ast.Module:
+    """Compile the code as the job will, and give its tree.
+
+    :raises CellSyntaxError: Python refuses it; top-level ``await`` and IPython's own syntax are named.
+    :raises ValidationError: there is no code.
+    """
+    if not source.strip():
+        raise ValidationError(
+            "The cell is empty.",
+            field="source",
+            value="",
+            rule="The job runs what stands under the line.",
+            cure="With --entry-point FILE it runs a file.",
+        )
+    try:
+        with suppress_compile_warnings():
+            tree = ast.parse(source, filename)
+            compile(tree, filename, "exec", dont_inherit=True)  # finds what no grammar can, as a return outside of any
+    except SyntaxError as error:
+        raise CellSyntaxError(
+            _format_syntax_error(error), field="source", cure=_cure(source, filename, error)
+        ) from None
+    except ValueError as error:  # a NUL byte in the source
+        raise CellSyntaxError(f"The cell is no Python: {error}.", field="source") from None
+    return tree
+
+
+def _format_syntax_error(error: SyntaxError) -> str:
+    return "".join(traceback.format_exception_only(type(error), error)).rstrip()
+
+
+def _cure(source: str, filename: str, error: SyntaxError) -> str:
+    try:
+        with suppress_compile_warnings():
+            compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError:
+        lines = source.splitlines()
+        number = error.lineno or 1
+        if number <= len(lines) and _IPYTHON.match(lines[number - 1]):
+            return "A job is plain Python: magics, ! and ? work in the notebook only. Nothing was started."
+        return "Nothing was started."
+    return "A job has no event loop: put the await into an async function and call asyncio.run. Nothing was started."
+
+
+def top_level_imports(tree: ast.Module) -> tuple[str, ...]:
+    """List the modules that the code imports at its top level, in order, each once: a hint for preloading."""
+    return tuple(dict.fromkeys(name for name in _iter_imports(tree.body) if name != "__future__"))
+
+
+def _iter_imports(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level == 0 and node.module:
+                yield node.module
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from _iter_imports(node.body)

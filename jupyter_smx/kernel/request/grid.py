@@ -1,0 +1,151 @@
+"""``--sweep``: hyperparameters that are lists span a grid, and each of its points is a task of one array."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.kernel.options.expression import encode_hyperparameter
+from jupyter_smx.kernel.options.values import parse_number
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LONGEST_VALUE = 24
+"""Characters of a value in a task's label."""
+
+
+class Grid(Struct, frozen=True, kw_only=True):
+    """What all tasks have in common, the tasks in order (the last parameter changes fastest), and a title.
+
+    ``max_concurrent`` of them may run at a time (0: as many as there is room for).
+    """
+
+    fixed: dict[str, Any]
+    tasks: tuple[TaskOverrides, ...]
+    title: str
+    max_concurrent: int = 0
+
+
+def expand_sweep(
+    hyperparameters: Mapping[str, Any], limit: int | str | None, *, sweep: bool
+) -> tuple[dict[str, Any], Grid | None]:
+    """Give the hyperparameters that all tasks share, and the grid of the others where it is a ``sweep``.
+
+    :raises ValidationError: a ``limit`` that is none, or where there is one job; else as :func:`grid_of`.
+    """
+    most = parse_max_concurrent(limit)
+    if not sweep:
+        _check_limit_without_sweep(limit)
+        return dict(hyperparameters), None
+    grid = grid_of(hyperparameters)
+    return grid.fixed, replace(grid, max_concurrent=most)
+
+
+def parse_max_concurrent(limit: int | str | None) -> int:
+    """Read how many tasks may run at a time; None, which is no limit, gives 0.
+
+    :raises ValidationError: no whole number from 1.
+    """
+    return 0 if limit is None else parse_number(limit, "--max-concurrent", "of tasks", 1)
+
+
+def _check_limit_without_sweep(limit: object) -> None:
+    if limit is not None:
+        raise ValidationError(
+            "--max-concurrent stands without --sweep.",
+            field="max_concurrent",
+            value=limit,
+            rule="It limits how many tasks of an array run at a time, and this is one job.",
+            cure="Drop it, or give --hp a list and --sweep.",
+        )
+
+
+def grid_of(hyperparameters: Mapping[str, Any]) -> Grid:
+    """Span the grid of all lists among the values; text that is a JSON list, as on a magic's line, is one.
+
+    :raises ValidationError: no list, an empty one, a value that cannot be a hyperparameter, or too many tasks.
+    """
+    swept = {name: found for name, value in hyperparameters.items() if (found := _values(value)) is not None}
+    _check(swept)
+    written = {name: [(each, encode_hyperparameter(name, each)) for each in values] for name, values in swept.items()}
+    tasks = []
+    for point in itertools.product(*written.values()):
+        chosen = dict(zip(written, point, strict=True))
+        tasks.append(
+            TaskOverrides(
+                label=", ".join(f"{name}={_shorten(redact_text(text))}" for name, (_, text) in chosen.items()),
+                hyperparameters={name: text for name, (_, text) in chosen.items()},
+            )
+        )
+    fixed = {name: value for name, value in hyperparameters.items() if name not in swept}
+    return Grid(fixed=fixed, tasks=tuple(tasks), title=f"sweep {', '.join(swept)}")
+
+
+def _check(swept: Mapping[str, list[Any]]) -> None:
+    if not swept:
+        raise ValidationError(
+            "--sweep: no hyperparameter has a list of values.",
+            field="sweep",
+            rule="Each list among the hyperparameters is one side of the grid.",
+            cure="For example --hp lr=[0.1,0.01] --hp depth=[2,4] --sweep.",
+        )
+    empty = next((name for name, values in swept.items() if not values), None)
+    if empty is not None:
+        raise ValidationError(
+            f"--hp {empty}: the list has no value to sweep over.",
+            field="hyperparameters",
+            value=empty,
+            rule="Each list among the hyperparameters is one side of the grid, and has one value or more.",
+            cure=f"For example --hp {empty}=[0.1,0.01] --sweep.",
+        )
+    size = math.prod(len(values) for values in swept.values())
+    if size > MAX_TASKS:
+        sides = " × ".join(str(len(values)) for values in swept.values())
+        raise ValidationError(
+            f"--sweep: {sides} = {size} tasks.",
+            field="sweep",
+            value=size,
+            rule=f"An array has {MAX_TASKS} tasks at most.",
+            cure="Sweep over fewer values at a time.",
+        )
+
+
+def _values(value: Any) -> list[Any] | None:
+    """Give the values of a list, also of one that is written as JSON or that numpy holds; None for anything else."""
+    if isinstance(value, str):
+        return _json_list(value)
+    if isinstance(value, (list, tuple, range)):
+        return list(value)
+    if len(getattr(value, "shape", ())) == 1 and hasattr(value, "tolist"):
+        found: list[Any] = value.tolist()
+        return found
+    return None
+
+
+def _json_list(text: str) -> list[Any] | None:
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise ValidationError(
+            f"--hp: {text} is not a list that can be swept over.",
+            field="hyperparameters",
+            value=text,
+            rule="It is written as JSON: numbers as they are, text in double quotes.",
+            cure='For example --hp \'opt=["adam","sgd"]\', or --hp opt={names} with a list of the notebook.',
+        ) from None
+    return found if isinstance(found, list) else None
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -1,0 +1,164 @@
+"""Which Python a job runs: the submitting kernel's, or what ``--python`` names, and what is required beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx import python_version as interpreter
+from jupyter_smx.kernel.options.expanduser import expand_user
+from jupyter_smx.kernel.request import conda, requirements
+from jupyter_smx.model.errors import ValidationError, suggest_names
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+Requirements = str | Path | Sequence[str]
+"""A requirements file, or requirements one by one."""
+
+NO_REQUIREMENTS = "none"
+"""What ``--requirements`` says where not even the file beside the script shall be installed."""
+_CONDA = "conda:"
+_UV = "uv:"
+_PICKLER = "cloudpickle"
+_OLDEST = ".".join(map(str, interpreter.MIN_PYTHON))
+
+
+class InterpreterChoice(Struct, frozen=True, kw_only=True):
+    """An interpreter (absolute path, version as ``3.11``), requirements, and whether they are all that is wanted."""
+
+    python: str
+    python_version: str
+    requirements: tuple[str, ...] = ()
+    requirements_only: bool = False
+
+
+def choose_interpreter(word: str, required: Requirements, own: InterpreterChoice, folder: Path) -> InterpreterChoice:
+    """Read ``--python`` and ``--requirements``; without them a job runs ``own``, the submitting kernel's Python.
+
+    Relative paths start at ``folder``. Another interpreter is started once, to learn its version.
+
+    :raises ValidationError: there is no such interpreter, or it is none, or a requirement is none.
+    """
+    lines = _read_requirements(required, folder)
+    if word.startswith(_UV):
+        alone = _uv_requirements(word.removeprefix(_UV), folder)
+        return InterpreterChoice(
+            python=own.python, python_version=own.python_version, requirements=(*alone, *lines), requirements_only=True
+        )
+    if not word:
+        return InterpreterChoice(python=own.python, python_version=own.python_version, requirements=lines)
+    if word.startswith(_CONDA):
+        prefix = conda.prefix_of(word.removeprefix(_CONDA))
+        python = _interpreter_in(prefix, f"the environment of conda at {prefix}", word)
+    else:
+        python = _find_interpreter(word, folder)
+    return InterpreterChoice(python=python, python_version=_query_version(python, word), requirements=lines)
+
+
+def check_send(spec: JobSpec, own_version: str) -> None:
+    """Refuse to send variables to another version of Python.
+
+    :raises ValidationError: a pickle of ours may not be readable there; the text has both versions.
+    """
+    if spec.python_version == own_version:
+        return
+    raise ValidationError(
+        f"--python: this kernel runs Python {own_version} and the job would run {spec.python_version}, "
+        "which may not read what is sent to it.",
+        field="send",
+        value=spec.python_version,
+        rule="Pickled variables and functions are read by the version that wrote them.",
+        cure=f"Choose a --python of {own_version}, or pass files by --input and values by --hp.",
+    )
+
+
+def add_cloudpickle(spec: JobSpec) -> JobSpec:
+    """Add cloudpickle, by which functions travel, to requirements that shall be alone and do not name it."""
+    if not spec.requirements_only or any(line.startswith(_PICKLER) for line in spec.requirements):
+        return spec
+    import cloudpickle  # noqa: PLC0415 - whoever sends a function loads it anyway
+
+    line = f"{_PICKLER}=={cloudpickle.__version__}"
+    return msgspec.structs.replace(spec, requirements=(*spec.requirements, line))
+
+
+def _read_requirements(required: Requirements, folder: Path) -> tuple[str, ...]:
+    if isinstance(required, (str, Path)):
+        return requirements.read(required, folder) if str(required) not in ("", NO_REQUIREMENTS) else ()
+    return requirements.specifiers([str(each) for each in required])
+
+
+def _uv_requirements(text: str, folder: Path) -> tuple[str, ...]:
+    """Read what stands behind ``uv:``: a file, or requirements between commas."""
+    path = folder / expand_user(text) if text else folder
+    if path.is_file() or text.endswith((".txt", ".in")):
+        found = requirements.read(text, folder)
+    else:
+        found = requirements.specifiers(requirements.split(text), "--python uv")
+    if found:
+        return found
+    raise ValidationError(
+        f"--python {_UV}{text}: nothing is required.",
+        field="python",
+        value=text,
+        rule="It takes a requirements file, or requirements between commas.",
+        cure="For example uv:numpy,pandas==2.2.",
+    )
+
+
+def _find_interpreter(word: str, folder: Path) -> str:
+    # Not resolved: the interpreter of a virtual environment is a link, and the link's name is what matters.
+    path = Path(os.path.normpath(folder / expand_user(word)))
+    if path.is_dir():
+        return _interpreter_in(path, f"the folder {path}", word)
+    if not path.exists():
+        raise _python_error(word, "does not exist", f"It was looked for at {path}.", _nearest_file(path))
+    return _check_executable(path, word)
+
+
+def _interpreter_in(folder: Path, what: str, word: str) -> str:
+    for name in ("bin/python", "bin/python3"):
+        if (folder / name).exists():
+            return _check_executable(folder / name, word)
+    raise _python_error(word, "has no Python", f"There is no bin/python in {what}.", "")
+
+
+def _check_executable(path: Path, word: str) -> str:
+    if not os.access(path, os.X_OK):
+        raise _python_error(word, "cannot be executed", f"{path} is no program.", f"`chmod +x {path}`, if it is one.")
+    return str(path)
+
+
+def _query_version(python: str, word: str) -> str:
+    try:
+        found = interpreter.version(python)
+    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        raise _python_error(word, "is no Python that can be started", f"({problem})", "") from None
+    if found < interpreter.MIN_PYTHON:
+        raise _python_error(word, f"is Python {found[0]}.{found[1]}", f"A job runs {_OLDEST} or newer.", "")
+    return f"{found[0]}.{found[1]}"
+
+
+def _nearest_file(path: Path) -> str:
+    try:
+        beside = [found.name for found in path.parent.iterdir()]
+    except OSError:
+        return f"There is no folder {path.parent}."
+    return suggest_names(path.name, beside)
+
+
+def _python_error(word: str, what: str, rule: str, cure: str) -> ValidationError:
+    return ValidationError(
+        f"--python: {word!r} {what}.",
+        field="python",
+        value=word,
+        rule=rule,
+        cure=cure or "It takes an interpreter, the folder of a virtual environment, conda:NAME or uv:REQUIREMENTS.",
+    )

@@ -1,0 +1,233 @@
+"""``--send`` and ``--receive``: notebook variables into one pickle file, and the job's variables out of one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import platform
+import tempfile
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent import variable_file
+from jupyter_smx.kernel.options.expression import variable_names
+from jupyter_smx.kernel.request import pickle_diagnosis
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names
+from jupyter_smx.model.spec.channel import Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+SEND = "--send {}: "
+_THREAD_THRESHOLD = 1024 * 1024
+"""Bytes from which a second processor hashes what this one writes."""
+
+
+class Received(dict[str, Any]):
+    """The variables that came back from a job, by key and by attribute; ``missing`` says why others did not."""
+
+    def __init__(self, found: Mapping[str, Any], missing: Mapping[str, str]) -> None:
+        super().__init__(found)
+        self.missing = dict(missing)
+
+    def __missing__(self, name: str) -> Any:
+        """Name the reason, or the nearest variable that came."""
+        raise KeyError(self.missing.get(name) or f"No variable {name!r} came back. {suggest_names(name, self)}".strip())
+
+    def __getattr__(self, name: str) -> Any:
+        """Give a variable by its name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+
+def select_variables(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the variables to send out of the notebook.
+
+    :raises ValidationError: the notebook has no such variable.
+    """
+    for name in names:
+        if name not in namespace:
+            raise ValidationError(
+                f"--send: the notebook has no variable {name!r}.",
+                field="send",
+                value=name,
+                rule="What is sent are variables of the notebook, by their names.",
+                cure=suggest_names(name, variable_names(namespace)) or "Run the cell that makes it first.",
+            )
+    return {name: namespace[name] for name in names}
+
+
+def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
+    """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content gives the same file.
+
+    ``where`` begins the sentence about a variable that cannot be pickled; ``{}`` in it is the variable's name.
+
+    :raises ValidationError: one of them cannot be pickled; says which part of it.
+    :raises UnavailableError: the disk is full or the folder cannot be written.
+    """
+    import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
+
+    from jupyter_smx.kernel.request import pickler  # noqa: PLC0415 - with it
+
+    packed = {name: _dump(where, name, value, pickler.dumps) for name, value in chosen.items()}
+    path, digest = store_by_digest(folder, ".pkl", lambda tee: variable_file.write(tee, packed))
+    return Payload(
+        path=str(path),
+        sha256=digest,
+        size=path.stat().st_size,
+        sizes={name: one.size for name, one in packed.items()},
+        protocol=f"{python_version()}/{cloudpickle.__version__}",
+    )
+
+
+def read_pickles(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
+    """Read pickle and buffers of each variable in a file, and load none of them.
+
+    :raises OSError: the file is gone.
+    """
+    with path.open("rb") as file:
+        return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variable_file.read(file)}
+
+
+def store_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], None]) -> tuple[Path, str]:
+    """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
+
+    :raises UnavailableError: the disk is full or the folder cannot be written.
+    """
+    try:
+        return _write_by_digest(folder, suffix, write)
+    except OSError as error:
+        raise UnavailableError(
+            f"What the job gets cannot be kept in {folder}: {error.strerror or error}.",
+            field="data_dir",
+            value=folder,
+            rule="It lies there until the job has it. Nothing was started.",
+            cure="Free some space, or set JUPYTER_SMX_DATA_DIR to a folder on another disk.",
+        ) from error
+
+
+def _write_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], None]) -> tuple[Path, str]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            tee = HashingWriter(file)
+            write(tee)
+        digest = tee.digest.hexdigest()
+        path = folder / f"{digest}{suffix}"
+        Path(unfinished).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(unfinished).unlink()
+        raise
+    return path, digest
+
+
+def python_version() -> str:
+    """Give the version of this Python that pickles and pools depend on, as ``3.11``."""
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def unpack(
+    path: Path,
+    wanted: Sequence[str] = (),
+    said: Sequence[str] = (),
+    loads: Callable[..., Any] = pickle.loads,
+) -> Received:
+    """Load the variables that a job wrote; one that cannot be loaded here is named and the others still come.
+
+    :raises SmxError: the file itself cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = tuple(variable_file.read(file))
+    except (OSError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        raise SmxError(
+            f"The received variables cannot be read: {type(error).__name__}: {error}.",
+            field="receive",
+            cure=f"They were in {path}.",
+        ) from error
+    found: dict[str, Any] = {}
+    missing = empty_result(wanted, said).missing
+    for name, head, buffers in packed:
+        reason = _load(name, partial(loads, head, buffers=buffers), found)
+        missing.pop(name, None)
+        if reason:
+            missing[name] = reason
+    return Received(found, missing)
+
+
+def _load(name: str, load: Callable[[], Any], found: dict[str, Any]) -> str:
+    """Load one variable into ``found``, or say why that cannot be."""
+    try:
+        found[name] = load()
+    except Exception as error:  # noqa: BLE001 - border: unpickling runs the user's classes, which raise anything
+        return f"{name!r} cannot be loaded in this kernel: {type(error).__name__}: {error}."
+    return ""
+
+
+def empty_result(wanted: Sequence[str], said: Sequence[str] = ()) -> Received:
+    """Give the result of a job that brought no variables back; ``said`` are the sentences that its hosts wrote."""
+    return Received({}, {name: _reason(name, said) for name in wanted})
+
+
+def _reason(name: str, said: Sequence[str]) -> str:
+    given = (sentence for sentence in said if sentence.startswith(f"receive: {name!r} "))
+    return next(given, f"The job had no variable {name!r} that could be pickled.")
+
+
+class HashingWriter:
+    """Hashes what goes into the file, so that it is read once only."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        """Take a piece and give its size in bytes."""
+        view = memoryview(data)
+        if view.nbytes < _THREAD_THRESHOLD:
+            self.digest.update(view)
+            self._file.write(view)
+        else:
+            hashing = threading.Thread(target=self.digest.update, args=(view,))
+            hashing.start()
+            try:
+                self._file.write(view)
+            finally:
+                hashing.join()
+        return view.nbytes
+
+    def flush(self) -> None:
+        """Write out what is buffered."""
+        self._file.flush()
+
+
+def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> variable_file.Packed:
+    try:
+        return variable_file.Packed(value, dumps)
+    except Exception as error:  # border: reducers are the user's code, which may raise anything
+        found = pickle_diagnosis.find_unpicklable(name, value, lambda part: _can_pickle(part, dumps))
+        raise ValidationError(
+            f"{where.format(name)}{found.path} is a {found.type} and cannot be pickled.",
+            field="send",
+            value=found.path,
+            rule=f"({type(error).__name__}: {error})",
+            cure="Send the parts that the job needs, or make this one inside the job.",
+        ) from error
+
+
+def _can_pickle(part: Any, dumps: Callable[..., bytes]) -> bool:
+    try:
+        dumps(part, protocol=variable_file.PROTOCOL)
+    except Exception:  # noqa: BLE001 - border: the question is whether it raises
+        return False
+    return True

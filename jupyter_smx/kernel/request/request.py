@@ -1,0 +1,326 @@
+"""From options or arguments to a :class:`JobSpec`: one builder for the magics and the functions.
+
+It reads nothing but the entry point, the names in the folder of code and which folder is the current one.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from jupyter_smx.kernel.options import values
+from jupyter_smx.kernel.options.expression import encode_hyperparameter, text_of, value_of
+from jupyter_smx.kernel.request import cell, interpreters
+from jupyter_smx.kernel.request.script import (
+    Script,
+    absolute_folder,
+    check_folder,
+    choose_script,
+    own_modules,
+    requirements_file,
+)
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.name import base_name, check_base_name
+from jupyter_smx.model.results.provenance import Revision
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.distribution import Distribution
+from jupyter_smx.model.spec.instance import InstanceGroup, check_helpers
+from jupyter_smx.model.spec.job_spec import DAY, JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.options.table import Options
+
+Kind = Literal["train", "process"]
+
+_LAUNCHERS = {
+    "torchrun": ("torch.distributed.run",),
+    "parameter_server": ("tensorflow",),
+    "pyspark": ("pyspark.sql",),
+}
+"""What a distribution imports itself, beside the script."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class SubmissionContext(Struct, frozen=True, kw_only=True):
+    """Where a wish is made.
+
+    The interpreter, the folder that relative paths start from, the notebook and the id of its cell that runs ("" where
+    nobody says them), and the folder's git commit.
+    """
+
+    python: str
+    python_version: str
+    folder: Path
+    notebook: str = ""
+    cell_id: str = ""
+    revision: Revision | None = None
+
+
+def current_folder() -> Path:
+    """Give the folder that relative paths start from.
+
+    :raises ValidationError: it is gone.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ValidationError(
+            "The current folder was deleted or moved.",
+            field="working_directory",
+            rule="Relative paths of a job start from it.",
+            cure="Go into a folder that is there: `%cd` in a notebook, `cd` in a terminal.",
+        ) from None
+
+
+class JobRequest(Struct, frozen=True, kw_only=True):
+    """What the user asked for, read and typed. Durations are seconds or text like ``10m``; None means the default."""
+
+    kind: Kind
+    name: str = ""
+    instance_type: str | None = None
+    instance_count: int | str | None = None
+    groups: tuple[InstanceGroup, ...] = ()
+    distribution: Distribution | None = None
+    engine: str = "local"
+    image: str = ""
+    keep_alive: int | str = 0
+    hyperparameters: Mapping[str, Any] = {}
+    environment: Mapping[str, str] = {}
+    channels: tuple[Channel, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    receive: tuple[str, ...] = ()
+    source_dir: str = ""
+    """Absolute path of a folder, "" for none."""
+    entry_point: str = ""
+    contract: str = "v2"
+    arguments: tuple[str, ...] = ()
+    role: str = ""
+    max_run: int | str | None = None
+    python: str = ""
+    requirements: interpreters.Requirements = ""
+    metrics: Mapping[str, str] = {}
+    retries: int | str = 0
+    spot: bool = False
+    max_wait: int | str | None = None
+    checkpoint: str = ""
+    checkpoint_local_path: str = ""
+    """Absolute path of a folder, or a URL; "" for none."""
+    disable_output_compression: bool = False
+    network_isolation: bool = False
+    after: tuple[str, ...] = ()
+    """Ids of jobs; names as the user wrote them until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
+
+    def build_spec(self, code: str, lines_before: int, here: SubmissionContext, submitted_at: float) -> JobSpec:
+        """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
+
+        :raises CellSyntaxError: the code is no Python.
+        :raises ValidationError: one of the fields; says which.
+        """
+        name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
+        script = self._script(code, here.folder)
+        filename = script.filename or f"<{name}>"
+        source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
+        chosen = self._interpreter(script, here)
+        return JobSpec(
+            kind=self.kind,
+            source=source,
+            base_name=name,
+            filename=filename,
+            engine=self.engine,
+            image=self.image,
+            instance_groups=self._instance_groups(),
+            distribution=self.distribution,
+            keep_alive=duration.parse(self.keep_alive, "keep_alive"),
+            hyperparameters={name: encode_hyperparameter(name, value) for name, value in self.hyperparameters.items()},
+            environment={_check_variable_name(name, "--env"): value for name, value in self.environment.items()},
+            channels=_check_unique(self.channels, "--input"),
+            outputs=_check_unique(self.outputs, "--output"),
+            receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
+            entry_point=script.entry_point,
+            contract=values.parse_contract(self.contract),
+            arguments=self.arguments,
+            role=self.role,
+            max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
+            **asdict(chosen),
+            python_named=bool(self.python),
+            imports=self._preload_hints(self._imports(script, source, filename)),
+            notebook=here.notebook,
+            cell_id=here.cell_id,
+            working_directory=str(here.folder),
+            revision=here.revision,
+            metrics=dict(self.metrics),
+            retries=values.parse_number(self.retries, "--retries", "of retries", 0),
+            spot=self.spot,
+            max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
+            checkpoint=self.checkpoint,
+            checkpoint_local_path=self.checkpoint_local_path,
+            disable_output_compression=self.disable_output_compression,
+            network_isolation=self.network_isolation,
+            after=self.after,
+            submitted_at=submitted_at,
+        )
+
+    def _script(self, code: str, folder: Path) -> Script:
+        if self.source_dir:
+            check_folder(self.source_dir)
+        return choose_script(code, self.source_dir, self.entry_point, folder)
+
+    def _interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
+        required = requirements_file(script, self.source_dir) if self.requirements == "" else self.requirements
+        own = interpreters.InterpreterChoice(python=here.python, python_version=here.python_version)
+        return interpreters.choose_interpreter(self.python, required, own, here.folder)
+
+    def _preload_hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
+        """Add what the launcher itself imports, so that a warm host has it ready."""
+        launcher = _LAUNCHERS.get(self.distribution.runner, ()) if self.distribution else ()
+        return tuple(dict.fromkeys([*imports, *launcher]))
+
+    def _imports(self, script: Script, source: str, filename: str) -> tuple[str, ...]:
+        if not script.is_python():
+            return ()
+        return self.exclude_own_modules(cell.top_level_imports(cell.parse_cell(source, filename)), script.filename)
+
+    def exclude_own_modules(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
+        """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""
+        if not self.source_dir:
+            return imports
+        own = own_modules(self.source_dir) | (own_modules(str(Path(filename).parent)) if filename else frozenset())
+        return tuple(name for name in imports if name.partition(".")[0] not in own)
+
+    def _instance_groups(self) -> tuple[InstanceGroup, ...]:
+        if not self.groups:
+            count = 1 if self.instance_count is None else self.instance_count
+            hosts = values.parse_number(count, "--instance-count", "of hosts", 1)
+            return (InstanceGroup(instance_type=self.instance_type or "local", instance_count=hosts),)
+        if self.instance_type or self.instance_count is not None:
+            raise ValidationError(
+                "--group stands beside --instance-type or --instance-count.",
+                field="group",
+                value=self.instance_type or self.instance_count,
+                rule="Groups name their own types and counts.",
+                cure="Drop one of the two.",
+            )
+        for found in self.groups:
+            cure = f"For example --group {found.name}:{found.instance_type}:1."
+            values.parse_number(found.instance_count, "--group", "of hosts", 1, cure=cure)
+        names = [found.name for found in self.groups]
+        if len(set(names)) < len(names):
+            raise ValidationError(
+                f"--group: two groups have the same name: {', '.join(names)}.",
+                field="group",
+                value=", ".join(names),
+                rule="A group is known by its name, to channels and to the script.",
+                cure="Give each its own.",
+            )
+        check_helpers(self.groups)
+        return self.groups
+
+
+def request_from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> JobRequest:
+    """Read the words of a magic's line; ``{expr}`` is looked up in ``namespace`` and never evaluated.
+
+    In options that take one value it has been looked up (:mod:`jupyter_smx.kernel.options.expand`).
+
+    :raises ValidationError: a word that is not what its option takes.
+    """
+
+    def texts(words: tuple[str, ...], option: str) -> tuple[str, ...]:
+        return tuple(text_of(word, namespace, option) for word in words)
+
+    return JobRequest(
+        kind=kind,
+        name=options.name,
+        instance_type=options.instance_type,
+        instance_count=options.instance_count or None,
+        groups=tuple(values.parse_group(text) for text in texts(options.group, "--group")),
+        distribution=values.parse_distribution(options.distribution),
+        engine=options.engine,
+        image=options.image,
+        keep_alive=options.keep_alive,
+        hyperparameters=_hyperparameters(options.hp, namespace),
+        environment=values.collect_unique(
+            (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),
+            "--env",
+            "environment",
+        ),
+        channels=tuple(values.parse_channel(text, folder) for text in texts(options.input, "--input")),
+        outputs=tuple(values.parse_output(text, kind, folder) for text in texts(options.output, "--output")),
+        receive=options.receive,
+        source_dir=absolute_folder(options.source_dir, folder),
+        entry_point=options.entry_point,
+        contract=options.contract or "v2",
+        arguments=texts(options.arg, "--arg"),
+        role=options.role,
+        max_run=options.max_run,
+        python=options.python,
+        requirements=options.requirements,
+        metrics=values.parse_metrics(options.metric),
+        retries=options.retries or 0,
+        spot=options.spot,
+        max_wait=options.max_wait,
+        checkpoint=values.absolute_path(options.checkpoint, folder) if options.checkpoint else "",
+        checkpoint_local_path=options.checkpoint_local_path,
+        disable_output_compression=options.disable_output_compression,
+        network_isolation=options.network_isolation,
+        after=options.after,
+    )
+
+
+def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = (values.parse_pair(word, "--hp", "NAME=VALUE") for word in words)
+    named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
+    given = values.collect_unique(named, "--hp", "hyperparameters")
+    return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
+
+
+def check_identifier(name: str, option: str) -> str:
+    """Give back what can name a variable.
+
+    :raises ValidationError: it cannot.
+    """
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return name
+    raise ValidationError(
+        f"{option}: {name!r} cannot name a variable.",
+        field=option.removeprefix("--"),
+        value=name,
+        rule="A variable's name has letters, digits and underscores and does not begin with a digit.",
+        cure="Several names are joined by commas." if " " in name else "",
+    )
+
+
+def _check_variable_name(name: str, option: str) -> str:
+    if _VARIABLE.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"{option}: {name!r} cannot name an environment variable.",
+        field="environment",
+        value=name,
+        rule="Its name has letters, digits and underscores and does not begin with a digit.",
+        cure="For example --env LEVEL=debug.",
+    )
+
+
+def _check_unique(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
+    names = [item.name for item in items]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is None:
+        return items
+    raise ValidationError(
+        f"{option}: {twice} stands twice.",
+        field=option.removeprefix("--"),
+        value=twice,
+        rule="A name stands for one.",
+        cure="Give each its own name.",
+    )
+
+
+def _default_name(kind: Kind, notebook: str) -> str:
+    return base_name(f"{kind}-{Path(notebook).stem}", kind)

@@ -1,0 +1,323 @@
+"""A job in the shape of SageMaker's answers to ``DescribeTrainingJob`` and ``DescribeProcessingJob``.
+
+The answer has what the record has and nothing that is made up. Where the API asks for what is not here: the ARN is
+the one that the job itself is told (account ``000000000000``), what lies on this machine has a URL of ``file://``, an
+instance type may be ``local`` as in the SDK's local mode, a processing job without an image has the image ``""``, and
+its volume is the least that the API knows, 1 GB. A role is there where it is an ARN. What nothing was said of is left
+out: volumes of training jobs, networks, keys, debuggers, outputs of a training job besides its model and its data.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, convert, json, to_builtins
+
+from jupyter_smx import controller_launch
+from jupyter_smx.agent.contract.platform_variables import format_arn, region_of, requested_region
+from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous, script_arguments
+from jupyter_smx.model.records.cluster import WarmPoolStatus
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.redaction import redact_record, redact_text
+from jupyter_smx.model.spec.channel import input_folder, output_folder
+from jupyter_smx.model.status import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.model.records.cluster import WarmPool
+    from jupyter_smx.model.records.job import Transition
+    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.spec.channel import Channel, Output
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+MODEL = "model.tar.gz"
+CHECKPOINTS = "/opt/ml/checkpoints"
+SMALLEST_VOLUME = 1
+"""GB; what the API asks for of a processing job, and hosts here have no volume of their own."""
+LONGEST_REASON = 1_024
+_ROLE = re.compile(r"arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+")
+
+
+class LocalContext(Struct, frozen=True):
+    """What no record says: the region of the user's tools, and the folder in which each job has its own."""
+
+    region: str
+    jobs: Path
+
+
+def local_context() -> LocalContext:
+    """Look into this process's variables, as the job's host did."""
+    return LocalContext(region_of(os.environ), controller_launch.data_dir() / "jobs")
+
+
+def description(job: Job, where: LocalContext, bill: Bill | None = None) -> dict[str, Any]:
+    """Describe a job as boto3 would: times are datetimes of UTC, and what there is not has no key.
+
+    ``bill`` has the seconds that it ran and those that count. Nothing of a secret is in it.
+    """
+    job = convert(redact_record(to_builtins(job)), Job)
+    own = _processing(job, where) if job.spec.kind == "process" else _training(job, where, bill)
+    return _without_none(own)
+
+
+def format_description(found: Mapping[str, Any]) -> str:
+    """Write a description as JSON for people: times in ISO 8601."""
+    return json.format(json.encode(found), indent=2).decode()
+
+
+def _arn(job: Job, where: LocalContext) -> str:
+    return format_arn(job.spec.kind, job.name, requested_region(job.spec.environment, where.region))
+
+
+def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any]:
+    spec = job.spec
+    return {
+        "TrainingJobName": job.name,
+        "TrainingJobArn": _arn(job, where),
+        "ModelArtifacts": {"S3ModelArtifacts": _model(job, where)},
+        "TrainingJobStatus": job.status().value,
+        "SecondaryStatus": job.state.value,
+        "FailureReason": _reason(job),
+        "HyperParameters": spec.all_hyperparameters(),
+        "AlgorithmSpecification": _algorithm(job),
+        "RoleArn": _role(spec),
+        "InputDataConfig": [_channel(channel) for channel in spec.channels] or None,
+        "OutputDataConfig": {
+            "S3OutputPath": _uri(_artifacts(job, where)),
+            "CompressionType": "NONE" if spec.disable_output_compression else "GZIP",
+        },
+        "ResourceConfig": _hosts(spec),
+        "WarmPoolStatus": _pool(job),
+        "StoppingCondition": _without_none(
+            {"MaxRuntimeInSeconds": spec.max_run, "MaxWaitTimeInSeconds": spec.max_wait or None}
+        ),
+        **_times(job, "Training"),
+        "SecondaryStatusTransitions": [_transition(row) for row in job.transitions],
+        "FinalMetricDataList": _metrics(job) or None,
+        "EnableNetworkIsolation": spec.network_isolation,
+        "EnableInterContainerTrafficEncryption": False,
+        "EnableManagedSpotTraining": spec.spot,
+        "CheckpointConfig": _checkpoints(spec),
+        "TrainingTimeInSeconds": _seconds(bill.training_seconds) if bill else None,
+        "BillableTimeInSeconds": _seconds(bill.billable_seconds) if bill else None,
+        "Environment": spec.environment,
+        "RetryStrategy": {"MaximumRetryAttempts": spec.retries} if spec.retries else None,
+    }
+
+
+def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
+    spec = job.spec
+    first = spec.instance_groups[0]
+    outputs = [_output(output, job, where) for output in spec.outputs]
+    return {
+        "ProcessingInputs": [_processing_input(channel) for channel in spec.channels] or None,
+        "ProcessingOutputConfig": {"Outputs": outputs} if outputs else None,
+        "ProcessingJobName": job.name,
+        "ProcessingResources": {
+            "ClusterConfig": {
+                "InstanceCount": spec.instance_count(),
+                "InstanceType": first.instance_type,
+                "VolumeSizeInGB": SMALLEST_VOLUME,
+            }
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_run},
+        "AppSpecification": _without_none(
+            {"ImageUri": _image(job) or "", "ContainerArguments": script_arguments(spec) or None}
+        ),
+        "Environment": spec.environment,
+        "NetworkConfig": {
+            "EnableInterContainerTrafficEncryption": False,
+            "EnableNetworkIsolation": spec.network_isolation,
+        },
+        "RoleArn": _role(spec),
+        "ProcessingJobArn": _arn(job, where),
+        "ProcessingJobStatus": job.status().value,
+        # Records that an earlier version wrote have it as the job said it.
+        "ExitMessage": redact_text(job.exit_message) or None,
+        "FailureReason": _reason(job),
+        **_times(job, "Processing"),
+    }
+
+
+def _times(job: Job, what: str) -> dict[str, datetime | None]:
+    return {
+        "CreationTime": _utc_datetime(job.created_at),
+        f"{what}StartTime": _utc_datetime(job.started_at),
+        f"{what}EndTime": _utc_datetime(job.ended_at),
+        "LastModifiedTime": _utc_datetime(job.modified_at or job.created_at),
+    }
+
+
+def _utc_datetime(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _seconds(counted: float) -> int | None:
+    """Give whole seconds, of which the API knows none below 1; nothing where nothing was counted."""
+    return max(1, round(counted)) if counted > 0 else None
+
+
+def _reason(job: Job) -> str | None:
+    return job.failure_reason[:LONGEST_REASON] or None if job.status() is Status.FAILED else None
+
+
+def _role(spec: JobSpec) -> str | None:
+    return spec.role if _ROLE.fullmatch(spec.role) else None
+
+
+def _image(job: Job) -> str | None:
+    return (job.image.name if job.image else job.spec.image) or None
+
+
+def _algorithm(job: Job) -> dict[str, Any]:
+    metrics = [{"Name": name, "Regex": regex} for name, regex in job.spec.metrics.items()]
+    return _without_none(
+        {"TrainingImage": _image(job), "TrainingInputMode": "File", "MetricDefinitions": metrics or None}
+    )
+
+
+def _hosts(spec: JobSpec) -> dict[str, Any]:
+    kept = {"KeepAlivePeriodInSeconds": spec.keep_alive} if spec.keep_alive else {}
+    groups = spec.instance_groups
+    if not is_heterogeneous(spec):
+        return {"InstanceType": groups[0].instance_type, "InstanceCount": groups[0].instance_count, **kept}
+    return {
+        "InstanceGroups": [
+            {
+                "InstanceType": group.instance_type,
+                "InstanceCount": group.instance_count,
+                "InstanceGroupName": group.name,
+            }
+            for group in groups
+        ],
+        **kept,
+    }
+
+
+def _pool(job: Job) -> dict[str, Any] | None:
+    pool = job.warm_pool
+    if pool is None or _had_no_pool(job, pool):
+        return None
+    return _without_none(
+        {
+            "Status": pool.status.value,
+            "ResourceRetainedBillableTimeInSeconds": pool.resource_retained_billable_seconds,
+            "ReusedByJob": pool.reused_by_job or None,
+        }
+    )
+
+
+def _had_no_pool(job: Job, pool: WarmPool) -> bool:
+    """Say whether hosts ended with a job that neither asked for a pool, nor took one, nor left one to its array."""
+    took = job.why is not None and bool(job.why.reused_from)
+    was_one = took or bool(pool.resource_retained_billable_seconds) or pool.status is not WarmPoolStatus.TERMINATED
+    return not job.spec.keep_alive and not was_one
+
+
+def _transition(row: Transition) -> dict[str, Any]:
+    return _without_none(
+        {
+            "Status": row.status.value,
+            "StartTime": _utc_datetime(row.start_time),
+            "EndTime": _utc_datetime(row.end_time),
+            "StatusMessage": row.status_message,
+        }
+    )
+
+
+def _metrics(job: Job) -> list[dict[str, Any]]:
+    """Give the last value of each metric that is a number; of several hosts the newest."""
+    known = sorted((metric for metric in job.metrics if metric.value is not None), key=lambda metric: metric.at)
+    newest = {metric.name: metric for metric in known}
+    return [
+        {"MetricName": name, "Value": metric.value, "Timestamp": _utc_datetime(metric.at)}
+        for name, metric in newest.items()
+    ]
+
+
+def _checkpoints(spec: JobSpec) -> dict[str, str] | None:
+    if not spec.checkpoint:
+        return None
+    return {"S3Uri": _uri(spec.checkpoint), "LocalPath": spec.checkpoint_local_path or CHECKPOINTS}
+
+
+def _channel(channel: Channel) -> dict[str, Any]:
+    source = {
+        "S3DataType": channel.data_type,
+        "S3Uri": _uri(channel.source),
+        "S3DataDistributionType": channel.distribution,
+        "InstanceGroupNames": list(channel.groups) or None,
+    }
+    return _without_none(
+        {
+            "ChannelName": channel.name,
+            "DataSource": {"S3DataSource": _without_none(source)},
+            "ContentType": channel.content_type or None,
+            "CompressionType": "None",
+            "RecordWrapperType": "None",
+            "InputMode": channel.mode,
+        }
+    )
+
+
+def _processing_input(channel: Channel) -> dict[str, Any]:
+    return {
+        "InputName": channel.name,
+        "AppManaged": False,
+        "S3Input": {
+            "S3Uri": _uri(channel.source),
+            "LocalPath": input_folder("process", channel.name, channel.path),
+            "S3DataType": channel.data_type,
+            "S3InputMode": "File",
+            "S3DataDistributionType": channel.distribution,
+            "S3CompressionType": "None",
+        },
+    }
+
+
+def _output(output: Output, job: Job, where: LocalContext) -> dict[str, Any]:
+    return {
+        "OutputName": output.name,
+        "AppManaged": False,
+        "S3Output": {
+            "S3Uri": _uri(_destination(output, job, where)),
+            "LocalPath": output_folder(output),
+            "S3UploadMode": output.mode,
+        },
+    }
+
+
+def _artifacts(job: Job, where: LocalContext) -> str:
+    return str(where.jobs / job.id / "artifacts")
+
+
+def _destination(output: Output, job: Job, where: LocalContext) -> str:
+    """Say where an output goes: to the user's place, or where the job's files lie."""
+    if not output.destination:
+        return f"{_artifacts(job, where)}/outputs/{output.name}"
+    if "://" in output.destination:
+        return output.destination
+    return str(Path(job.spec.working_directory or where.jobs / job.id, output.destination))
+
+
+def _model(job: Job, where: LocalContext) -> str:
+    """Say where the model is, or will be: an archive, or the folder of its files."""
+    if job.spec.disable_output_compression:
+        asked = next((output for output in job.spec.outputs if output.name == "model"), None)
+        return _uri(_destination(asked, job, where) if asked else f"{_artifacts(job, where)}/outputs/model")
+    found = next((artifact.path for artifact in job.artifacts if artifact.name == MODEL), None)
+    return _uri(found or f"{_artifacts(job, where)}/{MODEL}")
+
+
+def _uri(place: str) -> str:
+    """Write a place as a URL. Letters stay as they are, so that a pattern finds again what it found."""
+    return place if "://" in place else f"file://{place}"

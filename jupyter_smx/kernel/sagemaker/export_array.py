@@ -1,0 +1,234 @@
+"""An array as a folder that lives without us: the code of its tasks, in what they differ, and a call of SageMaker."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.kernel.client import job_refs
+from jupyter_smx.kernel.client.client import ArrayDetail
+from jupyter_smx.kernel.request.payload import read_pickles
+from jupyter_smx.kernel.sagemaker import model_trainer
+from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes
+from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, script_arguments
+from jupyter_smx.kernel.sagemaker.export import (
+    PROGRAM,
+    Export,
+    export,
+    export_summary,
+    file_descriptions,
+    is_sdk3_job,
+    readme,
+    redact_job,
+)
+from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folder
+from jupyter_smx.kernel.sagemaker.tuner_call import TASK_VARIABLES, TASKS, program_for_each, tuning_program
+from jupyter_smx.kernel.sagemaker.tuning import TuningJob, tuning_job
+from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.array import format_counts
+from jupyter_smx.model.spec.channel import Payload
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.model.records.job import JobSummary
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_FOLDER = "variables"
+
+
+class Tasks(Struct, frozen=True, kw_only=True):
+    """An array with what an export of it needs: one of its tasks, and the variables of those that have their own."""
+
+    array: ArrayDetail
+    first: Job
+    sent: tuple[Payload, ...] = ()
+    """Of each task, in order; none where all tasks were sent the same."""
+
+    def indices(self) -> list[int]:
+        """Give the index of each task in its array, from which some may have been deleted."""
+        return [task.array.index if task.array else place for place, task in enumerate(self.array.tasks)]
+
+    def points(self) -> list[dict[str, str]]:
+        """Give of each task the hyperparameters in which it differs."""
+        return [task.array.values if task.array else {} for task in self.array.tasks]
+
+
+def export_by_ref(client: Client, ref: str, folder: str) -> tuple[str, ExportResult]:
+    """Write the job or the array that a word means to a folder, "" for its name; gives its name, too.
+
+    :raises ResourceNotFoundError: neither is known, or something that it needs is gone.
+    :raises ValidationError: there is something in the folder.
+    :raises SmxError: the disk refuses.
+    """
+    found = job_refs.resolve_job_or_array(client, ref)
+    where = Path(folder or found.name)
+    if isinstance(found, Job):
+        return found.name, export(found, where)
+    return found.name, export_array(load_tasks(client, found), where)
+
+
+def load_tasks(client: Client, array: ArrayDetail) -> Tasks:
+    """Ask for what a list of tasks does not say.
+
+    :raises ResourceNotFoundError: all of its tasks were deleted.
+    """
+    if not array.tasks:
+        raise ResourceNotFoundError(
+            f"{array.name} cannot be exported: all of its tasks were deleted.",
+            field="array",
+            value=array.name,
+            rule="An export has the code of its tasks.",
+            cure="Run it again, and export it before its tasks are deleted.",
+        )
+    first = _with_packages(client, array, client.job(array.tasks[0].id))
+    if first.spec.shared is None:
+        return Tasks(array=array, first=first)
+    sent = (client.job(task.id).spec.send for task in array.tasks)
+    return Tasks(array=array, first=first, sent=tuple(one for one in sent if one is not None))
+
+
+def _with_packages(client: Client, array: ArrayDetail, first: Job) -> Job:
+    """Give the first task with the packages and the image of the first that ran."""
+    if first.provenance is not None:
+        return first
+    ended = (task for task in array.tasks[1:] if task.started_at is not None and task.ended_at is not None)
+    ran = next((job for job in (client.job(task.id) for task in ended) if job.provenance is not None), first)
+    return replace(first, provenance=ran.provenance, image=ran.image)
+
+
+def export_array(tasks: Tasks, folder: Path) -> ExportResult:
+    """Write an array to ``folder``, which is new or empty. All of it or nothing.
+
+    :raises ValidationError: there is something in the folder.
+    :raises ResourceNotFoundError: the folder of code that its tasks had is gone.
+    :raises SmxError: the disk refuses.
+    """
+    return write_folder(folder, lambda made: _ArrayExport(tasks, made).write())
+
+
+def _common_job(tasks: Tasks) -> Job:
+    """Give what all tasks have in common as a job with the array's name."""
+    spec = tasks.first.spec
+    own = {name for point in tasks.points() for name in point}
+    hyperparameters = {name: text for name, text in spec.hyperparameters.items() if name not in own}
+    send = None if tasks.sent else spec.send
+    return replace(
+        tasks.first, name=tasks.array.name, spec=replace(spec, hyperparameters=hyperparameters, send=send, array=None)
+    )
+
+
+class _ArrayExport(Export):
+    """The files of an array's export."""
+
+    def __init__(self, tasks: Tasks, folder: Path) -> None:
+        super().__init__(redact_job(_common_job(tasks)), folder)
+        self._example_job = redact_job(tasks.first)
+        self._tasks = tasks
+        self._task_variables_file = ""
+        """In the folder of code: the variables that a task has of its own."""
+        self._plan = tuning_job(self._job.spec, tasks.points(), tasks.array.max_concurrent)
+
+    def _variables(self, script: str) -> str:
+        started = super()._variables(script)
+        if not self._tasks.sent or started == script:
+            return started
+        try:
+            own = [read_pickles(Path(sent.path)) for sent in self._tasks.sent]
+        except FileNotFoundError:
+            self._notes.append(
+                "Each task had variables of its own. They are gone, and the script does not run without."
+            )
+            return script
+        folder = self._folder / _FOLDER
+        folder.mkdir()
+        for index, packed in zip(self._tasks.indices(), own, strict=True):
+            (folder / f"{index}.pkl").write_bytes(pickle.dumps(packed))
+        self._task_variables_file = self._unused_name(TASK_VARIABLES)
+        (self._code / self._task_variables_file).write_bytes(pickle.dumps(own[0]))
+        self._loader(started, script, self._variables_file, self._task_variables_file)
+        self._notes.append(
+            f"Those of each task are in `{_FOLDER}`, pickles, too; "
+            f"`code/{self._task_variables_file}` has those of the first, and "
+            f"`{PROGRAM}` puts those of each task in its place."
+        )
+        return started
+
+    def _write_job_json(self) -> None:
+        left_out = {"status", "files", "variables_received"}
+        said = {name: value for name, value in export_summary(self._job).items() if name not in left_out}
+        rows = self._tasks.array.tasks
+        tasks = [{"name": task.name, "status": task.status.value, "metrics": task.metrics} for task in rows]
+        self._json("job.json", {**said, "tasks": tasks})
+        self._json(TASKS, list(map(self._task, self._tasks.indices(), rows, self._tasks.points())))
+
+    def _task(self, index: int, task: JobSummary, point: dict[str, str]) -> dict[str, Any]:
+        found: dict[str, Any] = {"index": index, "name": task.name, "hyperparameters": decode_hyperparameters(point)}
+        if self._job.spec.kind == "process":
+            found["arguments"] = script_arguments(self._spec_at(point))
+        return found | ({"variables": f"{_FOLDER}/{index}.pkl"} if self._task_variables_file else {})
+
+    def _spec_at(self, point: dict[str, str]) -> JobSpec:
+        """Give what one task is, but for its variables."""
+        return replace(self._job.spec, hyperparameters=self._job.spec.hyperparameters | point)
+
+    def _api_notes(self) -> dict[str, None]:
+        """Say what SageMaker would not take of any task, each once."""
+        specs = map(self._spec_at, self._tasks.points())
+        return dict.fromkeys(sentence for spec in specs for sentence in api_limit_notes(spec))
+
+    def _write_programs(self, script: str, *, alone: bool, requirements: bool) -> None:
+        plan = self._plan
+        text = (
+            tuning_program(self._job, plan, script, requirements=requirements)
+            if isinstance(plan, TuningJob)
+            else program_for_each(
+                self._job, script, alone=alone, requirements=requirements, own=self._task_variables_file
+            )
+        )
+        self._text(PROGRAM, text)
+
+    def _readme(self, by_hand: str) -> str:
+        array, plan = self._tasks.array, self._plan
+        kind = "processing" if array.kind == "process" else "training"
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(array.created_at))
+        ran = (
+            f"`{array.name}` is an array of {array.size} {kind} jobs ({array.title}) of {when}; {format_counts(array)}"
+        )
+        files = file_descriptions(self._job) | {
+            "hyperparameters.json": "the hyperparameters that all tasks have",
+            TASKS: "in what each task differs",
+            "job.json": "inputs, outputs, environment and hosts, and how each task ended",
+        }
+        if isinstance(plan, TuningJob):
+            files[PROGRAM] = "the sweep as a tuning job of Amazon SageMaker: set the names at its top, then run it"
+            there = [_GRID.format(jobs=plan.max_jobs, metric=plan.metric)]
+        else:
+            files[PROGRAM] = "one job on Amazon SageMaker for each task: set three names at its top, then run it"
+            there = [f"It is no tuning job there. {plan}", _PER_TASK_NOTE]
+        if is_sdk3_job(self._job):
+            files[model_trainer.NAME] = "its first task by SageMaker's Python SDK 3, with its drivers"
+        by_itself = dict.fromkeys([*list(files)[:3], TASKS, *files])
+        return readme(
+            self._job,
+            ran,
+            {name: files[name] for name in by_itself},
+            by_hand,
+            self._notes,
+            [*there, *self._api_notes()],
+        )
+
+
+_GRID = (
+    "It is a tuning job there, of the strategy Grid, which tries each of the {jobs} combinations once; its jobs are "
+    "ranked by `{metric}`. No job is stopped early, and no other number of jobs is taken."
+)
+_PER_TASK_NOTE = (
+    "The program asks for all jobs at once; how many run is up to your quotas, beyond which SageMaker refuses them. "
+    f"It says which one was refused; `python {PROGRAM} INDEX` goes on from that one."
+)

@@ -1,0 +1,58 @@
+"""The folder of an export: new or empty, and all of it or nothing."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.kernel.options.expanduser import expand_user
+from jupyter_smx.model.errors import SmxError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ExportResult(Struct, frozen=True):
+    """Where a job was exported to, and the names of the files there."""
+
+    folder: str
+    files: tuple[str, ...]
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> ExportResult:
+    """Let ``write`` fill a folder that is to be ``folder``. All of it or nothing.
+
+    :raises ValidationError: there is something in the folder.
+    :raises SmxError: the disk refuses.
+    """
+    folder = expand_user(folder).absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValidationError(
+            f"FOLDER: {folder} {'is not empty' if folder.is_dir() else 'is a file'}.",
+            field="folder",
+            value=folder,
+            rule="A job is written to a folder that is new or empty.",
+            cure="Name one that is not there yet.",
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as room:
+            made = Path(room, "export")
+            write(made)
+            files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
+            _move(made, folder)
+    except OSError as error:
+        raise SmxError(f"FOLDER: {folder} cannot be written: {error.strerror or error}.", field="folder") from error
+    return ExportResult(str(folder), files)
+
+
+def _move(made: Path, folder: Path) -> None:
+    """Give what was made its place; a folder that is there stays the same one, since somebody may stand in it."""
+    if not folder.exists():
+        made.replace(folder)
+        return
+    for path in made.iterdir():
+        path.replace(folder / path.name)

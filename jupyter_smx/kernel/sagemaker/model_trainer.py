@@ -1,0 +1,165 @@
+"""A job of ``--contract v3`` as a program that asks Amazon SageMaker for the same, by its Python SDK 3. Pure.
+
+Its script sees there what it saw here: hyperparameters go as the texts that they are, and the drivers are the SDK's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.sagemaker.estimator_call import (
+    HEAD,
+    checkpoint_uri,
+    format_call,
+    format_instance_type,
+    format_variables,
+    has_uploads,
+    helper_comment,
+    is_heterogeneous,
+    join_program,
+    keep_alive_argument,
+    list_argument,
+    quote,
+    uri_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.kernel.sagemaker.estimator_call import Arguments
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.channel import Channel
+    from jupyter_smx.model.spec.distribution import Distribution
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+NAME = "model_trainer.py"
+_CLASSES = {"torchrun": "Torchrun", "mpi": "MPI"}
+_CONFIGS = "sagemaker.core.training.configs"
+
+
+def trainer_program(job: Job, script: str, *, requirements: bool) -> str:
+    """Write the program for a job whose ``script`` lies in ``code/``, with a ``requirements.txt`` or without."""
+    spec = job.spec
+    body, used = _body(spec, script, requirements=requirements)
+    plain = [*(["import glob"] if has_uploads(spec) else []), "from pathlib import Path"]
+    classes = [
+        "from sagemaker.core.helper.session_helper import Session",
+        f"from {_CONFIGS} import {', '.join(sorted(used))}",
+        "from sagemaker.train import ModelTrainer",
+        *([f"from sagemaker.train.distributed import {_launcher(spec.distribution)}"] if spec.distribution else []),
+    ]
+    head = HEAD.format(
+        versions=">=3.27,<4",
+        title=f"The training job {spec.base_name} as a call of ModelTrainer of the SageMaker Python SDK 3.",
+        name=job.name,
+        prefix=quote(job.name),
+        image=quote(spec.image),
+        imports="\n".join([*plain, "", *classes]),
+    )
+    return join_program(spec, head, body)
+
+
+def _launcher(distribution: Distribution) -> str:
+    return _CLASSES[distribution.runner]
+
+
+def _constructor_call(used: set[str], name: str, words: Iterable[tuple[str, str]]) -> str:
+    """Write that something is made, on one line, and note of what."""
+    used.add(name)
+    return f"{name}({', '.join(f'{word}={value}' for word, value in words)})"
+
+
+def _body(spec: JobSpec, script: str, *, requirements: bool) -> tuple[str, set[str]]:
+    used: set[str] = set()
+    code = [("source_dir", "CODE"), ("entry_script", quote(script))]
+    code += [("requirements", '"requirements.txt"')] if requirements else []
+    limits = [("max_runtime_in_seconds", str(spec.max_run))]
+    limits += [("max_wait_time_in_seconds", str(spec.max_wait or spec.max_run))] if spec.spot else []
+    output = [("s3_output_path", 'f"s3://{BUCKET}/{PREFIX}/output"')]
+    output += [("compression_type", '"NONE"')] if spec.disable_output_compression else []
+    asked: Arguments = [
+        ("training_image", "IMAGE_URI"),
+        ("role", "ROLE"),
+        ("sagemaker_session", "session"),
+        ("base_job_name", quote(spec.base_name)),
+        ("source_code", _constructor_call(used, "SourceCode", code)),
+        *([("distributed", _distributed(spec.distribution))] if spec.distribution else []),
+        ("compute", _compute(used, spec)),
+        ("stopping_condition", _constructor_call(used, "StoppingCondition", limits)),
+        ("output_data_config", _constructor_call(used, "OutputDataConfig", output)),
+        *_checkpoints(used, spec),
+        *_networking(used, spec),
+        *([("hyperparameters", quote(spec.hyperparameters))] if spec.hyperparameters else []),
+        *([("environment", format_variables(spec.environment, 2))] if spec.environment else []),
+    ]
+    lines = [format_call("trainer = ModelTrainer", asked)]
+    if spec.retries:
+        again = _constructor_call(used, "RetryStrategy", [("maximum_retry_attempts", str(spec.retries))])
+        lines.append(f"    trainer.with_retry_strategy({again})")
+    if spec.metrics:
+        found = [_constructor_call(used, "MetricDefinition", _metric(*row)) for row in spec.metrics.items()]
+        lines.append(format_call("trainer.with_metric_definitions", list_argument("metric_definitions", found)))
+    inputs = list_argument("input_data_config", [_input(used, channel) for channel in spec.channels])
+    lines.append(format_call("trainer.train", inputs) if inputs else "    trainer.train()")
+    return "\n".join(lines), used
+
+
+def _metric(name: str, regex: str) -> Arguments:
+    return [("name", quote(name)), ("regex", quote(regex))]
+
+
+def _distributed(distribution: Distribution) -> str:
+    count = distribution.processes
+    return f"{_launcher(distribution)}({'' if count is None else f'process_count_per_node={count}'})"
+
+
+def _compute(used: set[str], spec: JobSpec) -> str:
+    spot = [("enable_managed_spot_training", "True")] if spec.spot else []
+    if is_heterogeneous(spec):
+        groups = "".join(
+            f"                {_group(used, group.name, group.instance_type, group.instance_count)},"
+            f"{helper_comment(group)}\n"
+            for group in spec.instance_groups
+        )
+        return _constructor_call(used, "Compute", [("instance_groups", f"[\n{groups}            ]"), *spot])
+    only = spec.instance_groups[0]
+    found = [("instance_type", format_instance_type(only.instance_type)), ("instance_count", str(only.instance_count))]
+    return _constructor_call(used, "Compute", [*found, *keep_alive_argument(spec), *spot])
+
+
+def _group(used: set[str], name: str, instance_type: str, count: int) -> str:
+    words = [("instance_group_name", quote(name)), ("instance_type", format_instance_type(instance_type))]
+    return _constructor_call(used, "InstanceGroup", [*words, ("instance_count", str(count))])
+
+
+def _checkpoints(used: set[str], spec: JobSpec) -> Arguments:
+    if not spec.checkpoint:
+        return []
+    words = [("s3_uri", checkpoint_uri(spec.checkpoint))]
+    words += [("local_path", quote(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []
+    return [("checkpoint_config", _constructor_call(used, "CheckpointConfig", words))]
+
+
+def _networking(used: set[str], spec: JobSpec) -> Arguments:
+    if not spec.network_isolation:
+        return []
+    return [("networking", _constructor_call(used, "Networking", [("enable_network_isolation", "True")]))]
+
+
+def _input(used: set[str], channel: Channel) -> str:
+    """Write a channel; ``InputData`` knows of a place and a type only."""
+    name = [("channel_name", quote(channel.name))]
+    kind = [("content_type", quote(channel.content_type))] if channel.content_type else []
+    usual = (channel.distribution, channel.mode, channel.data_type) == ("FullyReplicated", "File", "S3Prefix")
+    if usual and not channel.groups:
+        return _constructor_call(used, "InputData", [*name, ("data_source", uri_of(channel)), *kind])
+    where = [
+        ("s3_data_type", quote(channel.data_type)),
+        ("s3_uri", uri_of(channel)),
+        ("s3_data_distribution_type", quote(channel.distribution)),
+        *([("instance_group_names", quote(channel.groups))] if channel.groups else []),
+    ]
+    source = _constructor_call(used, "DataSource", [("s3_data_source", _constructor_call(used, "S3DataSource", where))])
+    return _constructor_call(
+        used, "Channel", [*name, ("data_source", source), ("input_mode", quote(channel.mode)), *kind]
+    )

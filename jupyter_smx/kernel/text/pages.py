@@ -1,0 +1,182 @@
+"""Pages of ``%smx``: tables and lists as text and as HTML, everything from outside escaped."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.kernel.text.plain import readable
+from jupyter_smx.kernel.text.progress import (
+    format_expected_duration,
+    format_metrics,
+    format_progress,
+    format_queue_position,
+)
+from jupyter_smx.model import duration
+from jupyter_smx.model.spec.array import format_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jupyter_smx.kernel.client.client import Plan
+    from jupyter_smx.model.records.event import PoolSummary
+    from jupyter_smx.model.records.job import JobSummary
+    from jupyter_smx.model.spec.array import ArraySummary
+
+_HALF_A_CENT = 0.005
+
+Page = tuple[str, str]
+"""The same thing as text and as HTML."""
+
+
+def table_page(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
+    """Lay rows out under their headers."""
+    rows = [[_single_line(word) for word in row] for row in rows]
+    lines = [headers, *rows]
+    widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
+    padded = ([word.ljust(width) for word, width in zip(row, widths, strict=True)] for row in lines)
+    text = "\n".join("  ".join(words).rstrip() for words in padded)
+    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in row)}</tr>" for row in rows)
+    return text, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _single_line(word: str) -> str:
+    """Write what jobs said, as the reason of a failure, so that it stays in its cell and steers no terminal."""
+    return " ".join(line for line in map(readable, word.splitlines()) if line) if not word.isprintable() else word
+
+
+def text_page(text: str) -> Page:
+    """Say something in lines of text."""
+    return text, f"<pre>{escape(text)}</pre>"
+
+
+def jobs_page(jobs: Iterable[JobSummary], now: float, arrays: Iterable[ArraySummary] = ()) -> Page:
+    """List jobs and arrays, newest first: name, state, start, instances, how long, how far, what happened."""
+    dated = [(job.created_at, _job_row(job, now)) for job in jobs]
+    dated += [(array.created_at, _array_row(array, now)) for array in arrays]
+    if not dated:
+        return text_page("No jobs yet.")
+    rows = [row for _, row in sorted(dated, key=lambda each: -each[0])]
+    return table_page(("JOB", "STATUS", "START", "INSTANCES", "TIME", "COST", ""), rows)
+
+
+def _array_row(array: ArraySummary, now: float) -> tuple[str, ...]:
+    took = duration.format_duration(max(0.0, now - array.created_at)) if array.counts.remaining_count() else ""
+    said = ", ".join(part for part in (array.title, format_counts(array)) if part)
+    return (array.name, array.counts.status().value, "", array.instances, took, "", said)
+
+
+def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
+    return (
+        job.name,
+        job.status.value if job.ended_at else job.secondary_status.value,
+        _format_start(job),
+        job.instances,
+        f"{duration.format_duration(max(0.0, (job.ended_at or now) - job.created_at))} "
+        f"{format_expected_duration(job)}".strip(),
+        format_dollars(job.cost),
+        _outcome(job, now),
+    )
+
+
+def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
+    """List live pools: name, state, how long it is kept, what it did, and which image, where any is made of one."""
+    pools = list(pools)
+    if not pools:
+        return text_page("No warm pools. A job leaves one with --keep-alive 10m.")
+    of_images = any(pool.image for pool in pools)
+    headers = ("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
+    rows = [
+        (
+            pool.name,
+            pool.state,
+            "" if pool.expires_at is None else duration.format_duration(max(0, round(pool.expires_at - now))),
+            pool.instances,
+            pool.engine,
+            *((pool.image.display_name() if pool.image else "",) if of_images else ()),
+            str(pool.jobs_served),
+            duration.format_duration(pool.saved_seconds) if pool.saved_seconds else "",
+            format_dollars(pool.idle_cost),
+            pool.job or pool.last_job,
+        )
+        for pool in pools
+    ]
+    return table_page((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+
+
+def format_keep_alive(pool: PoolSummary, now: float) -> str:
+    """Say for how long a pool is kept, or, of one that is let go, where it is."""
+    if pool.expires_at is None:
+        return f"{pool.name}: {pool.state}."
+    return f"{pool.name} is kept for {duration.format_duration(max(0, round(pool.expires_at - now)))} from now."
+
+
+def format_dollars(dollars: float | None) -> str:
+    """Write dollars in a list; less than a cent is not called free, and what is not known is empty."""
+    if dollars is None:
+        return ""
+    return "< $0.01" if 0 < dollars < _HALF_A_CENT else f"${dollars:.2f}"
+
+
+def plan_page(plan: Plan) -> Page:
+    """Say what would happen, why, and what the engine would be asked for."""
+    lines = [plan.sentence, *(plan.why.notes if plan.why else ())]
+    if plan.engine_request:
+        lines.append(json.dumps(plan.engine_request, indent=2, default=str))
+    lines.append("Nothing was started.")
+    return text_page("\n".join(lines))
+
+
+def facts_page(facts: dict[str, Any]) -> Page:
+    """List facts by name, those of a group under their group."""
+    return text_page("\n".join(_fact_lines(facts, "")))
+
+
+def _fact_lines(facts: dict[str, Any], indent: str) -> list[str]:
+    lines = []
+    for name, value in facts.items():
+        if isinstance(value, dict) and value:
+            lines += [f"{indent}{_label(name)}:", *_fact_lines(value, indent + "  ")]
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            lines.append(f"{indent}{_label(name)}:")
+            for item in value:
+                lines.append(f"{indent}  {_format_value(item)}")
+        else:
+            lines.append(
+                f"{indent}{_label(name)}" if value == "" else f"{indent}{_label(name)}: {_format_value(value)}"
+            )
+    return lines
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {_format_value(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_format_value(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in (None, "") else str(value)
+
+
+def _format_start(job: JobSummary) -> str:
+    if job.first_line_seconds is None:
+        return "" if job.start == "none" else job.start
+    return f"{job.start} {duration.format_duration(job.first_line_seconds)}".strip()
+
+
+def _outcome(job: JobSummary, now: float) -> str:
+    parts = [format_progress(job), format_metrics(job)]
+    if job.failure_type:
+        line = "" if job.failure_line is None else f", line {job.failure_line}"
+        parts.insert(0, f"{job.failure_type}{line}")
+    elif job.queue_position:
+        parts.insert(0, format_queue_position(job, now))
+    elif job.status.value != "Completed" and (job.ended_at or not any(parts)):
+        parts.insert(0, job.message)
+    return " · ".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""Define what the controller records: ``Job``, ``Cluster``, ``Event`` and their summaries."""

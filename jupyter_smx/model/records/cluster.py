@@ -1,0 +1,147 @@
+"""Hosts that an engine gave us, what makes them reusable, and until when they are kept."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from jupyter_smx.model.results.provenance import HostLimits, Machine
+from jupyter_smx.model.spec.environment import PythonEnvironment
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.spec.instance import InstanceGroup
+
+
+class ClusterState(str, Enum):
+    """``Provisioning → InUse ⇄ Available → Releasing → Terminated``."""
+
+    PROVISIONING = "Provisioning"
+    IN_USE = "InUse"
+    AVAILABLE = "Available"
+    RELEASING = "Releasing"
+    TERMINATED = "Terminated"
+
+
+class WarmPoolStatus(str, Enum):
+    """What a *job's record* says of the pool it left behind (SageMaker's ``WarmPoolStatus``)."""
+
+    AVAILABLE = "Available"
+    IN_USE = "InUse"
+    REUSED = "Reused"
+    TERMINATED = "Terminated"
+
+
+class WarmPool(Struct, frozen=True, kw_only=True):
+    """``WarmPoolStatus`` of a job: status, the job that took the pool over, idle seconds that are billed, and why."""
+
+    status: WarmPoolStatus
+    reused_by_job: str = ""
+    resource_retained_billable_seconds: int = 0
+    reason: str = ""
+
+
+class ReuseKey(Struct, frozen=True, kw_only=True):
+    """Everything in which a job and a warm pool must be equal (SageMaker's criteria, the interpreter, its packages).
+
+    Code, hyperparameters, environment variables and data are not in it. ``python`` is the interpreter that was
+    asked for; with an ``environment`` hosts run the one that was made over it. Hosts that are made of an ``image`` run
+    the interpreter of that, and ``python`` is "".
+    """
+
+    engine: str
+    user: str
+    role: str
+    instance_groups: tuple[InstanceGroup, ...]
+    python: str
+    environment: PythonEnvironment | None = None
+    image: Image | None = None
+    network_isolation: bool = False
+
+
+class HostHandle(Struct, frozen=True, kw_only=True):
+    """What finds one host again, from any process: its name in the job (``algo-1``) and the engine's own words.
+
+    ``missing_isolation`` are sentences for people: what of its isolation could not be had here.
+    """
+
+    host: str
+    data: dict[str, str | int | float]
+    given_up: tuple[str, ...] = ()
+
+
+class Handle(Struct, frozen=True, kw_only=True):
+    """What finds a cluster again at its engine; an acquire that is not done yet has fewer hosts."""
+
+    engine: str
+    cluster: str
+    hosts: tuple[HostHandle, ...] = ()
+
+
+class PreloadCost(Struct, frozen=True, kw_only=True):
+    """What one preload took when the host tried it: seconds, bytes of its own memory, and the preloads it builds on."""
+
+    seconds: float = 0.0
+    bytes: int = 0
+    needs: tuple[str, ...] = ()
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """One host as the agent on it described itself in its greeting."""
+
+    name: str
+    group: str
+    instance_type: str
+    isolation: str = ""
+    isolation_reason: str = ""
+    given_up: tuple[str, ...] = ()
+    """What of its isolation its engine could not give, in sentences."""
+    limits: HostLimits = HostLimits()
+    python_version: str = ""
+    agent_version: str = ""
+    preloaded: tuple[str, ...] = ()
+    preload_failures: dict[str, str] = {}
+    preload_costs: dict[str, PreloadCost] = {}
+    machine: Machine = Machine()
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """The record of a cluster; while ``AVAILABLE`` it is a warm pool and nothing else.
+
+    Times are seconds since the epoch. ``lease`` grows by one each time a job takes the cluster; every message and
+    every write for that job carries it.
+    """
+
+    id: str
+    key: ReuseKey
+    state: ClusterState = ClusterState.PROVISIONING
+    handle: Handle | None = None
+    hosts: tuple[Host, ...] = ()
+    lease: int = 0
+    job: str = ""
+    last_job: str = ""
+    created_at: float = 0.0
+    available_since: float | None = None
+    expires_at: float | None = None
+    ended_at: float | None = None
+    jobs_served: int = 0
+    cold_start_seconds: float | None = None
+    """From the launch until all hosts could take a job, which is what each later job is spared; None: nobody saw it."""
+    retained_seconds: float = 0.0
+    gpus: dict[str, tuple[int, ...]] = {}
+    """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""
+    kept_for: str = ""
+    """Id of the array for whose next task the hosts are kept, where no keep-alive keeps them."""
+    reason: str = ""
+
+    def is_live(self) -> bool:
+        """Say whether it still occupies hosts."""
+        return self.state is not ClusterState.TERMINATED
+
+    def is_busy(self) -> bool:
+        """Say whether a job has its hosts, or will have them as soon as they are there."""
+        return self.state in (ClusterState.PROVISIONING, ClusterState.IN_USE)
+
+    def name(self) -> str:
+        """Say what the user calls the pool: the short instance type and the first digits of the id."""
+        kind = self.key.instance_groups[0].instance_type.removeprefix("ml.").split(".")[0]
+        return f"{kind}-{self.id[:6]}"

@@ -1,0 +1,305 @@
+"""In what two jobs differ: code, wishes, packages, inputs, hosts, and what came of them."""
+
+from __future__ import annotations
+
+import shlex
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
+from jupyter_smx.model.spec.instance import HOMOGENEOUS
+from jupyter_smx.model.status import is_final
+from jupyter_smx.model.text import format_count, format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.results.provenance import InputDigest
+    from jupyter_smx.model.spec.channel import Channel
+    from jupyter_smx.model.spec.instance import InstanceGroup
+
+_PLACEHOLDER = "(not shown)"
+_DIGITS = 12
+"""Of a hash; enough to tell two apart."""
+_FEW = 4
+
+Facts = dict[str, str]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One thing in which two jobs differ; None on the side that has no such thing."""
+
+    section: str
+    name: str
+    before: str | None = None
+    after: str | None = None
+
+    def text(self) -> str:
+        """Say it in a line: ``hyperparameter lr (0.1 → 0.2)``."""
+        what = f"{self.section} {self.name}".strip()
+        if self.before is None:
+            return f"{what} (new: {self.after})"
+        if self.after is None:
+            return f"{what} (was {self.before})"
+        return f"{what} ({self.before} → {self.after})"
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """Two jobs by name, in what they differ, their code as lines of a unified diff, and what could not be compared."""
+
+    before: str
+    after: str
+    sentence: str
+    code: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def compare(before: Job, after: Job) -> Comparison:
+    """Say in what two jobs differ; what is secret in variables and URLs is left out."""
+    code = tuple(_code(before, after))
+    changes = tuple(_changes(before, after))
+    return Comparison(
+        before=before.name,
+        after=after.name,
+        sentence=_sentence(changes, code_differs=bool(code)),
+        code=code,
+        changes=changes,
+        unknown=tuple(_limitations(before, after)),
+    )
+
+
+def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
+    named = ["the code"] if code_differs else []
+    if len(named) + len(changes) <= _FEW:
+        named += [change.text() for change in changes]
+    else:
+        counts: dict[str, int] = {}
+        for change in changes:
+            counts[change.section] = counts.get(change.section, 0) + 1
+        named += [section if count == 1 else f"{section} ({count})" for section, count in counts.items()]
+    if not named:
+        return "Nothing differs."
+    return f"Nothing differs except {format_list(named, most=len(named))}."
+
+
+def _code(before: Job, after: Job) -> Iterator[str]:
+    # Magics push the code down by their own lines, which are no part of it.
+    old, new = (job.spec.source.strip("\n").splitlines() for job in (before, after))
+    return unified_diff(old, new, before.name, after.name, lineterm="")
+
+
+def _changes(before: Job, after: Job) -> Iterator[Change]:
+    learnt = before.provenance is not None and after.provenance is not None
+    incomparable = {channel for channel, methods in _methods(before, after).items() if len(methods) > 1}
+    for section, facts in _SECTIONS.items():
+        if section in _PROVENANCE_SECTIONS and not learnt:
+            continue
+        old, new = facts(before), facts(after)
+        for name in sorted({*old, *new}, key=lambda name: (name not in old, name not in new, name)):
+            if old.get(name) == new.get(name) or (section == "input" and name in incomparable):
+                continue
+            hide = section == _ENVIRONMENT and is_secret(name)
+            yield Change(
+                section=section,
+                name=name,
+                before=_PLACEHOLDER if hide and name in old else old.get(name),
+                after=_PLACEHOLDER if hide and name in new else new.get(name),
+            )
+
+
+def _drop_empty(facts: Mapping[str, object]) -> Facts:
+    """Keep what says something."""
+    return {name: str(value) for name, value in facts.items() if value not in (None, "", ())}
+
+
+def _request(job: Job) -> Facts:
+    spec = job.spec
+    return _drop_empty(
+        {
+            "kind": spec.kind,
+            "engine": spec.engine,
+            "instances": spec.instances(),
+            "instance groups": ", ".join(filter(None, map(_group, spec.instance_groups))),
+            "distribution": spec.distribution.option_value() if spec.distribution else "",
+            **({"kept warm for": duration.format_duration(spec.keep_alive)} if spec.keep_alive else {}),
+            "image": job.image.display_name() if job.image else spec.image,
+            "role": spec.role,
+            "maximum run time": duration.format_duration(spec.max_run),
+            **({"maximum wait time": duration.format_duration(spec.max_wait)} if spec.max_wait else {}),
+            **({"managed spot": "yes"} if spec.spot else {}),
+            **({"retries": str(spec.retries)} if spec.retries else {}),
+            **({"checkpoints": redact_text(spec.checkpoint)} if spec.checkpoint else {}),
+            **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
+            **({"network isolation": "on"} if spec.network_isolation else {}),
+            **({"model": "without compression"} if spec.disable_output_compression else {}),
+            "entry point": spec.entry_point,
+            "contract": spec.contract,
+            "arguments": redact_text(shlex.join(spec.arguments)),
+            "received variables": ", ".join(sorted(spec.receive)),
+            **{f"metric {name}": regex for name, regex in spec.metrics.items()},
+        }
+    )
+
+
+def _group(group: InstanceGroup) -> str:
+    """Say what a group is called and whom it helps; "" of the only one that a plain job has."""
+    helps = f" helps {group.until}" if group.until else ""
+    return "" if group.name == HOMOGENEOUS else f"{group.name}{helps}"
+
+
+def _variables(environment: Mapping[str, str]) -> Facts:
+    # A secret is compared and not shown.
+    return {name: value if is_secret(name) else redact_text(value) for name, value in environment.items()}
+
+
+def _python(job: Job) -> Facts:
+    found = job.provenance
+    version = (found.python_version if found else "") or job.spec.python_version
+    alone = "none" if job.spec.requirements_only else ""
+    return _drop_empty({"interpreter": job.spec.python, "version": version, "packages of the interpreter": alone}) | {
+        f"requirement {line}": "asked for" for line in job.spec.requirements
+    }
+
+
+def _packages(job: Job) -> Facts:
+    return dict(job.provenance.packages) if job.provenance else {}
+
+
+def _files(job: Job) -> Facts:
+    spec, found = job.spec, job.provenance
+    facts = {one.name: _short(one.sha256) or one.path for one in found.own_modules} if found else {}
+    return facts | _drop_empty({"source folder": _short(spec.source_dir.sha256) if spec.source_dir else ""})
+
+
+def _inputs(job: Job) -> Facts:
+    facts = {f"{one.name} from": f"{redact_text(one.source)} ({_format_channel(one)})" for one in job.spec.channels}
+    return facts | {_channel(one): _digest(one) for one in (job.provenance.inputs if job.provenance else ())}
+
+
+def _format_channel(one: Channel) -> str:
+    """Say how a channel reaches a job: what is always said of it, and what was asked for besides."""
+    asked = {
+        "groups": "+".join(one.groups),
+        "type": one.data_type if one.data_type != "S3Prefix" else "",
+        "content_type": one.content_type,
+        "path": one.path,
+    }
+    return ", ".join([one.mode, one.distribution, *(f"{name}={value}" for name, value in asked.items() if value)])
+
+
+def _outputs(job: Job) -> Facts:
+    return {
+        one.name: f"{one.path}{f' to {redact_text(one.destination)}' if one.destination else ''} ({one.mode})"
+        for one in job.spec.outputs
+    }
+
+
+def _channel(one: InputDigest) -> str:
+    return f"{one.channel} on {one.host}" if one.host else one.channel
+
+
+def _digest(one: InputDigest) -> str:
+    return f"{one.method} {_short(one.sha256)}, {format_count(one.files, 'file')}, {format_count(one.bytes, 'byte')}"
+
+
+def _sent_variables(job: Job) -> Facts:
+    facts: Facts = {}
+    for name, sent in (("all together", job.spec.send), ("of all tasks together", job.spec.shared)):
+        if sent is not None:
+            facts |= {each: f"{size} bytes" for each, size in sent.sizes.items()} | {name: _short(sent.sha256)}
+    return facts
+
+
+def _hosts(job: Job) -> Facts:
+    facts: Facts = {}
+    for host in job.provenance.hosts if job.provenance else ():
+        machine = host.machine
+        about = {
+            "isolation": host.isolation,
+            "given up": " ".join(host.given_up),
+            "machine": machine.hostname,
+            "platform": machine.platform,
+            "CPU": machine.cpu_model,
+            "vCPUs": machine.vcpus or "",
+            "memory": f"{machine.memory_bytes / 2**30:.1f} GiB" if machine.memory_bytes else "",
+            "GPUs": ", ".join(machine.gpus),
+        }
+        facts |= _drop_empty({f"{host.host} {name}": value for name, value in about.items()})
+    return facts
+
+
+def _revision(job: Job) -> Facts:
+    found = job.spec.revision
+    return {} if found is None else _drop_empty({"commit": found.commit[:_DIGITS], "branch": found.branch})
+
+
+def _outcome(job: Job) -> Facts:
+    ran = (
+        ""
+        if job.started_at is None or job.ended_at is None
+        else duration.format_duration(job.ended_at - job.started_at)
+    )
+    return _drop_empty({"status": job.status().value, "failure": job.failure_text(), "duration": ran})
+
+
+def _metrics(job: Job) -> Facts:
+    several = len({metric.host for metric in job.metrics}) > 1
+    facts = {}
+    for metric in job.metrics:
+        name = f"{metric.name} on {metric.host}" if several else metric.name
+        facts[name] = "nan" if metric.value is None else f"{metric.value:g}"
+    return facts
+
+
+def _short(sha256: str) -> str:
+    return sha256[:_DIGITS]
+
+
+_ENVIRONMENT = "environment variable"
+_SECTIONS = {
+    "wish": _request,
+    "hyperparameter": lambda job: redact_values(job.spec.hyperparameters),
+    _ENVIRONMENT: lambda job: _variables(job.spec.environment),
+    "Python": _python,
+    "package": _packages,
+    "own code": _files,
+    "input": _inputs,
+    "output": _outputs,
+    "variable": _sent_variables,
+    "git": _revision,
+    "host": _hosts,
+    "outcome": _outcome,
+    "metric": _metrics,
+}
+"""What is compared, in the order in which it is shown: what went in, where it ran, what came out."""
+
+
+_PROVENANCE_SECTIONS = ("package", "own code", "host")
+"""What is known of a job that left its provenance, and else not at all."""
+
+
+def _methods(before: Job, after: Job) -> dict[str, set[str]]:
+    """Say of what the digests of each channel were made that both jobs had."""
+    old, new = (
+        {_channel(one): one.method for one in (job.provenance.inputs if job.provenance else ())}
+        for job in (before, after)
+    )
+    return {channel: {old[channel], new[channel]} for channel in sorted(old.keys() & new.keys())}
+
+
+def _limitations(before: Job, after: Job) -> Iterator[str]:
+    for job in (before, after):
+        if not is_final(job.state):
+            yield f"{job.name} is {job.state.value}: what it imports and what comes of it is not known yet."
+        elif job.provenance is None:
+            yield f"{job.name} left no provenance, so its packages, inputs and hosts are not known."
+    for channel, methods in _methods(before, after).items():
+        if methods == {"listing"}:
+            yield f"Input {channel} was judged by names, sizes and times; its content is too large to be read for this."
+        elif len(methods) > 1 or "none" in methods:
+            yield f"Input {channel} cannot be compared: its digests are of {' and '.join(sorted(methods))}."

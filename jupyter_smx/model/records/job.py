@@ -1,0 +1,265 @@
+"""The record of a job: its wish, where it is, where it should be, and everything that was learnt on the way."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.records.cluster import WarmPool
+from jupyter_smx.model.results.progress import Expectation, MetricValue, Progress, StepPace
+from jupyter_smx.model.results.provenance import Provenance
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.usage import Usage
+from jupyter_smx.model.spec.array import ArrayTask
+from jupyter_smx.model.spec.channel import Artifact
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState, SecondaryStatus, Status, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_HOST_PREFIX = "host: "
+"""How the sentence of a host begins that refuses a job for its own sake and not for the wish's."""
+
+IMAGE_GONE = "image_gone"
+"""Moment in the timings of a job whose image is on record: it was not here when hosts were to be made of it."""
+
+
+class Transition(Struct, frozen=True, kw_only=True):
+    """One row of SageMaker's ``SecondaryStatusTransitions``; the last of a running job has no end."""
+
+    status: SecondaryStatus
+    start_time: float
+    end_time: float | None = None
+    status_message: str = ""
+
+
+class RemoteException(Struct, frozen=True, kw_only=True):
+    """An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names."""
+
+    type: str
+    message: str
+    traceback: str
+    line: int | None = None
+
+
+class HostEnd(Struct, frozen=True, kw_only=True):
+    """How the job ended on one host, as that host's agent wrote it down.
+
+    ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
+    ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
+    ``memory`` or ``host`` (ours: the host was lost). ``exited_at`` is when its process ended, seconds since the epoch
+    by the host's clock.
+    """
+
+    host: str
+    cause: str
+    exit_code: int | None = None
+    signal: int | None = None
+    failure: str = ""
+    exception: RemoteException | None = None
+    left_behind: tuple[str, ...] = ()
+    reason: str = ""
+    """The failure file's text: the script's own, or what sagemaker-training writes there; "" where there is none."""
+    message: str | None = ""
+    """What a processing job wrote to ``/opt/ml/output/message``; None where that is no UTF-8."""
+    errors: tuple[str, ...] = ()
+    """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
+    exited_at: float | None = None
+
+    def is_successful(self) -> bool:
+        """Say whether the job's part here left by itself with exit code 0, or was done because its leader was."""
+        return self.cause == "drained" or (self.cause == "exit" and self.exit_code == 0)
+
+    def is_stopped_by_request(self) -> bool:
+        """Say whether we ended it: somebody asked, its leader was done, another host had failed, its time was over."""
+        return self.cause in ("stopped", "drained", "max_runtime", "max_wait", "interrupted")
+
+    def is_host_failure(self) -> bool:
+        """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
+        return self.cause == "host" or (self.cause == "refused" and self.failure.startswith(_HOST_PREFIX))
+
+
+def failing_host(hosts: Iterable[HostEnd]) -> HostEnd | None:
+    """Choose the host whose end explains the job's; None when there is none.
+
+    What we ended explains nothing, nor does what went well. What others meet as a broken connection (a lost
+    host, memory that ran out) comes before an exception, that before a signal, and that before an exit code. Of equals
+    the one that ended first.
+    """
+    return min(hosts, key=_failure_rank, default=None)
+
+
+def _failure_rank(end: HostEnd) -> tuple[bool | float, ...]:
+    return (
+        end.is_stopped_by_request(),
+        end.is_successful(),
+        not end.is_host_failure(),
+        end.cause != "memory",
+        end.exception is None,
+        end.signal is None,
+        end.exit_code in (0, None),
+        math.inf if end.exited_at is None else end.exited_at,
+    )
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """A run after which the job began again: it failed by our fault, or was interrupted; times are epoch seconds."""
+
+    number: int
+    cluster: str
+    reason: str
+    ended_at: float
+    started_at: float | None = None
+    hosts: tuple[HostEnd, ...] = ()
+    ran_seconds: float | None = None
+    """How long it ran, by a clock that nobody sets; None where nobody counted."""
+    interrupted: bool = False
+    """Its spot hosts were taken away; such a run is no retry, and nobody pays for it."""
+
+    def seconds(self) -> float:
+        """Count how long it ran."""
+        if self.ran_seconds is not None:
+            return self.ran_seconds
+        return 0.0 if self.started_at is None else max(0.0, self.ended_at - self.started_at)
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
+
+    ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
+    saw them: ``magic, accepted, building, pulling, pulled, built, committed, sent, received, awake, first_line, exited,
+    ended, final``.
+    """
+
+    id: str
+    name: str
+    spec: JobSpec
+    state: SecondaryStatus = SecondaryStatus.PENDING
+    goal: DesiredState = DesiredState.RUN
+    cluster: str = ""
+    lease: int = 0
+    attempt: int = 1
+    """The run of the code at hand, from 1; each retry is another one."""
+    attempts: tuple[Attempt, ...] = ()
+    """The runs before it."""
+    wait_until: float | None = None
+    """When it has waited and run for as long as it may, by the clock as people have set it; None without a limit."""
+    placements: int = 1
+    """How often hosts were looked for in this attempt: those that are lost before the code begins are replaced."""
+    created_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    ran_seconds: float | None = None
+    """How long the last attempt ran, by a clock that nobody sets; there with the verdict, None where nobody counted."""
+    counted_from: float | None = None
+    """When the hosts of the attempt at hand began to work for it, by the clock as people have set it since."""
+    modified_at: float = 0.0
+    transitions: tuple[Transition, ...] = ()
+    why: Why | None = None
+    failure_reason: str = ""
+    """SageMaker's ``FailureReason``."""
+    failure_message: str = ""
+    """The same in our own words, where we know more: the exception, the signal; see :meth:`failure_words`."""
+    exit_message: str = ""
+    """SageMaker's ``ExitMessage``: what the hosts of a processing job wrote to ``/opt/ml/output/message``."""
+    hosts: tuple[HostEnd, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    received: dict[str, int] = {}
+    """Sizes in bytes of the variables that came back."""
+    warm_pool: WarmPool | None = None
+    timings: dict[str, float] = {}
+    image: Image | None = None
+    """The image that its hosts are made of, as it was when the engine was asked for it: all attempts run the same."""
+    progress: Progress | None = None
+    """How far it said that it was; there with the verdict."""
+    metrics: tuple[MetricValue, ...] = ()
+    """The last value of each metric; there with the verdict."""
+    pace: StepPace | None = None
+    """How fast it counted its steps, where it printed such counts; there with the verdict."""
+    metric_notes: tuple[str, ...] = ()
+    """Sentences about metrics that could not be read."""
+    provenance: Provenance | None = None
+    """What it ran with; there with the verdict."""
+    peak: Usage | None = None
+    """The most that it used at once, of its hosts together; there with the verdict."""
+
+    def status(self) -> Status:
+        """SageMaker's ``Status`` for the step the job is at."""
+        return status_of(self.state)
+
+    def failure_text(self) -> str:
+        """Say why the job failed, for people; "" when it did not."""
+        return self.failure_message or self.failure_reason
+
+    def interruptions(self) -> int:
+        """Count how often its hosts were taken away."""
+        return sum(attempt.interrupted for attempt in self.attempts)
+
+    def max_attempts(self) -> int:
+        """Count the runs that it may have, as far as that is known now."""
+        return 1 + self.spec.retries + self.interruptions()
+
+
+def current_attempt_transitions(job: Job) -> tuple[Transition, ...]:
+    """Give the transitions of the attempt at hand, from its ``Starting`` on."""
+    rows = job.transitions
+    since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
+    return rows[since:]
+
+
+def attempt_started_at(job: Job) -> float | None:
+    """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
+    rows = current_attempt_transitions(job)
+    if not rows or rows[0].status is not SecondaryStatus.STARTING:
+        return None  # what is downloaded before there are hosts is their image
+    if IMAGE_GONE in job.timings or any(row.status is SecondaryStatus.PENDING for row in rows):
+        return None  # there were to be hosts, and their image went; it is downloaded again, or was
+    return next((row.start_time for row in rows if row.status in ACTIVE_STEPS), None)
+
+
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """What lists and events show of a job: no source, no path, no value of a variable."""
+
+    id: str
+    name: str
+    base_name: str
+    kind: Literal["train", "process"]
+    engine: str
+    instances: str
+    status: Status
+    secondary_status: SecondaryStatus
+    message: str
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    pool: str = ""
+    start: str = ""
+    queue_position: int | None = None
+    warm_pool_status: str = ""
+    first_line_seconds: float | None = None
+    """From submission to the first line of user code."""
+    cost: float | None = None
+    array: ArrayTask | None = None
+    attempt: int = 1
+    attempts: int = 1
+    """How many runs it may have: one, its retries, and one for each time that it was interrupted."""
+    failure_type: str = ""
+    failure_line: int | None = None
+    progress: Progress | None = None
+    metrics: dict[str, float | None] = {}
+    """Newest value of each metric; None is nan or an infinity."""
+    expectation: Expectation | None = None
+    expected_start_at: float | None = None
+    """When a waiting job is expected to begin, seconds since the epoch; None when nobody can know."""
+    usage: Usage | None = None
+    """What it uses now; None before anything is known, and after the end."""
+    peak: Usage | None = None
+    """The most that it used at once; there with the verdict."""
+    spot: bool = False
+    """Its hosts may be taken away while it runs (managed spot)."""
+    image: Image | None = None
+    """What its hosts are made of; the id is "" while nobody knows what the name means. None: of no image."""

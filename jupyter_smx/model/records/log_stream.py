@@ -1,0 +1,52 @@
+"""The logs of a job by the names that SageMaker gives their streams: one for each host of each run of the code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.records.job import attempt_started_at
+from jupyter_smx.model.spec.instance import groups_by_host
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+
+LOG_GROUPS = {"train": "/aws/sagemaker/TrainingJobs", "process": "/aws/sagemaker/ProcessingJobs"}
+
+
+class LogStream(Struct, frozen=True, kw_only=True):
+    """What one host printed in one run: ``name`` is ``JOB/algo-1-EPOCH``, in which the epoch second is its beginning.
+
+    ``group`` is CloudWatch's log group of such jobs. The host's ``instance_group`` is in no name, as on SageMaker.
+    """
+
+    name: str
+    group: str
+    host: str
+    instance_group: str
+    attempt: int = 1
+
+
+def streams_of(job: Job) -> tuple[LogStream, ...]:
+    """Name the logs of a job, run by run; a run that did not begin has none."""
+    began = {attempt.number: attempt.started_at for attempt in job.attempts}
+    began[job.attempt] = _began(job)
+    return tuple(
+        LogStream(
+            name=f"{job.name}/{host}-{int(when)}",
+            group=LOG_GROUPS[job.spec.kind],
+            host=host,
+            instance_group=owner.name,
+            attempt=number,
+        )
+        for number, when in sorted(began.items())
+        if when is not None
+        for host, owner in groups_by_host(job.spec.instance_groups).items()
+    )
+
+
+def _began(job: Job) -> float | None:
+    """Find when the run at hand began; of a first one that nobody watched the record says it at the end."""
+    began = attempt_started_at(job)
+    return job.started_at if began is None and not job.attempts else began

@@ -1,0 +1,70 @@
+"""What goes into a job and comes out of it: input channels, outputs, artefacts and packed variables."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One input: where from, how it is presented, to which hosts.
+
+    ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. Of a
+    ``ManifestFile`` the source is a list of objects.
+    """
+
+    name: str
+    source: str
+    mode: Literal["File", "FastFile"] = "File"
+    distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
+    groups: tuple[str, ...] = ()
+    data_type: Literal["S3Prefix", "ManifestFile"] = "S3Prefix"
+    content_type: str = ""
+    """MIME type that a training script reads in ``inputdataconfig.json``; it changes nothing else."""
+    path: str = ""
+    """Absolute folder of the channel in a processing job (SageMaker's ``LocalPath``); "" is the usual one."""
+
+
+def input_folder(kind: Literal["train", "process"], channel: str, path: str = "") -> str:
+    """Give the folder in which a job finds a channel, as on SageMaker; ``path`` is the one that it asks for itself."""
+    return path or f"/opt/ml/{'processing/input' if kind == 'process' else 'input/data'}/{channel}"
+
+
+class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
+
+    An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
+    while it runs (SageMaker's ``S3UploadMode``).
+    """
+
+    name: str
+    path: str
+    destination: str = ""
+    mode: Literal["EndOfJob", "Continuous"] = "EndOfJob"
+
+
+def output_folder(output: Output) -> str:
+    """Give the folder in which a job leaves an output."""
+    return output.path if output.path.startswith("/") else f"/opt/ml/{output.path}"
+
+
+class Payload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name."""
+
+    path: str
+    sha256: str
+    sizes: dict[str, int]
+    size: int = 0
+    """Bytes of the file."""
+    protocol: str = ""
+    """Versions of Python and cloudpickle that wrote it, as ``3.11/3.1.2``."""
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    """A file that a job brought home: name, absolute path here, size in bytes, content hash ('' if not computed)."""
+
+    name: str
+    path: str
+    size: int
+    sha256: str = ""

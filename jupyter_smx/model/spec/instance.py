@@ -1,0 +1,136 @@
+"""What a host offers and costs: instance types, their catalogue, and groups of instances."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.spec.catalogue_file import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+HOMOGENEOUS = "homogeneousCluster"
+"""Name that SageMaker gives to the only group of a plain job."""
+
+
+class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One row of the catalogue.
+
+    ``vcpus`` counts virtual CPUs, ``memory_gib`` is GiB (0: the share of the machine that its CPUs have), ``gpus``
+    counts devices, ``price_per_hour`` is US dollars for one instance (on demand, training, us-east-1), ``None`` where
+    no source is known. ``source`` says where the price is from, ``hardware_source`` the rest.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+    vcpus: Annotated[int, Meta(ge=1, le=100_000)]
+    memory_gib: Annotated[float, Meta(ge=0, le=1_000_000)]
+    gpus: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    price_per_hour: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
+    source: str = ""
+    hardware_source: str = ""
+
+
+class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``.
+
+    ``until`` names the group that this one helps: when all hosts of that one have ended, the hosts of this one are told
+    to end, and how they do it is no failure. SageMaker has no such thing.
+    """
+
+    name: str = HOMOGENEOUS
+    instance_type: str = "local"
+    instance_count: int = 1
+    until: str = ""
+
+
+def groups_by_host(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]:
+    """Name the hosts of all groups, ``algo-1 … algo-N`` in the groups' order as SageMaker numbers them, with theirs."""
+    owners = [group for group in groups for _ in range(group.instance_count)]
+    return {f"algo-{number}": group for number, group in enumerate(owners, 1)}
+
+
+def leader_of(groups: Iterable[InstanceGroup]) -> str:
+    """Name the host that stands for a job: the first one that helps no other."""
+    hosts = groups_by_host(groups)
+    return next((name for name, group in hosts.items() if not group.until), next(iter(hosts)))
+
+
+class TypesListing(Struct, frozen=True, kw_only=True):
+    """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package."""
+
+    instance_types: tuple[InstanceType, ...] = ()
+    file: str = ""
+
+
+Catalogue = dict[str, InstanceType]
+
+
+def catalogue() -> Catalogue:
+    """Read the catalogue that ships with the package; an administrator may replace it by a trait."""
+    text = files("jupyter_smx.model").joinpath("instance_types.json").read_text(encoding="utf-8")
+    return read_catalogue(text, "instance_types.json")
+
+
+def read_catalogue(text: str, where: str) -> Catalogue:
+    """Read a catalogue of instance types; ``where`` is how a person finds the text again.
+
+    :raises ValidationError: it is none; says the line and the field.
+    """
+    return read_rows(text, where, InstanceType)
+
+
+def look_up(name: str, known: Catalogue) -> InstanceType:
+    """Find an instance type by name, or say which names are near.
+
+    :raises ValidationError: no such type in the catalogue.
+    """
+    found = known.get(name)
+    if found is None:
+        raise ValidationError(
+            f"--instance-type: {name!r} is not an instance type.",
+            field="instance_type",
+            value=name,
+            rule=f"The catalogue has {len(known)} types; local runs on a share of this machine.",
+            cure=suggest_names(name, known) or "`%smx types` lists them.",
+        )
+    return found
+
+
+def check_helpers(groups: Iterable[InstanceGroup]) -> None:
+    """Let groups pass whose helpers help another group of the job, one that is no helper itself.
+
+    :raises ValidationError: a helper of nobody, of itself, or of another helper.
+    """
+    known = {group.name: group for group in groups}
+    for group in known.values():
+        leader = known.get(group.until)
+        if not group.until or (leader is not None and not leader.until):
+            continue
+        raise ValidationError(
+            f"--group {group.name}: until={group.until} {_helper_problem(group, leader)}.",
+            field="instance_groups",
+            value=group.until,
+            rule="A helper names the group that it helps, and that one is no helper.",
+            cure=_suggest_leader(group, known),
+        )
+
+
+def _helper_problem(group: InstanceGroup, leader: InstanceGroup | None) -> str:
+    if leader is None:
+        return "names no group of this job"
+    if leader is group:
+        return "is the group itself"
+    if leader.until == group.name:
+        return "makes a circle, each waits for the other to end"
+    return f"names a group that is a helper itself, of {leader.until}"
+
+
+def _suggest_leader(group: InstanceGroup, known: Mapping[str, InstanceGroup]) -> str:
+    leaders = [other.name for other in known.values() if not other.until and other is not group]
+    if not leaders:
+        return f"Drop ,until={group.until} from one of the groups."
+    return suggest_names(group.until, leaders) or f"until can be {' or '.join(leaders)} here."

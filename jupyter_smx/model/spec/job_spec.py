@@ -1,0 +1,119 @@
+"""The wish: everything that a user asks for with one job, frozen and independent of where it will run."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.results.provenance import Revision
+from jupyter_smx.model.spec.array import ArrayTask
+from jupyter_smx.model.spec.channel import Channel, Output, Payload
+from jupyter_smx.model.spec.distribution import Distribution
+from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.source import SourceDir
+
+DAY = 86_400
+MAX_SPEC_BYTES = 5 * 2**20
+"""Bytes of a wish as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
+
+
+class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to run, with what, on what, and for how long.
+
+    ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
+    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. ``imports`` are the modules that the code imports at its
+    top, a hint for the zygote, never a promise.
+    """
+
+    kind: Literal["train", "process"]
+    source: str
+    base_name: str = ""
+    filename: str = ""
+    engine: str = "local"
+    instance_groups: tuple[InstanceGroup, ...] = (InstanceGroup(),)
+    distribution: Distribution | None = None
+    keep_alive: int = 0
+    hyperparameters: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    channels: tuple[Channel, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    source_dir: SourceDir | None = None
+    entry_point: str = ""
+    """Name of the script in its folder, as ``train.py``; "" where the cell is the script."""
+    contract: Literal["v2", "v3"] = "v2"
+    """What a training script sees: what the toolkit in SageMaker's images shows it, or the drivers of SDK 3."""
+    arguments: tuple[str, ...] = ()
+    """Words of a processing job's script, as they are: SageMaker's ``ContainerArguments``."""
+    send: Payload | None = None
+    receive: tuple[str, ...] = ()
+    role: str = ""
+    image: str = ""
+    """What its hosts are made of, where the engine makes them of images (``TrainingImage``, ``ImageUri``)."""
+    max_run: int = DAY
+    python: str = ""
+    python_version: str = ""
+    python_named: bool = False
+    """Somebody named ``python``, and it is not just what the submitter runs."""
+    requirements: tuple[str, ...] = ()
+    """What the job's Python shall have beside the packages of ``python``; see ``model/environment.py``."""
+    requirements_only: bool = False
+    """The job's Python shall have the requirements alone, and nothing of ``python``'s packages."""
+    imports: tuple[str, ...] = ()
+    notebook: str = ""
+    cell_id: str = ""
+    """Of the notebook's cell that handed the job in, where the front end says it."""
+    working_directory: str = ""
+    metrics: dict[str, str] = {}
+    """Regular expressions by the name of their metric; the first group is the value."""
+    array: ArrayTask | None = None
+    shared: Payload | None = None
+    """Variables that all tasks of an array get, beside those of ``send``."""
+    retries: int = 0
+    """How often the job is run again after an ``InternalServerError``."""
+    spot: bool = False
+    """Its hosts may be taken away at any time; then it begins again (``EnableManagedSpotTraining``)."""
+    max_wait: int = 0
+    """Seconds in which a spot job waits and runs, all attempts together; 0 is no limit (``MaxWaitTimeInSeconds``)."""
+    checkpoint: str = ""
+    """Absolute folder, or URL, that ``/opt/ml/checkpoints`` is restored from and kept in (``CheckpointConfig``)."""
+    checkpoint_local_path: str = ""
+    """Folder below ``/opt/ml`` that this is done with instead of ``/opt/ml/checkpoints`` (its ``LocalPath``)."""
+    disable_output_compression: bool = False
+    """The model of a training job comes home as the files that it is made of (``CompressionType`` ``NONE``)."""
+    network_isolation: bool = False
+    """Its hosts reach each other and nothing else (``EnableNetworkIsolation``)."""
+    after: tuple[str, ...] = ()
+    """Ids of the jobs and arrays that must have completed before this one begins."""
+    revision: Revision | None = None
+    submitted_at: float = 0.0
+    """Seconds since the epoch on the submitter's clock, when its magic began to run."""
+
+    def all_hyperparameters(self) -> dict[str, str]:
+        """Give the hyperparameters with those by which the SDK of the contract says how the script is distributed."""
+        return self.sdk2_hyperparameters() if self.contract == "v2" else dict(self.hyperparameters)
+
+    def sdk2_hyperparameters(self) -> dict[str, str]:
+        """Give the hyperparameters as SageMaker's SDK 2 sends them; SDK 3 has a file for the distribution."""
+        told = {} if self.distribution is None else self.distribution.parameters(self.instance_groups)
+        return {**told, **self.hyperparameters}
+
+    def has_flag(self, name: str) -> bool:
+        """Say whether a hyperparameter is true to SageMaker's toolkit, which reads JSON, and else a text."""
+        try:
+            return bool(json.loads(self.hyperparameters.get(name, "false")))
+        except ValueError:
+            return True
+
+    def payloads(self) -> tuple[str, ...]:
+        """Give the paths of the files that the kernel packed for this job."""
+        return tuple(packed.path for packed in (self.shared, self.send, self.source_dir) if packed is not None)
+
+    def instance_count(self) -> int:
+        """Count the hosts of all groups."""
+        return sum(group.instance_count for group in self.instance_groups)
+
+    def instances(self) -> str:
+        """Say the hosts in a few words, as ``ml.m5.xlarge × 2 + local × 1``."""
+        return " + ".join(f"{group.instance_type} × {group.instance_count}" for group in self.instance_groups)

@@ -1,0 +1,78 @@
+"""What ``--metric NAME=REGEX`` may say: SageMaker's ``MetricDefinitions``, checked before anything is created."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.results.progress import MAX_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regex import Pattern
+
+MAX_NAME = 255
+MAX_REGEX = 500
+
+
+def check_metrics(definitions: Mapping[str, str]) -> None:
+    """Let metric definitions pass, or say what is wrong with the first bad one.
+
+    :raises ValidationError: more than 40, a name or a regex of a wrong length, a regex that is none or has no group.
+    """
+    if len(definitions) > MAX_METRICS:
+        raise ValidationError(
+            f"--metric: {len(definitions)} metrics.",
+            field="metrics",
+            value=len(definitions),
+            rule=f"A job has {MAX_METRICS} at most.",
+            cure="One regex can only give one value, but what tqdm, Keras and the like print needs none.",
+        )
+    for name, pattern in definitions.items():
+        if not 1 <= len(name) <= MAX_NAME:
+            raise ValidationError(
+                f"--metric: a name of {len(name)} characters.",
+                field="metrics",
+                value=name,
+                rule=f"A metric's name has 1 to {MAX_NAME} characters.",
+                cure="For example --metric 'loss=loss=([0-9.]+)'.",
+            )
+        compile_metric(name, pattern)
+
+
+def compile_metric(name: str, pattern: str) -> Pattern[str]:
+    """Compile the regex of a metric.
+
+    :raises ValidationError: its length, its syntax (with the position), or no group to take the value from.
+    """
+    import regex  # noqa: PLC0415 - most jobs have no metric of their own, and a magic should not wait for it
+
+    if not 1 <= len(pattern) <= MAX_REGEX:
+        raise ValidationError(
+            f"--metric {name}: a regex of {len(pattern)} characters.",
+            field="metrics",
+            value=pattern,
+            rule=f"It has 1 to {MAX_REGEX} characters.",
+            cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
+        )
+    try:
+        made = regex.compile(pattern)
+    except regex.error as error:
+        # Its text ends with "at position 10", counted from 0.
+        raise ValidationError(
+            f"--metric {name}: {pattern!r} is not a regular expression: {error}.",
+            field="metrics",
+            value=pattern,
+            rule="It is searched in each line of the log, and its first group is the value.",
+            cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
+        ) from error
+    if made.groups < 1:
+        raise ValidationError(
+            f"--metric {name}: {pattern!r} has no group.",
+            field="metrics",
+            value=pattern,
+            rule="The first group is the value of the metric.",
+            cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
+        )
+    return made

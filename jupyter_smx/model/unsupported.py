@@ -1,0 +1,115 @@
+"""What SageMaker has and nobody here can give: refused by its name there, with what to take in its place.
+
+A job that asks for one of these would run without it and say nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_IMAGE_RULE = "SageMaker's images start the script by a program of their own, which nobody else has."
+_LIBRARY = "Take --distribution torchrun, and in the script the backend nccl, or gloo, in the place of smddp."
+_TORCHRUN = "Take --distribution torchrun."
+LAUNCHERS = {
+    "smdistributed": _LIBRARY,
+    "smdataparallel": _LIBRARY,
+    "smddp": _LIBRARY,
+    "pytorchddp": _TORCHRUN,
+    "pytorchxla": _TORCHRUN,
+}
+"""Launchers by their names in SageMaker's SDK, and what to take in their place."""
+FLAGS = {
+    "sagemaker_distributed_dataparallel_enabled": _LIBRARY,
+    "sagemaker_pytorch_ddp_enabled": _TORCHRUN,
+    "sagemaker_pytorch_xla_multi_worker_enabled": _TORCHRUN,
+}
+"""The same as hyperparameters, by which its SDK asks for them."""
+
+_PIPE_RULE = "SageMaker has it for its mode Pipe; a channel is a folder here, whose files come as they are."
+_COMPRESSION = (_PIPE_RULE, "Leave it out, and open the files in the script, with gzip as an example.")
+_RECORDS = (_PIPE_RULE, "Leave it out, and let the script make the records that it reads.")
+_SHUFFLE = (
+    "A channel is a folder here, and files of a folder have no order.",
+    "Leave it out, and let the script shuffle the names of the files, with a seed from --hp.",
+)
+_AUGMENTED_MANIFEST = (
+    _PIPE_RULE,
+    "Give the manifest as a channel of its own, and what it names as another one, by its prefix or type=ManifestFile.",
+)
+_CHANNEL_PROPERTIES = {
+    "compression": _COMPRESSION,
+    "compressiontype": _COMPRESSION,
+    "s3compressiontype": _COMPRESSION,
+    "recordwrapping": _RECORDS,
+    "recordwrapper": _RECORDS,
+    "recordwrappertype": _RECORDS,
+    "shuffle": _SHUFFLE,
+    "shuffleconfig": _SHUFFLE,
+    "shuffleseed": _SHUFFLE,
+    "attributenames": _AUGMENTED_MANIFEST,
+    "mode pipe": (
+        "A channel is a folder: File brings it, FastFile shows it at once and reads what is asked for.",
+        "FastFile, which SageMaker recommends in the place of Pipe, begins as early.",
+    ),
+    "type augmentedmanifest": _AUGMENTED_MANIFEST,
+    "type augmentedmanifestfile": _AUGMENTED_MANIFEST,
+}
+"""Properties of a channel, and values of some, without underscores: SageMaker's API and its SDK differ in them."""
+
+_CODE_ARTIFACT = (
+    "SageMaker's images log in to CodeArtifact with it and install requirements from there; nobody here does.",
+    "Leave it out, and name the index with --index-url in the requirements file, its token there as ${NAME}.",
+)
+_MODULE = (
+    "It names a module of an image that runs the script in its own way; here the script itself is run.",
+    "Leave it out, and call the module in the script.",
+)
+
+
+def check_launcher(name: str) -> None:
+    """Let a launcher pass that is not one of SageMaker's images alone, known or not.
+
+    :raises ValidationError: it is.
+    """
+    cure = LAUNCHERS.get(name.lower())
+    if cure:
+        raise _refusal(f"--distribution {name}", "distribution", name, (_IMAGE_RULE, cure))
+
+
+def check_property(channel: str, word: str, value: str = "") -> None:
+    """Let a property of a channel pass, or a value of one, that is not SageMaker's alone, known or not.
+
+    :raises ValidationError: it is.
+    """
+    said = f"{word} {value}".strip()
+    found = _CHANNEL_PROPERTIES.get(said.lower().replace("_", ""))
+    if found:
+        raise _refusal(f"--input {channel}: {said}", "input", value or word, found)
+
+
+def check(spec: JobSpec) -> None:
+    """Let a wish pass that asks for nothing of this by a hyperparameter or a variable.
+
+    :raises ValidationError: it does.
+    """
+    if spec.kind != "train":
+        return
+    flag = next((name for name in FLAGS if spec.contract == "v2" and spec.has_flag(name)), "")
+    if flag:
+        raise _refusal(f"--hp {flag}: what it asks for", "hyperparameters", flag, (_IMAGE_RULE, FLAGS[flag]))
+    for name, found in (
+        ("CA_REPOSITORY_ARN", _CODE_ARTIFACT if spec.requirements else None),
+        ("SAGEMAKER_TRAINING_MODULE", _MODULE if spec.contract == "v2" else None),
+    ):
+        if found and spec.environment.get(name):
+            raise _refusal(f"--env {name}: what it asks for", "environment", name, found)
+
+
+def _refusal(said: str, field: str, value: str, found: tuple[str, str]) -> ValidationError:
+    rule, cure = found
+    return ValidationError(f"{said} does not exist here.", field=field, value=value, rule=rule, cure=cure)

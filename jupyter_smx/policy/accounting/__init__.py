@@ -1,0 +1,1 @@
+"""Compute prices, utilisation and profiler advice from records."""

@@ -1,0 +1,98 @@
+"""Where checkpoints may be kept: at a URL, or in a folder that the hosts share with the controller."""
+
+from __future__ import annotations
+
+from posixpath import normpath
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.policy import urls
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+
+_ML = "/opt/ml"
+_RESERVED_FOLDERS = tuple(
+    f"{_ML}/{name}"
+    for name in ("code", "config", "input", "model", "output/data", "output/intermediate", "processing", "sagemaker")
+)
+"""Folders that a job finds filled, or that are emptied when it ends."""
+_HOST_FOLDERS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there
+
+
+def check(spec: JobSpec, *, shared_folder: bool) -> None:
+    """Refuse a place that the hosts of an engine cannot reach.
+
+    :raises ValidationError: a URL that nothing can be written to, a relative path, or a folder that is not theirs.
+    """
+    if spec.checkpoint_local_path:
+        _check_local_path(spec)
+    if urls.is_url(spec.checkpoint):
+        _check_url(spec.checkpoint)
+    elif spec.checkpoint:
+        _check_folder(spec, shared_folder=shared_folder)
+
+
+def _check_local_path(spec: JobSpec) -> None:
+    path = spec.checkpoint_local_path
+    folder = normpath(path)
+    said = ""
+    if not spec.checkpoint:
+        said = "It is the job's folder of checkpoints, and the job has none."
+    elif not folder.startswith(f"{_ML}/"):
+        said = f"On this engine it is an absolute path below {_ML}."
+    else:
+        near = [
+            one for one in _RESERVED_FOLDERS if f"{folder}/".startswith(f"{one}/") or f"{one}/".startswith(f"{folder}/")
+        ]
+        said = f"{near[0]} is for something else." if near else ""
+    if said:
+        raise ValidationError(
+            f"--checkpoint-local-path: checkpoints of the job cannot be at {path!r}.",
+            field="checkpoint_local_path",
+            value=path,
+            rule=said,
+            cure="Name the place that they are kept in by --checkpoint."
+            if not spec.checkpoint
+            else f"For example {_ML}/checkpoints/last.",
+        )
+
+
+def _check_url(place: str) -> None:
+    why = urls.unwritable_reason(place)
+    if why:
+        raise ValidationError(
+            f"--checkpoint: nothing can be kept at {place}.",
+            field="checkpoint",
+            value=place,
+            rule=why,
+            cure="Name a folder of an object store, as s3://BUCKET/FOLDER, or of this machine.",
+        )
+
+
+def _check_folder(spec: JobSpec, *, shared_folder: bool) -> None:
+    if not spec.checkpoint.startswith("/"):
+        raise ValidationError(
+            f"--checkpoint: {spec.checkpoint} is not a folder of this machine.",
+            field="checkpoint",
+            value=spec.checkpoint,
+            rule="Checkpoints are kept in a folder here, or at a URL.",
+            cure="Name the folder by its whole path.",
+        )
+    if any(f"{normpath(spec.checkpoint)}/".startswith(f"{taken}/") for taken in _HOST_FOLDERS):
+        raise ValidationError(
+            f"--checkpoint: {spec.checkpoint} is a folder of the hosts.",
+            field="checkpoint",
+            value=spec.checkpoint,
+            rule="There every host has files of its own, which are gone with the job.",
+            cure="Name a folder of yours; the job finds it at /opt/ml/checkpoints.",
+        )
+    if not shared_folder:
+        raise ValidationError(
+            f"--checkpoint: hosts of the engine {spec.engine} share no folder with this machine.",
+            field="checkpoint",
+            value=spec.checkpoint,
+            rule="Checkpoints are kept by the hosts themselves, in a folder that they see.",
+            cure="Name a URL, as s3://BUCKET/FOLDER, or use the engine local.",
+        )

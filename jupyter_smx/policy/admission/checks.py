@@ -1,0 +1,369 @@
+"""Whether a wish may become a job at all: form, catalogue, the administrator's list, caps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model import name, unsupported
+from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
+from jupyter_smx.model.spec import instance
+from jupyter_smx.model.spec.distribution import check_distribution
+from jupyter_smx.model.spec.metric import check_metrics
+from jupyter_smx.model.spec.source import is_entry_point
+from jupyter_smx.policy.admission import sdk3_rules
+from jupyter_smx.policy.admission.path_rules import check_paths
+from jupyter_smx.policy.lifecycle import keep_alive, spot
+from jupyter_smx.policy.lifecycle.retries import MAX_RETRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from jupyter_smx.model.spec.job_spec import JobSpec
+    from jupyter_smx.policy.limits import Limits
+
+MAX_SOURCE = 4 * 1024 * 1024
+MAX_GROUPS = 5
+MAX_INSTANCES = 1_000
+MAX_CHANNELS = 20
+MAX_CONTENT_TYPE = 256
+MAX_HYPERPARAMETERS = 100
+MAX_KEY = 256
+MAX_VALUE = 2_500
+MAX_AFTER = 100
+_HOUR = 3_600
+_CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
+_VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
+
+
+def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
+    """Let a wish pass, or say what is wrong with it.
+
+    :raises ValidationError: a field that no engine could honour.
+    :raises ResourceLimitError: the administrator does not allow it.
+    """
+    _check_engine(spec, limits, engines)
+    _check_instances(spec, limits)
+    name.check_base_name(spec.base_name)
+    keep_alive.check(spec.keep_alive, limits)
+    _check_run_time(spec, limits)
+    spot.check(spec)
+    _check_parameters(spec)
+    _check_text(spec)
+    _check_channels(spec)
+    _check_outputs(spec)
+    check_metrics(spec.metrics)
+    _check_code(spec)
+    check_paths(spec)
+    sdk3_rules.check(spec)
+    unsupported.check(spec)
+
+
+def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
+    if spec.engine not in engines:
+        raise ValidationError(
+            f"--engine: {spec.engine!r} is not an engine.",
+            field="engine",
+            value=spec.engine,
+            rule=f"Installed engines: {', '.join(sorted(engines))}.",
+            cure=suggest_names(spec.engine, engines),
+        )
+    if limits.allowed_engines and spec.engine not in limits.allowed_engines:
+        raise ResourceLimitError(
+            f"--engine: {spec.engine!r} is not allowed here.",
+            field="engine",
+            value=spec.engine,
+            rule=f"The administrator allows {', '.join(limits.allowed_engines)} (ControllerApp.allowed_engines).",
+            cure="Take one of them.",
+        )
+
+
+def _check_instances(spec: JobSpec, limits: Limits) -> None:
+    if not 1 <= len(spec.instance_groups) <= MAX_GROUPS:
+        raise ValidationError(
+            f"--group: {len(spec.instance_groups)} instance groups.",
+            field="instance_groups",
+            value=len(spec.instance_groups),
+            rule=f"A job has 1 to {MAX_GROUPS} groups.",
+            cure="Put hosts of one type into one group.",
+        )
+    names = [group.name for group in spec.instance_groups]
+    if len(set(names)) != len(names):
+        raise ValidationError(
+            "--group: two groups have one name.",
+            field="instance_groups",
+            value=", ".join(names),
+            rule="A group is known by its name, to channels and to the script.",
+            cure="Give each its own.",
+        )
+    instance.check_helpers(spec.instance_groups)
+    if spec.distribution is not None:
+        check_distribution(spec.distribution, spec.kind, spec.instance_groups, spec.receive, contract=spec.contract)
+        _check_ranks(spec)
+    for group in spec.instance_groups:
+        instance.look_up(group.instance_type, limits.catalogue)
+        if group.instance_count < 1:
+            raise ValidationError(
+                f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
+                field="instance_count",
+                value=group.instance_count,
+                rule="A group has one host or more.",
+                cure="Ask for one.",
+            )
+        if group.instance_count > MAX_INSTANCES:
+            raise ResourceLimitError(
+                f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
+                field="instance_count",
+                value=group.instance_count,
+                rule=f"A group has {MAX_INSTANCES} hosts at most.",
+                cure="Ask for fewer hosts.",
+            )
+        if limits.allowed_instance_types and group.instance_type not in limits.allowed_instance_types:
+            raise ResourceLimitError(
+                f"--instance-type: {group.instance_type} is not allowed here.",
+                field="instance_type",
+                value=group.instance_type,
+                rule=f"The administrator allows {', '.join(limits.allowed_instance_types)} "
+                "(ControllerApp.allowed_instance_types).",
+                cure="Take one of them.",
+            )
+
+
+def _check_ranks(spec: JobSpec) -> None:
+    runner = spec.distribution.runner if spec.distribution else ""
+    if runner == "mpi" and (spec.send is not None or spec.shared is not None):
+        raise ValidationError(
+            "--distribution mpi: variables cannot be sent.",
+            field="send",
+            rule="mpirun starts interpreters of its own, which run the script as a file.",
+            cure="Use hyperparameters and channels, or torchrun.",
+        )
+
+
+def check_hosts(spec: JobSpec, limits: Limits) -> None:
+    """Refuse a job that could never fit on this machine, however long it waits.
+
+    :raises ResourceLimitError: more hosts than the machine may have.
+    """
+    if spec.instance_count() > limits.max_hosts:
+        raise ResourceLimitError(
+            f"--instance-count: {spec.instance_count()} hosts.",
+            field="instance_count",
+            value=spec.instance_count(),
+            rule=f"This machine runs {limits.max_hosts} hosts at most (ControllerApp.max_hosts).",
+            cure="Ask for fewer hosts, or for another engine.",
+        )
+
+
+def _check_run_time(spec: JobSpec, limits: Limits) -> None:
+    if not 1 <= spec.max_run <= limits.max_run_cap:
+        raise ValidationError(
+            f"--max-run: {spec.max_run} seconds.",
+            field="max_run",
+            value=spec.max_run,
+            rule=f"A job runs for 1 to {limits.max_run_cap} seconds.",
+            cure=f"For example --max-run {'1h' if limits.max_run_cap >= _HOUR else limits.max_run_cap}.",
+        )
+    if not 0 <= spec.retries <= MAX_RETRIES:
+        raise ValidationError(
+            f"--retries: {spec.retries}.",
+            field="retries",
+            value=spec.retries,
+            rule=f"A job is run again 0 to {MAX_RETRIES} times.",
+            cure="For example --retries 2.",
+        )
+    if len(spec.after) > MAX_AFTER:
+        raise ValidationError(
+            f"--after: {len(spec.after)} jobs.",
+            field="after",
+            value=len(spec.after),
+            rule=f"A job comes after {MAX_AFTER} others at most.",
+            cure="Make one array of them and come after that.",
+        )
+
+
+def _check_parameters(spec: JobSpec) -> None:
+    if len(spec.source) > MAX_SOURCE:
+        raise ValidationError(
+            f"The code has {len(spec.source)} characters.",
+            field="source",
+            value=len(spec.source),
+            rule=f"{MAX_SOURCE} at most.",
+            cure="Put data into a channel, and modules into --source-dir.",
+        )
+    if len(spec.hyperparameters) > MAX_HYPERPARAMETERS:
+        raise ValidationError(
+            f"--hp: {len(spec.hyperparameters)} hyperparameters.",
+            field="hyperparameters",
+            value=len(spec.hyperparameters),
+            rule=f"{MAX_HYPERPARAMETERS} at most.",
+            cure="Put them into one file, and give that by --input.",
+        )
+    for key, value in spec.hyperparameters.items():
+        if not 1 <= len(key) <= MAX_KEY or "=" in key:
+            raise ValidationError(
+                f"--hp: {key[:MAX_KEY]!r} cannot name a hyperparameter.",
+                field="hyperparameters",
+                value=key[:MAX_KEY],
+                rule=f"A name has 1 to {MAX_KEY} characters and no =.",
+                cure="For example --hp lr=0.1.",
+            )
+        if len(value) > MAX_VALUE:
+            raise ValidationError(
+                f"--hp {key}: the value has {len(value)} characters.",
+                field="hyperparameters",
+                value=key,
+                rule=f"A hyperparameter has {MAX_VALUE} characters at most.",
+                cure="Pass it with --send.",
+            )
+    for key in spec.environment:
+        if not _VARIABLE.fullmatch(key):
+            raise ValidationError(
+                f"--env: {key!r} is not a name of a variable.",
+                field="environment",
+                value=key,
+                rule="Letters, digits and underscores, not a digit first, 512 characters at most.",
+                cure="For example --env LEVEL=debug.",
+            )
+
+
+def _check_text(spec: JobSpec) -> None:
+    texts = {
+        "role": [spec.role],
+        "python": [spec.python],
+        "environment": spec.environment.values(),
+        "hyperparameters": [*spec.hyperparameters, *spec.hyperparameters.values()],
+        "channels": [part for channel in spec.channels for part in (channel.source, channel.path)],
+        "outputs": [part for output in spec.outputs for part in (output.path, output.destination)],
+        "working_directory": [spec.working_directory],
+    }
+    field = next((field for field, parts in texts.items() if any("\0" in part for part in parts)), "")
+    if field:
+        raise ValidationError(
+            f"{field}: there is a NUL character in it.",
+            field=field,
+            value="\\0",
+            rule="Neither a variable nor a path of a process can hold one.",
+            cure="Take it out; bytes travel in a file, by --input.",
+        )
+
+
+def _check_outputs(spec: JobSpec) -> None:
+    names = [output.name for output in spec.outputs]
+    for word in names:
+        if not _CHANNEL.fullmatch(word) or word in {".", ".."} or names.count(word) > 1:
+            raise ValidationError(
+                f"--output: {word!r} {'is given twice' if names.count(word) > 1 else 'cannot name an output'}.",
+                field="outputs",
+                value=word,
+                rule="1 to 64 letters, digits, dots, hyphens and underscores, not . or .., and each name once.",
+                cure="For example --output model=PATH.",
+            )
+
+
+def _check_channels(spec: JobSpec) -> None:
+    names = [channel.name for channel in spec.channels]
+    if len(names) > MAX_CHANNELS:
+        raise ValidationError(
+            f"--input: {len(names)} channels.",
+            field="channels",
+            value=len(names),
+            rule=f"{MAX_CHANNELS} at most.",
+            cure="Bring what lies together as one channel, by its folder.",
+        )
+    for word in names:
+        if not _CHANNEL.fullmatch(word) or word in {".", ".."}:
+            raise ValidationError(
+                f"--input: {word!r} cannot name a channel.",
+                field="channels",
+                value=word,
+                rule="1 to 64 letters, digits, dots, hyphens and underscores, and neither . nor .. alone.",
+                cure="For example --input train=SOURCE.",
+            )
+    repeated = next((word for word in names if names.count(word) > 1), None)
+    if repeated is not None:
+        raise ValidationError(
+            f"--input: channel {repeated!r} is given twice.",
+            field="channels",
+            value=repeated,
+            rule="A channel has one source, and a folder of its own.",
+            cure="Give each its own name.",
+        )
+    _check_content_types(spec)
+    groups = {group.name for group in spec.instance_groups}
+    for channel in spec.channels:
+        unknown = set(channel.groups) - groups
+        if unknown:
+            raise ValidationError(
+                f"--input {channel.name}: no group is named {', '.join(sorted(unknown))}.",
+                field="channels",
+                value=channel.name,
+                rule=f"The groups of this job are {', '.join(sorted(groups))}.",
+                cure=suggest_names(min(unknown), groups) or "Leave groups= out, and each has the channel.",
+            )
+
+
+def _check_content_types(spec: JobSpec) -> None:
+    for channel in spec.channels:
+        if channel.content_type and (spec.kind == "process" or len(channel.content_type) > MAX_CONTENT_TYPE):
+            raise ValidationError(
+                f"--input {channel.name}: content_type={channel.content_type[:MAX_CONTENT_TYPE]}.",
+                field="channels",
+                value=channel.name,
+                rule=f"It has {MAX_CONTENT_TYPE} characters at most, and stands in a file of training jobs.",
+                cure="Leave it out: nothing is read by it.",
+            )
+
+
+def _check_code(spec: JobSpec) -> None:
+    if spec.entry_point and not is_entry_point(spec.entry_point):
+        raise ValidationError(
+            f"--entry-point: {spec.entry_point!r} cannot name a script.",
+            field="entry_point",
+            value=spec.entry_point,
+            rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
+            cure="For example --entry-point train.py; give the file such a name.",
+        )
+    if spec.disable_output_compression and spec.kind == "process":
+        raise ValidationError(
+            "--disable-output-compression is not for processing jobs.",
+            field="disable_output_compression",
+            rule="Only a training job has a model; outputs of a processing job are never compressed.",
+            cure="Leave it out.",
+        )
+    if spec.arguments and spec.kind != "process":
+        raise ValidationError(
+            f"--arg: {spec.arguments[0]!r} goes to no training job.",
+            field="arguments",
+            value=spec.arguments[0],
+            rule="SageMaker gives a training script its hyperparameters as words, and a processing script arguments.",
+            cure="Give it --hp NAME=VALUE.",
+        )
+    is_program = bool(spec.entry_point) and not spec.entry_point.endswith(".py")
+    if is_program and spec.distribution is not None and not spec.distribution.runs_once():
+        raise ValidationError(
+            f"--distribution: {spec.entry_point} is no Python script.",
+            field="distribution",
+            value=spec.entry_point,
+            rule="A launcher starts a Python script in several processes.",
+            cure="Start the processes in the program itself; it is run once on each host.",
+        )
+    if is_program and (spec.send or spec.shared or spec.receive):
+        raise ValidationError(
+            f"--entry-point: {spec.entry_point} has no variables.",
+            field="entry_point",
+            value=spec.entry_point,
+            rule="--send and --receive are about variables of a Python script.",
+            cure="Pass files by --input and values by --hp, and get files by --output.",
+        )
+
+
+def queue_full_error(limits: Limits) -> ResourceLimitError:
+    """Make the refusal of a job that would be one too many."""
+    return ResourceLimitError(
+        f"{limits.max_jobs_queued} jobs are waiting or running.",
+        field="job",
+        value=limits.max_jobs_queued,
+        rule="The administrator sets the number by ControllerApp.max_jobs_queued.",
+        cure="Wait until some of them are done.",
+    )

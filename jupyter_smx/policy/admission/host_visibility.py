@@ -1,0 +1,121 @@
+"""What lies on the controller's machine and has to be brought to hosts that do not see it, and what cannot be."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jupyter_smx.model.spec.channel import Channel
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+MAX_ENTRIES = 10_000
+"""Files and folders that a pattern may stand for, so that their names fit into one frame to an agent."""
+
+_LOCAL_FILE_URL = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNORECASE)
+"""A URL, or the last part of a chain of them, that is a file of the machine it is read on."""
+_MPI = "sagemaker_mpi_enabled"
+_FLAGS_BEFORE_MPI = ("sagemaker_torch_distributed_enabled", "sagemaker_parameter_server_enabled")
+"""Of several flags of SageMaker's the first counts."""
+_SHARED_FOLDER_RUNNERS = ("mpi", "pyspark")
+"""What starts a script on several hosts by files in their folders."""
+_PAYLOAD_FIELDS = ("send", "shared", "source_dir")
+"""What a kernel packed, as the run specification calls it."""
+
+
+class LocalSource(Struct, frozen=True, kw_only=True):
+    """A channel whose source lies here: a folder or a manifest as a whole, or what a path or a pattern stands for.
+
+    ``entries`` are then the name in the channel and the path of each; None where ``source`` is brought itself.
+    """
+
+    channel: str
+    source: str
+    entries: tuple[tuple[str, str], ...] | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """Give what has to be brought."""
+        return (self.source,) if self.entries is None else tuple(path for _name, path in self.entries)
+
+
+def is_local_path(channel: Channel) -> bool:
+    """Say whether a channel is a path of this machine, or a pattern of such paths."""
+    return channel.source.startswith("/")
+
+
+def has_local_files(spec: JobSpec) -> bool:
+    """Say whether a job needs anything of this machine."""
+    return bool(spec.payloads()) or any(map(is_local_path, spec.channels))
+
+
+def check(spec: JobSpec, *, same_paths: bool) -> None:
+    """Refuse what needs files that hosts do not see: URLs of this machine's files, and each other's folders.
+
+    Paths are brought to them.
+
+    :raises ValidationError: names the channel, or the distribution.
+    """
+    if same_paths:
+        return
+    _check_distribution(spec)
+    for channel in spec.channels:
+        if not is_local_path(channel) and _LOCAL_FILE_URL.search(channel.source):
+            raise ValidationError(
+                f"--input {channel.name}: hosts of the engine {spec.engine} cannot open {channel.source}.",
+                field="channels",
+                value=channel.source,
+                rule="They see no file of this machine but those that an input names by path.",
+                cure="Name a file, a folder or a pattern by its path, or the URL of an object store.",
+            )
+
+
+def _check_distribution(spec: JobSpec) -> None:
+    runner = spec.distribution.runner if spec.distribution else _runner_in_hyperparameters(spec)
+    if runner in _SHARED_FOLDER_RUNNERS and spec.instance_count() > 1:
+        said = f"--distribution {runner}" if spec.distribution else f"--hp {_MPI}"
+        raise ValidationError(
+            f"{said}: hosts of the engine {spec.engine} cannot start it on several hosts.",
+            field="distribution",
+            value=runner,
+            rule="Its hosts meet in each other's folders, which they do not see there.",
+            cure="Ask for one host with --instance-count 1, or name an engine whose hosts share a machine by --engine.",
+        )
+
+
+def _runner_in_hyperparameters(spec: JobSpec) -> str:
+    """Give the runner that a training job asks for by SageMaker's own hyperparameters, "" for none of those."""
+    if spec.kind != "train" or spec.contract != "v2":
+        return ""
+    first = next((name for name in (*_FLAGS_BEFORE_MPI, _MPI) if spec.has_flag(name)), "")
+    return "mpi" if first == _MPI else ""
+
+
+def paths_to_provide(spec: JobSpec, here: Iterable[LocalSource]) -> tuple[str, ...]:
+    """Name what a job's hosts have to be brought, each once."""
+    return tuple(dict.fromkeys([*spec.payloads(), *(path for one in here for path in one.paths())]))
+
+
+def translate_paths(told: Mapping[str, Any], here: Iterable[LocalSource], places: Mapping[str, str]) -> dict[str, Any]:
+    """Name in a run specification all that was brought as its host finds it; the rest stays as it is."""
+    found = {one.channel: one for one in here}
+    packed = {name: _translate_payload(told[name], places) for name in _PAYLOAD_FIELDS}
+    channels = [_translate_channel(one, found.get(one["name"]), places) for one in told["channels"]]
+    return {**told, **packed, "channels": channels}
+
+
+def _translate_payload(said: Mapping[str, Any] | None, places: Mapping[str, str]) -> dict[str, Any] | None:
+    return None if said is None else {**said, "path": places.get(said["path"], said["path"])}
+
+
+def _translate_channel(said: Mapping[str, Any], here: LocalSource | None, places: Mapping[str, str]) -> dict[str, Any]:
+    if here is None:
+        return {**said}
+    if here.entries is None:
+        return {**said, "source": places[here.source]}
+    return {**said, "entries": [[name, places[path]] for name, path in here.entries]}

@@ -1,0 +1,112 @@
+"""Where inputs, outputs and code of a job lie in ``/opt/ml``: no two in one place, and none where nothing can lie."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec.channel import input_folder
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec.channel import Channel, Output
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_ML = "/opt/ml"
+_PROCESSING = "/opt/ml/processing"
+_CODE = "/opt/ml/processing/input/code"
+_STARTER = "/opt/ml/processing/input/entrypoint"
+"""Where the code of a processing job lies, and how a FrameworkProcessor starts a folder of code."""
+
+
+def check_paths(spec: JobSpec) -> None:
+    """Refuse folders that a job cannot have.
+
+    :raises ValidationError: an input of a training job names a folder, two inputs have one, a FastFile channel lies in
+        another input or holds one, or an output is no folder that can be moved away.
+    """
+    folders = {channel.name: _folder_of(spec, channel) for channel in spec.channels}
+    for channel in spec.channels:
+        _check_path(spec, channel)
+    names: dict[str, str] = {}
+    for name, folder in folders.items():
+        other = names.setdefault(folder, name)
+        if other != name:
+            raise _channel_error(name, folder, f"channel {other!r} is there already.", "Give each its own folder.")
+    own = _folders_of_code(spec)
+    taken = next((folder for folder in own if folder in names), "")
+    if taken:
+        raise ValidationError(
+            f"--input: channel {names[taken]!r} of a processing job is where its code lies.",
+            field="channels",
+            value=names[taken],
+            rule=f"{taken} holds the script and --source-dir, or how they are started, as with SageMaker's SDK.",
+            cure="Give the channel another name or path.",
+        )
+    _check_views(spec, [*folders.values(), *own])
+    for output in spec.outputs:
+        _check_output_folder(spec, output, list(folders.values()))
+
+
+def _folders_of_code(spec: JobSpec) -> list[str]:
+    if spec.kind != "process" or not (spec.entry_point or spec.source_dir is not None):
+        return []
+    return [_CODE] if spec.source_dir is None or spec.distribution is not None else [_CODE, _STARTER]
+
+
+def _channel_error(name: str, value: str, rule: str, cure: str) -> ValidationError:
+    return ValidationError(
+        f"--input {name}: it cannot be at {value!r}.", field="channels", value=value, rule=rule, cure=cure
+    )
+
+
+def _folder_of(spec: JobSpec, channel: Channel) -> str:
+    return posixpath.normpath(input_folder(spec.kind, channel.name, channel.path))
+
+
+def _check_path(spec: JobSpec, channel: Channel) -> None:
+    if not channel.path:
+        return
+    if spec.kind == "train":
+        raise _channel_error(
+            channel.name,
+            channel.path,
+            f"A channel of a training job is at {input_folder('train', channel.name)}.",
+            "Leave path out.",
+        )
+    folder = _folder_of(spec, channel)
+    if not channel.path.startswith("/") or folder == _PROCESSING or not _is_in(folder, _PROCESSING):
+        rule = f"As on SageMaker it is an absolute path below {_PROCESSING}."
+        raise _channel_error(channel.name, channel.path, rule, f"For example path={_PROCESSING}/input.")
+
+
+def _check_views(spec: JobSpec, folders: list[str]) -> None:
+    """Nothing can be put into what nobody can write to, nor can its folder be made in another channel's."""
+    for channel in spec.channels:
+        own = _folder_of(spec, channel)
+        near = [other for other in folders if other != own and (_is_in(other, own) or _is_in(own, other))]
+        if channel.mode == "FastFile" and near:
+            rule = f"A FastFile channel is read-only, and {near[0]} is in one place with it."
+            raise _channel_error(channel.name, own, rule, "Use mode=File, or another path.")
+
+
+def _check_output_folder(spec: JobSpec, output: Output, inputs: list[str]) -> None:
+    folder = posixpath.normpath(posixpath.join(_ML, output.path))
+    usual = posixpath.normpath(input_folder(spec.kind, ""))
+    if not _is_in(folder, _ML) or folder == _ML:
+        cure = f"--output {output.name}=:{output.path} copies the usual folder there."
+    elif any(_is_in(folder, one) or _is_in(one, folder) for one in (usual, *inputs)):
+        cure = f"--output {output.name}= takes the usual folder."
+    else:
+        return
+    raise ValidationError(
+        f"--output {output.name}: nothing can be moved out of {output.path!r}.",
+        field="outputs",
+        value=output.path,
+        rule=f"What lies in PATH at the end is moved out of it, so PATH is a folder below {_ML} that holds no inputs.",
+        cure=cure,
+    )
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")

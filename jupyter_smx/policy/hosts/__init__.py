@@ -1,0 +1,1 @@
+"""Name hosts, shard inputs among them, and validate what their agents send."""

@@ -1,0 +1,202 @@
+"""What agents say, looked at before anything of it is believed. Pure.
+
+A job has the user of the agent on its host, so it can end that and say anything in its place: what does not have the
+form of a record, a greeting or an event is none, and what remains can be written down and read again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from msgspec import Meta, Struct, ValidationError, convert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LARGEST = 2**53
+"""What a browser can count to."""
+_LAST = 253_402_300_799.0
+"""The end of the year 9999, beyond which there are no dates."""
+_DEEPEST = 16
+
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=_LARGEST)]
+_Number: TypeAlias = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
+_Moment: TypeAlias = Annotated[float, Meta(ge=0, le=_LAST)]
+_Moments: TypeAlias = dict[str, _Moment | None]
+
+
+class MalformedMessageError(ValueError):
+    """What was said does not have the form that an agent gives it; the text says where."""
+
+
+class _Artifact(Struct, frozen=True):
+    """A file; the record of very many leaves out their paths, which follow from their names."""
+
+    name: str
+    size: _Count
+    path: str = ""
+
+
+class _Exception(Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+    traceback: str = ""
+    line: _Number | None = None
+
+
+class _Record(Struct, frozen=True):
+    """The end of a job on one host; what is not named here is read by whoever leaves out what does not fit."""
+
+    cause: str = "exit"
+    exit_code: _Number | None = None
+    signal: _Number | None = None
+    failure: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    exception: _Exception | None = None
+    at: _Moments = {}
+    log: _Count = 0
+    samples: _Count = 0
+    artifacts: list[_Artifact] = []
+    received: dict[str, _Count] = {}
+    errors: list[str] = []
+    left_behind: list[str] = []
+    modules: list[str] = []
+    packages: dict[str, str] = {}
+    notes: list[str] = []
+
+
+class _Preload(Struct, frozen=True):
+    loaded: list[str] = []
+    failed: dict[str, str] = {}
+
+
+class _Isolation(Struct, frozen=True):
+    mode: str = ""
+    reason: str = ""
+
+
+class _JobFacts(Struct, frozen=True):
+    """What an agent knows of one job."""
+
+    phase: str = ""
+    lease: _Count = 0
+    log: _Count = 0
+    samples: _Count = 0
+    at: _Moments = {}
+
+
+class _HelloReply(Struct, frozen=True):
+    isolation: _Isolation = _Isolation()
+    preload: _Preload = _Preload()
+    python: str = ""
+    version: str = ""
+    deadline: _Moment | None = None
+    jobs: dict[str, _JobFacts] = {}
+
+
+class _Event(_Preload, frozen=True):
+    """Any event; each has some of these."""
+
+    event: str = ""
+    job: str = ""
+    lease: _Count = 0
+    at: _Moments = {}
+    total: _Count = 0
+    reason: str = ""
+
+
+class _EndedEvent(_Event, frozen=True):
+    """The end of a job; a record too long for a frame stays where it was written, and these are its bytes."""
+
+    kept: _Count = 0
+
+
+class _ExitedEvent(_Event, frozen=True):
+    """That code has ended: the one event with a single moment."""
+
+    at: _Moment | None = None  # type: ignore[assignment]  # what only this event says in another form
+
+
+_KINDS: dict[str, type[Struct]] = {"exited": _ExitedEvent, "ended": _EndedEvent}
+
+
+def parse_record(said: object) -> dict[str, Any]:
+    """Give the record of an end; of what is none the record of a host that failed, which says why."""
+    try:
+        found = _validate(said, _Record)
+    except MalformedMessageError as error:
+        return unreadable_record(str(error))
+    if isinstance(said, dict) and "artifacts" in said:
+        # These are names of files, which are what they are.
+        found["artifacts"] = said["artifacts"]
+    return found
+
+
+def unreadable_record(why: str) -> dict[str, Any]:
+    """Give the record of a host that failed, for there is none of the job's end that can be read."""
+    return {"cause": "host", "failure": f"The host left a record of the job's end that nobody can read: {why}."}
+
+
+def parse_hello(said: object) -> dict[str, Any]:
+    """Give a greeting.
+
+    :raises GarbledError: it is none.
+    """
+    return _validate(said, _HelloReply)
+
+
+def parse_event(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Give an event; the record in one is looked at by :func:`parse_record`.
+
+    :raises GarbledError: it is none.
+    """
+    name = said.get("event")
+    kind = _KINDS.get(name, _Event) if isinstance(name, str) else _Event
+    return {
+        **_validate({name: what for name, what in said.items() if name != "record"}, kind),
+        **_parse_nested_record(said),
+    }
+
+
+def parse_count(said: object) -> int:
+    """Give a number of bytes, 0 for what is none."""
+    return said if isinstance(said, int) and 0 <= said <= _LARGEST else 0
+
+
+def printable_text(said: object) -> str:
+    """Give words that can be written down: half characters become what Python shows for them."""
+    return str(said).encode("utf-8", "backslashreplace").decode()
+
+
+def _parse_nested_record(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {"record": parse_record(said["record"])} if "record" in said else {}
+
+
+def _validate(said: object, kind: type[Struct]) -> dict[str, Any]:
+    plain = _sanitize(said, _DEEPEST) if isinstance(said, dict) else {}
+    try:
+        convert(plain if isinstance(said, dict) else said, kind)
+    except ValidationError as error:
+        raise MalformedMessageError(str(error)) from error
+    return plain
+
+
+def _sanitize(said: Any, deepest: int) -> Any:
+    """Give what any reader of JSON reads again; what is too large, too deep or no number becomes None."""
+    if isinstance(said, str):
+        return printable_text(said)
+    if isinstance(said, (int, float)):
+        return said if _is_representable(said) else None
+    if isinstance(said, (dict, list)) and not deepest:
+        return None
+    if isinstance(said, dict):
+        return {printable_text(name): _sanitize(what, deepest - 1) for name, what in said.items()}
+    if isinstance(said, list):
+        return [_sanitize(what, deepest - 1) for what in said]
+    return said
+
+
+def _is_representable(number: float) -> bool:
+    return abs(number) <= _LARGEST if isinstance(number, int) else math.isfinite(number)

@@ -1,0 +1,87 @@
+"""A job's hosts: ``algo-1 … algo-N`` over all groups, in the groups' order, and which of them only help others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.model.spec.instance import groups_by_host
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from jupyter_smx.model.records.job import HostEnd
+    from jupyter_smx.model.spec.instance import InstanceGroup
+
+_OWN_CAUSES = ("exit", "signal", "memory")
+"""Causes of an end that nobody gave it."""
+
+
+class NamedHost(Struct, frozen=True, kw_only=True):
+    """One host: its name in the job, its group and its instance type."""
+
+    name: str
+    group: str
+    instance_type: str
+
+
+def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
+    """Name the hosts of all groups."""
+    return tuple(
+        NamedHost(name=name, group=group.name, instance_type=group.instance_type)
+        for name, group in groups_by_host(groups).items()
+    )
+
+
+def leaders_of(groups: Sequence[InstanceGroup]) -> dict[str, tuple[str, ...]]:
+    """Name for each host of a helper group the hosts of the group that it helps."""
+    until = {group.name: group.until for group in groups if group.until}
+    if not until:
+        return {}
+    hosts = named_hosts(groups)
+    return {
+        host.name: tuple(other.name for other in hosts if other.group == until[host.group])
+        for host in hosts
+        if host.group in until
+    }
+
+
+def drainable_hosts(groups: Sequence[InstanceGroup], exited: Collection[str]) -> tuple[str, ...]:
+    """Name the hosts whose part is over because all hosts that they helped have ended, and which have not."""
+    return tuple(
+        host for host, leaders in leaders_of(groups).items() if host not in exited and set(leaders) <= set(exited)
+    )
+
+
+def mark_drained_helpers(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[HostEnd, ...]:
+    """Call the end of a helper ``drained`` where it came by itself, but not before the last of its leaders ended.
+
+    Code that feeds another meets its end as a broken connection, often before anybody could tell it that it is done.
+    """
+    leaders = leaders_of(groups)
+    if not leaders:
+        return tuple(ends)
+    when = {end.host: end.exited_at for end in ends}
+    return tuple(
+        replace(end, cause="drained")
+        if _is_after_leaders(end, [when.get(one) for one in leaders.get(end.host, ())])
+        else end
+        for end in ends
+    )
+
+
+def _is_after_leaders(end: HostEnd, leaders: Sequence[float | None]) -> bool:
+    if not leaders or end.is_successful() or end.cause not in _OWN_CAUSES or end.exited_at is None:
+        return False
+    return all(moment is not None and moment <= end.exited_at for moment in leaders)
+
+
+def helper_notes(groups: Iterable[InstanceGroup]) -> tuple[str, ...]:
+    """Say which groups only help another one, and what becomes of them."""
+    return tuple(
+        f"Group {group.name} helps {group.until}: it is told to end when the hosts of {group.until} have ended."
+        for group in groups
+        if group.until
+    )

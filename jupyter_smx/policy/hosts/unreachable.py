@@ -1,0 +1,34 @@
+"""How long hosts that cannot be reached are waited for: they may still run code, unless nobody wants that any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.model.status import TERMINAL_GOALS
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.policy.limits import Limits
+
+
+class UnreachablePeriod(Struct, frozen=True):
+    """Since when nothing was heard, and since when the job there should end meanwhile, by a clock nobody can set."""
+
+    since: float
+    unwanted_since: float | None = None
+
+    def is_expired(self, now: float, limits: Limits) -> bool:
+        """Say whether it is too long: who cannot be told to end is ended when the grace would be over."""
+        unwanted = self.unwanted_since is not None and now - self.unwanted_since > limits.grace
+        return unwanted or now - self.since > limits.unreachable_limit
+
+
+def extend_unreachable(before: UnreachablePeriod | None, job: Job | None, now: float) -> UnreachablePeriod:
+    """Go on with a silence, or begin one; pure."""
+    silence = before or UnreachablePeriod(now)
+    if job is None or job.goal not in TERMINAL_GOALS:
+        return replace(silence, unwanted_since=None)
+    return silence if silence.unwanted_since is not None else replace(silence, unwanted_since=now)

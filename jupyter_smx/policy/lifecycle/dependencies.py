@@ -1,0 +1,98 @@
+"""Jobs in order: what the jobs that another one waits for let it do: begin, wait, or end without running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.text import format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.array import ArrayCounts
+
+PREFIX = "ClientError: --after: "
+FREED = "freed"
+"""Moment in the timings of a job: those that it comes after let it stand in line."""
+_WAIT_PREFIX = "Queued. It waits for "
+
+
+class Predecessor(Struct, frozen=True, kw_only=True):
+    """A job, or an array, that another job waits for, as it is now.
+
+    ``status`` None means that nobody knows it any more; ``reason`` says why it failed.
+    """
+
+    name: str
+    status: Status | None
+    reason: str = ""
+
+
+class DependencyState(Struct, frozen=True, kw_only=True):
+    """What the order says of a job: whom it waits for, or how it ends without running; neither lets it begin."""
+
+    waits_for: tuple[str, ...] = ()
+    verdict: SecondaryStatus | None = None
+    reason: str = ""
+
+    def is_satisfied(self) -> bool:
+        """Say whether nothing stands before the job."""
+        return not self.waits_for and self.verdict is None
+
+    def sentence(self) -> str:
+        """Say whom the job waits for, if for anybody."""
+        return f"{_WAIT_PREFIX}{format_list(self.waits_for)}." if self.waits_for else "Queued."
+
+
+NO_DEPENDENCIES = DependencyState()
+
+
+def is_waiting_for_dependencies(job: Job) -> bool:
+    """Say whether a job's record says that it waits for others."""
+    return job.why is not None and job.why.sentence.startswith(_WAIT_PREFIX)
+
+
+def mark_dependencies_met(job: Job, now: float) -> Job:
+    """Write down that nobody holds a job any more."""
+    why = Why(start="queued", sentence=NO_DEPENDENCIES.sentence())
+    return replace(job, why=why, timings={**job.timings, FREED: now})
+
+
+def resolve_dependencies(predecessors: Sequence[Predecessor]) -> DependencyState:
+    """Decide for a job that waits for ``predecessors``: all must have completed.
+
+    The first that ended otherwise ends the job, too, however many are still going: what it needs will never be there.
+    """
+    for each in predecessors:
+        if each.status is None:
+            gone = f"{PREFIX}{each.name} is not known any more, so nobody can say whether it completed."
+            return DependencyState(verdict=SecondaryStatus.FAILED, reason=gone)
+        if each.status is Status.FAILED:
+            why = each.reason.removeprefix(PREFIX)
+            return DependencyState(
+                verdict=SecondaryStatus.FAILED, reason=f"{PREFIX}{each.name} failed: {why}".rstrip(": ")
+            )
+        if each.status is Status.STOPPED:
+            told = f"Stopped before it began: {each.name}, which it waited for, was stopped."
+            return DependencyState(verdict=SecondaryStatus.STOPPED, reason=told)
+    return DependencyState(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))
+
+
+def array_dependency_status(counts: ArrayCounts, size: int) -> Status | None:
+    """Say how an array of ``size`` tasks stands to those that come after it: one that did not complete is enough.
+
+    None where tasks were deleted: nobody knows what became of them.
+    """
+    if counts.failed:
+        return Status.FAILED
+    if counts.stopped:
+        return Status.STOPPED
+    if counts.finished_count() + counts.remaining_count() < size:
+        return None
+    return Status.IN_PROGRESS if counts.remaining_count() else Status.COMPLETED

@@ -1,0 +1,208 @@
+"""Environments of jobs: which two wishes mean the same one, what it is called in words, and who has to wait for it.
+
+An environment is its base interpreter, that one's version, and its requirements in a normal form; a hash of them names
+its folder. So equal wishes share one, whatever the order, the spelling and the comments of their files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec.environment import PythonEnvironment
+from jupyter_smx.model.text import format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+CONSTRAINT = "-c "
+BUILDING = "building"
+BUILT = "built"
+"""Moments in the timings of a job: its environment was begun, and was ready."""
+
+_DIGITS = 20
+_TAIL = re.compile(r"\s(?=--(?:hash|config-settings?|global-option)\b)|\s(?=# content )")
+_PIP_OPTION = re.compile(r"\s--(?!hash\b)")
+_FOLDER_OPTIONS = ("-e", "--find-links")
+_BREAKS = re.compile(r"[\r\n\0]")
+MAX_LETTERS = 262_144
+_FLAG = re.compile(r"--?[A-Za-z][A-Za-z-]*")
+UV_OPTIONS = frozenset(
+    {"-e", "--editable", "-i", "--index-url", "--extra-index-url", "--no-index", "-f", "--find-links"}
+    | {"--no-binary", "--only-binary", "-c"}
+)
+"""Options of a line that uv honours; others it leaves out with a warning, so that pip has to read them.
+
+Behind a requirement it reads hashes alone, and fails at another option.
+"""
+
+
+def check(spec: JobSpec, *, builds: bool) -> None:
+    """Let the requirements of a wish pass, or say what is wrong with them.
+
+    ``builds`` says whether the engine's hosts can run what is built on the controller's machine, or build themselves.
+
+    :raises ValidationError: a line that is none, too much of it, or an engine that has no use for it.
+    """
+    if spec.requirements_only and not spec.requirements:
+        raise ValidationError(
+            "--python uv: nothing is required.",
+            field="requirements",
+            rule="An environment of its own has what is asked for and nothing else.",
+            cure="For example --python uv:numpy,pandas==2.2.",
+        )
+    if not spec.requirements:
+        return
+    if not builds:
+        raise ValidationError(
+            f"--requirements: hosts of the engine {spec.engine} cannot run an environment of this machine.",
+            field="requirements",
+            value=spec.engine,
+            rule="What is required is installed into an environment of this machine.",
+            cure="Install the packages where its hosts get their Python from, or take the engine local.",
+        )
+    bad = next((line for line in spec.requirements if _BREAKS.search(line)), None)
+    if bad is not None:
+        raise ValidationError(
+            f"--requirements: {bad!r} is more than one line.",
+            field="requirements",
+            value=bad,
+            rule="Each requirement is one line, as in the file.",
+            cure="Give each by itself.",
+        )
+    size = sum(map(len, spec.requirements))
+    if size > MAX_LETTERS:
+        raise ValidationError(
+            f"--requirements: {size} characters.",
+            field="requirements",
+            value=size,
+            rule=f"{MAX_LETTERS} at most.",
+            cure="Name what the code imports; pip finds what that needs.",
+        )
+
+
+def environment_of(spec: JobSpec) -> PythonEnvironment | None:
+    """Take the environment out of a wish, in its normal form; None where the interpreter alone is wanted.
+
+    Hosts that are made of an image have none: there each job installs what it requires, for itself.
+    """
+    if spec.image or not spec.requirements:
+        return None
+    lines = normalise_requirements(spec.requirements)
+    return PythonEnvironment(requirements=lines, only=spec.requirements_only, python_version=spec.python_version)
+
+
+@lru_cache(maxsize=1_024)
+def normalise_requirements(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Write requirements as everybody would: options first in their order, then each requirement once, sorted."""
+    plain = [" ".join(line.split()) for line in lines if line.strip()]
+    options = [line for line in plain if line.startswith("-") and not line.startswith((CONSTRAINT, "-e "))]
+    rest = {_normalise_line(line) for line in plain if line not in options}
+    return (*dict.fromkeys(options), *sorted(rest))
+
+
+def _normalise_line(line: str) -> str:
+    prefix = CONSTRAINT if line.startswith(CONSTRAINT) else ""
+    head, *tail = _TAIL.split(line.removeprefix(prefix))
+    try:
+        found = Requirement(head)
+    except InvalidRequirement:
+        return line
+    found.name = canonicalize_name(found.name)
+    return " ".join([f"{prefix}{found}", *tail])
+
+
+@lru_cache(maxsize=1_024)
+def environment_id(python: str, environment: PythonEnvironment) -> str:
+    """Name an environment over the interpreter ``python`` (absolute path): 20 hexadecimal digits."""
+    facts = [python, environment.python_version, environment.only, *environment.requirements]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_DIGITS]
+
+
+def format_environment(environment: PythonEnvironment | None) -> str:
+    """Say which environment it is: its requirements, a few by name."""
+    if environment is None:
+        return "without requirements"
+    names = [_name(line) for line in environment.requirements if not line.startswith("-") or line.startswith("-e ")]
+    return f"{'only ' if environment.only else ''}{format_list(names) or 'options alone'}"
+
+
+def environment_diff(wanted: PythonEnvironment | None, found: PythonEnvironment | None) -> tuple[str, str]:
+    """Say of two environments in which they differ: what is wanted, what is there. Equal ones give equal words."""
+    mine, other = format_environment(wanted), format_environment(found)
+    if mine != other or wanted is None or found is None or wanted == found:
+        return mine, other
+    if wanted.python_version != found.python_version:
+        return f"{mine} for Python {wanted.python_version}", f"{other} for Python {found.python_version}"
+    return _format_difference(mine, wanted, found), _format_difference(other, found, wanted)
+
+
+def _format_difference(said: str, one: PythonEnvironment, other: PythonEnvironment) -> str:
+    more: Sequence[str] = [line for line in one.requirements if line not in other.requirements]
+    if set(one.requirements) == set(other.requirements):
+        more = one.requirements  # the order of options
+    return f"{said} with {', '.join(more) if more else 'nothing more'}"
+
+
+def _name(line: str) -> str:
+    """Give a requirement without hashes, markers and folders."""
+    head = _TAIL.split(line.removeprefix("-e "))[0].partition(";")[0].strip()
+    path = head.partition("#")[0].rstrip("/")
+    if "://" in head or head.startswith("/"):
+        named = head.partition(" @ ")[0]
+        return named if " @ " in head else path.rpartition("/")[2]
+    return head
+
+
+def needs_pip(lines: Iterable[str]) -> bool:
+    """Say whether a line has an option that uv would leave out, or one behind a requirement that it cannot read."""
+    return any(_needs_pip(line) for line in lines)
+
+
+def _needs_pip(line: str) -> bool:
+    if not line.startswith("-"):
+        return _PIP_OPTION.search(line) is not None
+    flag = _FLAG.match(line)
+    return flag is None or flag.group() not in UV_OPTIONS
+
+
+def format_for_pip(lines: Iterable[str]) -> list[str]:
+    """Give the lines as pip reads them: behind an option words as a shell does, where uv reads up to the line's end."""
+    return [_quote_path(line) for line in lines]
+
+
+def _quote_path(line: str) -> str:
+    flag, _, rest = line.partition(" ")
+    if flag not in _FOLDER_OPTIONS:
+        return line
+    value, mark, content = rest.partition(" # ")
+    return f"{flag} {shlex.quote(value)}{mark}{content}"
+
+
+def is_building(timings: Mapping[str, float]) -> bool:
+    """Say of a job whether its environment was begun and is not ready, so that it stands in no line for hosts."""
+    return BUILDING in timings and BUILT not in timings
+
+
+def note(job: Job, *, ready: bool) -> str:
+    """Say for ``why`` where a job's environment came from; empty where it wants none."""
+    environment = environment_of(job.spec)
+    if environment is None:
+        return ""
+    named = f"Its environment ({format_environment(environment)})"
+    begun, built = job.timings.get(BUILDING), job.timings.get(BUILT)
+    if begun is not None and built is not None:
+        return f"{named} was built in {duration.format_duration(max(0.0, built - begun))}."
+    return f"{named} was ready." if ready else f"{named} has to be built first."

@@ -1,0 +1,90 @@
+"""Images that are downloaded for jobs: what is said of it, and when a registry that is away is asked again. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.records.job import IMAGE_GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.model.errors import SmxError
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.image import Image
+
+PULLING, PULLED = "pulling", "pulled"
+"""Moments in the timings of a job: the download of its image began, and was over."""
+GONE = IMAGE_GONE
+BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Seconds before a registry that is away is asked again; a minute in all, which a restart of one takes."""
+
+
+def is_available(job: Job) -> bool:
+    """Say whether the image of a job is on record, and is here as far as anybody knows."""
+    return job.image is not None and GONE not in job.timings
+
+
+def pull_reference(job: Job) -> str:
+    """Say what to ask for: the name of an image, or where the one on record can be had again."""
+    return job.spec.image if job.image is None else job.image.digest
+
+
+def mark_image_missing(job: Job, now: float) -> Job | None:
+    """Give a job without hosts whose image went, so that the same one is brought again; None where nobody has it."""
+    if job.image is None or not job.image.digest:
+        return None
+    return replace(job, cluster="", lease=0, timings={**job.timings, GONE: now})
+
+
+def image_missing_error(image: Image) -> RefusedError:
+    """Say of an image that went why its job has no hosts."""
+    why = "that one goes whenever it was brought again" if image.digest else "no registry is known to have that one"
+    return RefusedError(
+        f"image: {image.display_name_with_digest()} is not here any more.",
+        field="image",
+        value=image.name,
+        rule=f"A job runs in the image that its name meant when it was handed in, and {why}.",
+        cure=f"Hand it in again: it takes what {image.name} means then.",
+    )
+
+
+def check_same_image(image: Image, found: Image) -> Image:
+    """Take an image that was brought again for the one on record.
+
+    :raises RefusedError: it is another one.
+    """
+    if found == image:
+        return image
+    raise RefusedError(
+        f"image: {image.digest} is another image than {image.display_name()}, of which the job was to have hosts.",
+        field="image",
+        value=image.name,
+        rule=f"It has the id {found.id} now.",
+        cure=f"Hand the job in again: it takes what {image.name} means then.",
+    )
+
+
+def format_pull_status(name: str) -> str:
+    """Say that an image is downloaded, in SageMaker's words but for the name."""
+    return f"Downloading the image {name}"
+
+
+def format_retry(error: SmxError, seconds: float) -> str:
+    """Say why a registry is asked again, and when."""
+    return f"{error.message.rstrip('.')}; it is tried again in {seconds:g} s"
+
+
+def note(image: Image, timings: Mapping[str, float]) -> str:
+    """Say for ``why`` of what the hosts of a job are made, and how long that took to come here if it had to."""
+    if not image.id:
+        return f"The image {image.display_name()} is not here, and is downloaded first."
+    begun, over = timings.get(PULLING), timings.get(PULLED)
+    made = f"Its hosts are made of the image {image.display_name()}"
+    if begun is None or over is None:
+        return f"{made}."
+    return f"{made}, which was downloaded in {duration.format_duration(max(0.0, over - begun))}."

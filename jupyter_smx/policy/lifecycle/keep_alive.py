@@ -1,0 +1,109 @@
+"""For how long hosts are kept: the job's own wish, the administrator's cap, the quota, and the chain's end.
+
+========================  ==========================================================
+wish                      answer
+========================  ==========================================================
+0 or none                 the pool ends with the job; nothing is inherited
+up to the cap             granted
+over the cap              refused at submission, with the cap and who sets it
+quota of the type full    granted at submission, said in ``why``; not kept at the end
+chain older than its end  not kept
+========================  ==========================================================
+
+Source: SageMaker managed warm pools; there the missing quota is silent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import ResourceLimitError, ValidationError
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.model.spec.instance import InstanceGroup
+
+
+class KeepDecision(Struct, frozen=True):
+    """Seconds to keep the hosts idle (0: release them) and the reason in a sentence."""
+
+    seconds: int
+    reason: str = ""
+
+
+def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
+    """Refuse a keep-alive that no pool may have, in a job's wish or, with ``of_a_pool``, for one that is there.
+
+    :raises ValidationError: less than no time.
+    :raises ResourceLimitError: over the administrator's cap or SageMaker's maximum.
+    """
+    asked, later = ("DURATION", "extend it again") if of_a_pool else ("--keep-alive", "extend the pool")
+    if seconds < 0:
+        raise ValidationError(
+            f"{asked}: {seconds} seconds.",
+            field="keep_alive",
+            value=seconds,
+            rule="It is 0 or more; 0 keeps no hosts.",
+            cure=f"For example {asked} 10m." if not of_a_pool else "For example 10m; release lets a pool go.",
+        )
+    cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
+    if seconds > cap:
+        raise ResourceLimitError(
+            f"{asked}: {duration.format_duration(seconds)} is over the cap of {duration.format_duration(cap)}.",
+            field="keep_alive",
+            value=seconds,
+            rule="The administrator sets the cap by ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
+            cure=f"Ask for {cap} seconds or less, or {later} later.",
+        )
+
+
+def warm_pool_quota_error(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
+    """Say which instance type has no room in the warm-pool quota; empty when there is room or no quota."""
+    # Hosts that the next task of an array takes wait for nothing that may never come.
+    idle = (one for one in kept if one.state is ClusterState.AVAILABLE and not one.kept_for)
+    held = _count_by_type(group for cluster in idle for group in cluster.key.instance_groups)
+    for kind, count in _count_by_type(groups).items():
+        quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))
+        if quota is not None and held[kind] + count > quota:
+            return (
+                f"The quota for warm {kind} instances is {quota}, {held[kind]} are taken and this needs {count}; "
+                "the administrator sets it by ControllerApp.warm_pool_quota."
+            )
+    return ""
+
+
+def _count_by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
+    """Count the instances of each type: groups of one type count together."""
+    found = Counter[str]()
+    for group in groups:
+        found[group.instance_type] += group.instance_count
+    return found
+
+
+def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int:
+    """Give the seconds for which anybody may still keep hosts; less than 1 when they are too old."""
+    return int(cluster.created_at + limits.max_keep_alive_chain - now)
+
+
+def decide_after_job(
+    cluster: Cluster, seconds: int, others: Iterable[Cluster], limits: Limits, now: float
+) -> KeepDecision:
+    """Decide at the end of a job whether its hosts stay, and for how long."""
+    if seconds <= 0:
+        return KeepDecision(0, "The job asked for no keep-alive.")
+    full = warm_pool_quota_error(cluster.key.instance_groups, others, limits)
+    if full:
+        return KeepDecision(0, full)
+    left = remaining_pool_lifetime(cluster, limits, now)
+    if left < 1:
+        return KeepDecision(
+            0, f"The pool reached its maximum age of {duration.format_duration(limits.max_keep_alive_chain)}."
+        )
+    return KeepDecision(min(seconds, left))

@@ -1,0 +1,138 @@
+"""What is next: one step for a job, one step for a cluster, from what is recorded and what was seen."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, is_final
+from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES, DependencyState
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+
+
+class JobStep(Enum):
+    """The one thing to do for a job."""
+
+    NOTHING = "nothing"
+    WAIT_FOR_DEPENDENCIES = "wait for the jobs that it comes after"
+    END_BLOCKED = "a job that it comes after did not complete: end it without running"
+    PREPARE = "have its environment built, or its image found"
+    PLACE = "find a pool or launch hosts, or stay in the queue"
+    STOP_BEFORE_START = "end a job whose code never ran"
+    PROVIDE_FILES = "put files of the controller's machine within reach of its hosts"
+    DISPATCH = "give the job to its hosts"
+    SEND_STOP = "ask the hosts to stop"
+    DRAIN = "ask the hosts to stop whose group helps one that is done"
+    FINALIZE = "bring the outputs home and give the verdict"
+    REPLACE = "the hosts are gone and the code never began: place it again"
+    FINALIZE_LOST = "the hosts are gone and the code had begun"
+
+
+class ClusterStep(Enum):
+    """The one thing to do for a cluster."""
+
+    NOTHING = "nothing"
+    ACQUIRE = "ask the engine for the hosts"
+    CONNECT = "open streams to the agents"
+    MARK_LOST = "the engine says that it is gone while a job is on it"
+    MARK_ENDED = "it ended by itself while idle"
+    RELEASE = "free what costs"
+
+
+class JobObservation(Struct, frozen=True, kw_only=True):
+    """What is known of a job on its hosts, from the agents' own words; never stored.
+
+    ``given`` of ``hosts`` have the job or had it, ``dispatched`` says that of all; ``ended`` gave their
+    record; ``failed`` says that one of them ended badly, ``drains`` that some have to be told that the group which they
+    helped is done; ``lost`` that the engine knows the hosts no more; ``ran`` that, there, the code may have begun.
+    ``prepared`` says of a job without hosts that its environment is there, ``brought`` of one on hosts that they can
+    reach what it needs of the controller's machine.
+    """
+
+    hosts: int = 0
+    connected: bool = False
+    given: int = 0
+    dispatched: bool = False
+    stop_sent: bool = False
+    ended: int = 0
+    drains: bool = False
+    failed: bool = False
+    lost: bool = False
+    ran: bool = False
+    prepared: bool = True
+    brought: bool = True
+
+
+class ClusterObservation(Struct, frozen=True, kw_only=True):
+    """What is known of a cluster now: streams open, the engine's clear no, an action of ours under way."""
+
+    connected: bool = False
+    gone: bool = False
+    busy: bool = False
+
+
+def next_job_step(
+    job: Job, cluster: Cluster | None, progress: JobObservation, order: DependencyState = NO_DEPENDENCIES
+) -> JobStep:
+    """Decide the next step of a job; the same facts always give the same step."""
+    if is_final(job.state):
+        return JobStep.NOTHING
+    if cluster is None:
+        return JobStep.STOP_BEFORE_START if job.goal in TERMINAL_GOALS else _next_in_queue(job, progress, order)
+    if progress.hosts and progress.ended == progress.hosts:
+        return JobStep.FINALIZE
+    if progress.lost:
+        return JobStep.FINALIZE_LOST if progress.ran or job.goal is not DesiredState.RUN else JobStep.REPLACE
+    if cluster.state is not ClusterState.IN_USE or not progress.connected:
+        return JobStep.NOTHING
+    return _next_on_hosts(job, progress)
+
+
+def _next_in_queue(job: Job, progress: JobObservation, order: DependencyState) -> JobStep:
+    if order.verdict is not None:
+        return JobStep.END_BLOCKED
+    # What the name of an image means is asked when a job is handed in, and not when others let it begin.
+    if not order.is_satisfied() and (progress.prepared or not job.spec.image):
+        return JobStep.WAIT_FOR_DEPENDENCIES
+    return JobStep.PLACE if progress.prepared else JobStep.PREPARE
+
+
+def _next_on_hosts(job: Job, progress: JobObservation) -> JobStep:
+    if not progress.dispatched:
+        return _next_of_an_end(progress) if job.goal in TERMINAL_GOALS else _next_before_dispatch(progress)
+    if (job.goal is not DesiredState.RUN or progress.failed) and not progress.stop_sent:
+        return JobStep.SEND_STOP
+    return JobStep.DRAIN if progress.drains and not progress.stop_sent else JobStep.NOTHING
+
+
+def _next_of_an_end(progress: JobObservation) -> JobStep:
+    """Decide the next step of a job that should end and is given to no more hosts, though some may have it."""
+    if not progress.given:
+        return JobStep.STOP_BEFORE_START
+    if progress.ended == progress.given:
+        return JobStep.FINALIZE
+    return JobStep.NOTHING if progress.stop_sent else JobStep.SEND_STOP
+
+
+def _next_before_dispatch(progress: JobObservation) -> JobStep:
+    return JobStep.DISPATCH if progress.brought else JobStep.PROVIDE_FILES
+
+
+def next_cluster_step(cluster: Cluster, seen: ClusterObservation, now: float) -> ClusterStep:
+    """Decide the next step of a cluster; one action at a time."""
+    if seen.busy or cluster.state is ClusterState.TERMINATED:
+        return ClusterStep.NOTHING
+    if cluster.state is ClusterState.PROVISIONING:
+        return ClusterStep.ACQUIRE
+    if cluster.state is ClusterState.RELEASING:
+        return ClusterStep.RELEASE
+    if seen.gone:
+        return ClusterStep.MARK_LOST if cluster.state is ClusterState.IN_USE else ClusterStep.MARK_ENDED
+    if cluster.state is ClusterState.AVAILABLE and cluster.expires_at is not None and cluster.expires_at <= now:
+        return ClusterStep.RELEASE
+    return ClusterStep.NOTHING if seen.connected else ClusterStep.CONNECT

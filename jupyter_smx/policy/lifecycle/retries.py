@@ -1,0 +1,65 @@
+"""Runs that failed by our fault and begin again (SageMaker's ``RetryStrategy.MaximumRetryAttempts``).
+
+===========================  ============================================================================
+what happened                what follows
+===========================  ============================================================================
+``InternalServerError``      a retry, while there are any: a host was lost, or was not fit for the job
+``AlgorithmError``           never a retry: the user's code failed, and would again
+``ClientError``              never a retry: the wish cannot be fulfilled
+a stop, its time is over     never a retry: somebody asked for the end
+an interruption              another attempt that is no retry, as often as its hosts are taken away
+hosts lost before the code   no attempt: the job is placed again, whether it asked for retries or not
+===========================  ============================================================================
+
+``max_run`` covers all attempts in total, and ``max_wait`` what lies between them, too. An attempt begins only after
+every host of the one before is known to be gone or has said how its part ended: code of one job never runs twice at the
+same time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus, is_final
+from jupyter_smx.policy.lifecycle.outcome import Outcome
+from jupyter_smx.policy.lifecycle.transitions import start_next_attempt
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import HostEnd, Job
+
+MAX_RETRIES = 30
+MAX_PLACEMENTS = 3
+"""How often hosts are looked for in one attempt whose code never begins."""
+INTERNAL_ERROR = "InternalServerError"
+NOT_STARTED_REASON = f"{INTERNAL_ERROR}: Its hosts were lost before the code began."
+
+
+def remaining_seconds(job: Job) -> int:
+    """Give the seconds that the attempt at hand may run."""
+    return int(job.spec.max_run - sum(attempt.seconds() for attempt in job.attempts))
+
+
+def is_over(job: Job, attempt: int) -> bool:
+    """Say whether a run of a job is over: the job is, or another run has begun."""
+    return is_final(job.state) or attempt < job.attempt
+
+
+def next_attempt(job: Job, judged: Outcome, ends: tuple[HostEnd, ...], now: float) -> Job | None:
+    """Give the job at the beginning of its next attempt, or None where ``judged`` is the end of it."""
+    interrupted = job.goal is DesiredState.INTERRUPT and judged.state is SecondaryStatus.INTERRUPTED
+    if job.goal in TERMINAL_GOALS or not (interrupted or _can_retry(job, judged)):
+        return None
+    again = start_next_attempt(job, judged.reason, ends, now, interrupted=interrupted)
+    return again if remaining_seconds(again) >= 1 else None
+
+
+def _can_retry(job: Job, judged: Outcome) -> bool:
+    ours = judged.state is SecondaryStatus.FAILED and judged.reason.startswith(INTERNAL_ERROR)
+    return ours and job.attempt - job.interruptions() <= job.spec.retries
+
+
+def final_outcome(judged: Outcome) -> Outcome:
+    """Give the verdict of a job after which no other attempt begins: after an interruption its time is used up."""
+    if judged.state is not SecondaryStatus.INTERRUPTED:
+        return judged
+    return Outcome(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED, healthy=judged.healthy)

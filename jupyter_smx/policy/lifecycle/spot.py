@@ -1,0 +1,127 @@
+"""Managed spot: which jobs may lose their hosts, how likely they do, and what is said of it.
+
+=======================  ==============================================================================================
+SIGTERM                  first, as for a stop; SageMaker documents none (``ControllerApp.interruption_grace`` = 0: none)
+SIGKILL                  after ``interruption_grace`` seconds; the default is EC2's notice of two minutes
+the hosts                are released and never reused, whatever keep-alive the job asked for
+the next attempt         new hosts, a fresh ``/opt/ml``, inputs once more, checkpoints restored, nothing else
+``MaxRuntimeInSeconds``  the running time of all attempts
+``MaxWaitTimeInSeconds`` everything from the moment in which the job was handed in
+the bill                 the runs that were not interrupted (:mod:`jupyter_smx.policy.accounting.price`)
+=======================  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import ResourceInUseError, ValidationError
+from jupyter_smx.model.records.cluster import ClusterState
+from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState
+from jupyter_smx.policy.lifecycle.transitions import is_pulling_image
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.cluster import Cluster
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+HOUR = 3_600.0
+
+
+def check(spec: JobSpec) -> None:
+    """Refuse wishes for spot that SageMaker would refuse.
+
+    :raises ValidationError: a limit for waiting without spot or below that for running, or a processing job.
+    """
+    wished = [name for name in ("spot", "max_wait", "checkpoint") if getattr(spec, name)]
+    if spec.kind == "process" and wished:
+        raise ValidationError(
+            f"--{wished[0].replace('_', '-')} is not for processing jobs.",
+            field=wished[0],
+            rule="SageMaker has spot, its limit for waiting and checkpoints for training jobs only.",
+            cure="%%train runs any code.",
+        )
+    if spec.max_wait and not spec.spot:
+        raise ValidationError(
+            f"--max-wait: {duration.format_duration(spec.max_wait)} without --spot.",
+            field="max_wait",
+            value=spec.max_wait,
+            rule="Only a spot job has a limit for waiting and running together.",
+            cure="Add --spot, or limit the running by --max-run.",
+        )
+    if spec.max_wait and spec.max_wait < spec.max_run:
+        raise ValidationError(
+            f"--max-wait: {duration.format_duration(spec.max_wait)} is less than --max-run, "
+            f"{duration.format_duration(spec.max_run)}.",
+            field="max_wait",
+            value=spec.max_wait,
+            rule="It covers waiting and running of all attempts, so it is as long as --max-run or longer.",
+            cure=f"For example --max-run {spec.max_wait}s; it is 1d by default.",
+        )
+
+
+def can_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
+    """Say whether the hosts of a job can be taken away now; ``cluster`` is what the books have of them."""
+    return job.spec.spot and job.goal is DesiredState.RUN and job.state in ACTIVE_STEPS and _has_hosts(cluster)
+
+
+def _has_hosts(cluster: Cluster | None) -> bool:
+    """Say whether hosts are there; where lost ones are being replaced, there is nothing to take away."""
+    return cluster is not None and cluster.state is ClusterState.IN_USE
+
+
+def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = False) -> None:
+    """Refuse to take hosts away from a job that has none, or that was promised to keep them.
+
+    ``is_ending`` says that its code has ended on every host already.
+
+    :raises ValidationError: it is no spot job.
+    :raises ResourceInUseError: no hosts work for it now.
+    """
+    if not job.spec.spot:
+        raise ValidationError(
+            f"{job.name} is no spot job.",
+            field="job",
+            value=job.name,
+            rule="Only the hosts of a spot job are taken away.",
+            cure="Start it with --spot, or stop it.",
+        )
+    if is_ending or not can_be_interrupted(job, cluster):
+        raise ResourceInUseError(
+            f"{job.name} is {_format_state(job, cluster, is_ending=is_ending)}.",
+            field="job",
+            value=job.name,
+            rule="A spot job can be interrupted while it is Downloading or Training on its hosts.",
+        )
+
+
+def _format_state(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
+    if is_ending:
+        return "ending"
+    if is_pulling_image(job):
+        return "waiting for its image"
+    return "waiting for other hosts" if job.state in ACTIVE_STEPS and not _has_hosts(cluster) else job.state.value
+
+
+def is_interruption_due(per_hour: float, seconds: float, draw: float) -> bool:
+    """Say whether an interruption comes within ``seconds``, at so many an hour; ``draw`` is from 0 to 1, without 1.
+
+    However time is cut into looks, a job is spared an hour with the probability ``exp(-per_hour)``.
+    """
+    return draw < -math.expm1(-per_hour * seconds / HOUR)
+
+
+def is_wait_over(job: Job, now: float) -> bool:
+    """Say whether a job has waited and run for as long as it may, and nobody has ended it yet."""
+    return (
+        job.wait_until is not None and job.wait_until <= now and job.goal in (DesiredState.RUN, DesiredState.INTERRUPT)
+    )
+
+
+def note(job: Job) -> str:
+    """Say what became of the hosts of an interrupted attempt; "" where there was none before this one."""
+    if not job.attempts or not job.attempts[-1].interrupted:
+        return ""
+    return f"Attempt {job.attempts[-1].number} was interrupted: its hosts were released and are never reused."

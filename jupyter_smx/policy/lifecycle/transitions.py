@@ -1,0 +1,277 @@
+"""Pure changes of records: a job moves on, a cluster is taken, given back, released, ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.model.records.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
+from jupyter_smx.model.records.job import (
+    Attempt,
+    HostEnd,
+    Job,
+    Transition,
+    attempt_started_at,
+    current_attempt_transitions,
+)
+from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState, SecondaryStatus, can_transition, is_final, message_of
+from jupyter_smx.policy.lifecycle import image_pull
+
+if TYPE_CHECKING:
+    from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
+
+_ATTEMPT_TIMINGS = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
+_OWN_OUTCOMES = (SecondaryStatus.COMPLETED, SecondaryStatus.FAILED)
+"""Verdicts of code that nothing ended but itself: a run that was taken away is another's, stopped or out of time."""
+
+
+def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
+    """Move a job on; stale news gives the same record back."""
+    if not can_transition(job.state, state):
+        return job
+    final = is_final(state)
+    ran = attempt_seconds(job, now) if final else None
+    begins = state in ACTIVE_STEPS and attempt_started_at(job) is None
+    counted_from = now if begins else job.counted_from
+    now = _clamp_time(job, now)
+    entry = Transition(
+        status=state,
+        start_time=now,
+        end_time=now if final else None,
+        status_message=message or message_of(state),
+    )
+    return replace(
+        job,
+        state=state,
+        transitions=(*_close_last_row(job.transitions, now), entry),
+        modified_at=now,
+        started_at=now if job.started_at is None and state in ACTIVE_STEPS else job.started_at,
+        ended_at=now if final else job.ended_at,
+        ran_seconds=ran,
+        counted_from=counted_from,
+    )
+
+
+def _clamp_time(job: Job, now: float) -> float:
+    """Give the time of news of a job: a clock that was set back makes nothing end before it began."""
+    return max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
+
+
+def record_image_pull(job: Job, message: str, now: float) -> Job:
+    """Say of a job without hosts how far the download of its image is; nobody pays for that, and nothing runs yet."""
+    if job.state is SecondaryStatus.DOWNLOADING:
+        return remark(job, message)
+    return _set_state(job, SecondaryStatus.DOWNLOADING, message, now)
+
+
+def record_image_pulled(job: Job, message: str, now: float) -> Job:
+    """Put a job whose image is here to where it waits for hosts, as those are that needed no download."""
+    if job.state is not SecondaryStatus.DOWNLOADING:
+        return remark(job, message)
+    return _set_state(job, SecondaryStatus.PENDING, message, now)
+
+
+def is_pulling_image(job: Job) -> bool:
+    """Say whether a job's image is downloaded now, before it has hosts."""
+    wants = bool(job.spec.image) and not image_pull.is_available(job)
+    return wants and job.state is SecondaryStatus.DOWNLOADING and not job.cluster
+
+
+def _set_state(job: Job, state: SecondaryStatus, message: str, now: float) -> Job:
+    now = _clamp_time(job, now)
+    entry = Transition(status=state, start_time=now, status_message=message)
+    return replace(job, state=state, transitions=(*_close_last_row(job.transitions, now), entry), modified_at=now)
+
+
+def remark(job: Job, message: str) -> Job:
+    """Say something else of the step that a job is in; the same record when that is said already."""
+    if not job.transitions or job.transitions[-1].status_message == message:
+        return job
+    *before, last = job.transitions
+    return replace(job, transitions=(*before, replace(last, status_message=message)))
+
+
+def remark_of(job: Job) -> str:
+    """Give what is said of the step that a job is in."""
+    return job.transitions[-1].status_message if job.transitions else ""
+
+
+def stop_before_start(job: Job, reason: str, now: float) -> Job:
+    """Stop a job whose code does not run: as somebody asked, or as its wait is over, which is told in two rows."""
+    if job.goal is not DesiredState.EXPIRE:
+        return advance(job, SecondaryStatus.STOPPED, now, reason)
+    return advance(advance(job, SecondaryStatus.STOPPING, now), SecondaryStatus.MAX_WAIT_TIME_EXCEEDED, now)
+
+
+def stop_without_hosts(job: Job, reason: str, now: float) -> Job:
+    """Stop a job that has no hosts."""
+    pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason="No hosts were launched.")
+    return replace(stop_before_start(job, reason, now), warm_pool=pool)
+
+
+def interrupt(job: Job, now: float) -> Job:
+    """Take the hosts of a job away: it should come back to its start."""
+    return advance(replace(job, goal=DesiredState.INTERRUPT), SecondaryStatus.INTERRUPTED, now)
+
+
+def set_terminal_goal(job: Job, goal: DesiredState, now: float) -> Job:
+    """Give a job a goal that is its end; on hosts it is stopping from now on."""
+    wanted = replace(job, goal=goal, modified_at=now)
+    return advance(wanted, SecondaryStatus.STOPPING, now) if job.cluster else wanted
+
+
+def start_next_attempt(
+    job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *, interrupted: bool = False
+) -> Job:
+    """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
+    ran = attempt_seconds(job, now)
+    now = _clamp_time(job, now)
+    began = attempt_started_at(job)
+    if began is None and job.transitions:
+        # Nobody heard of it, and it may have run: its time counts from when hosts were looked for.
+        began = job.transitions[-1].start_time
+    over = Attempt(
+        number=job.attempt,
+        cluster=job.cluster,
+        reason=reason,
+        started_at=began,
+        ended_at=now,
+        hosts=ends,
+        ran_seconds=ran,
+        interrupted=interrupted,
+    )
+    number, most = job.attempt + 1, job.max_attempts() + interrupted
+    entry = Transition(
+        status=SecondaryStatus.STARTING, start_time=now, status_message=f"Attempt {number} of {most}, after {reason}"
+    )
+    return replace(
+        job,
+        goal=DesiredState.RUN,
+        state=SecondaryStatus.STARTING,
+        cluster="",
+        lease=0,
+        attempt=number,
+        attempts=(*job.attempts, over),
+        placements=1,
+        transitions=(*_close_last_row(job.transitions, now), entry),
+        modified_at=now,
+        counted_from=None,
+        warm_pool=None,
+        timings={name: at for name, at in job.timings.items() if name not in _ATTEMPT_TIMINGS},
+    )
+
+
+def is_attempt_interrupted(job: Job) -> bool:
+    """Say whether an interruption ended the run at hand; code that completed or failed all the same ended by itself."""
+    rows = current_attempt_transitions(job)
+    return job.state not in _OWN_OUTCOMES and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
+
+
+def attempt_seconds(job: Job, now: float) -> float | None:
+    """Count how long the hosts of the attempt at hand have worked for the job; None where nobody heard of a beginning.
+
+    What people set the clock by meanwhile is no time.
+    """
+    return None if job.counted_from is None else max(0.0, now - job.counted_from)
+
+
+def shift_job_times(job: Job, seconds: float) -> Job:
+    """Say of a job that is counted that somebody set the clock by so many ``seconds`` meanwhile."""
+    return replace(
+        job,
+        counted_from=None if job.counted_from is None else job.counted_from + seconds,
+        wait_until=None if job.wait_until is None else job.wait_until + seconds,
+    )
+
+
+def _close_last_row(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:
+    if not rows or rows[-1].end_time is not None:
+        return rows
+    return (*rows[:-1], replace(rows[-1], end_time=now))
+
+
+def idle_seconds(cluster: Cluster, now: float) -> float:
+    """Count the seconds since the pool became idle; 0 while in use."""
+    if cluster.available_since is None:
+        return 0.0
+    return max(0.0, now - cluster.available_since)
+
+
+def shift_pool_times(cluster: Cluster, seconds: float) -> Cluster:
+    """Say of an idle pool by a clock that was set by so many ``seconds`` what was said by the old one."""
+    return replace(
+        cluster,
+        available_since=None if cluster.available_since is None else cluster.available_since + seconds,
+        expires_at=None if cluster.expires_at is None else cluster.expires_at + seconds,
+    )
+
+
+def lease_pool(cluster: Cluster, job_id: str, now: float) -> Cluster:
+    """Give a pool to a job under a new lease."""
+    return replace(
+        cluster,
+        state=ClusterState.IN_USE,
+        lease=cluster.lease + 1,
+        job=job_id,
+        retained_seconds=cluster.retained_seconds + idle_seconds(cluster, now),
+        available_since=None,
+        expires_at=None,
+        kept_for="",
+    )
+
+
+def detach_job(cluster: Cluster, job_name: str, keep: KeepDecision, now: float) -> Cluster:
+    """Keep the hosts for a while after a job, or begin to release them."""
+    served = replace(cluster, job="", last_job=job_name, jobs_served=cluster.jobs_served + 1)
+    if keep.seconds <= 0:
+        return replace(served, state=ClusterState.RELEASING, reason=keep.reason)
+    return replace(
+        served,
+        state=ClusterState.AVAILABLE,
+        available_since=now,
+        expires_at=now + keep.seconds,
+        reason=keep.reason,
+    )
+
+
+def release(cluster: Cluster, reason: str, now: float) -> Cluster:
+    """Begin to free a cluster."""
+    return replace(
+        cluster,
+        state=ClusterState.RELEASING,
+        reason=reason,
+        retained_seconds=cluster.retained_seconds + idle_seconds(cluster, now),
+        available_since=None,
+        expires_at=None,
+    )
+
+
+def mark_terminated(cluster: Cluster, reason: str, now: float) -> Cluster:
+    """Write down that nothing of the cluster is left."""
+    gone = release(cluster, reason or cluster.reason, now)
+    return replace(gone, state=ClusterState.TERMINATED, job="", ended_at=now)
+
+
+def pool_in_use() -> WarmPool:
+    """Say on the record of a job that it runs on a pool that another one left."""
+    return WarmPool(status=WarmPoolStatus.IN_USE)
+
+
+def pool_of_job(keep: KeepDecision) -> WarmPool:
+    """Say on the record of a finished job what became of its hosts."""
+    if keep.seconds > 0:
+        return WarmPool(status=WarmPoolStatus.AVAILABLE, reason=keep.reason)
+    return WarmPool(status=WarmPoolStatus.TERMINATED, reason=keep.reason)
+
+
+def set_pool_reused(job: Job, by: str, retained: float) -> Job:
+    """Say on the record of the last job that another one took its pool over; ``retained`` is seconds idle."""
+    pool = WarmPool(status=WarmPoolStatus.REUSED, reused_by_job=by, resource_retained_billable_seconds=round(retained))
+    return replace(job, warm_pool=pool)
+
+
+def set_pool_terminated(job: Job, reason: str, retained: float) -> Job:
+    """Say on the record of the last job that its pool is gone; ``retained`` is seconds idle."""
+    pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason=reason, resource_retained_billable_seconds=round(retained))
+    return replace(job, warm_pool=pool)

@@ -1,0 +1,185 @@
+"""How far a job is, folded from what its lines told one by one: epochs, bars within bars, and what runs aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.model.results.progress import Progress
+from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals, Counter, Epoch
+
+if TYPE_CHECKING:
+    from jupyter_smx.policy.log_parsers.observations import LineObservation
+
+_DEEPEST = 4
+_LONGEST_TEXT = 80
+_MIN_FRACTION = 0.01
+"""Part of the way from which a pace can be told."""
+
+
+class ProgressState(Struct, frozen=True):
+    """What is known so far; small, and everything that a new process needs in order to read on.
+
+    ``bars`` are drawn under each other, the outermost first. ``first`` is the number of the first epoch, which says
+    whether the job counts from 0. ``reached`` is the highest fraction, so that a bar that is drawn anew does not
+    walk back; ``root`` is what it is a fraction of, and ``began`` when it was first told and what it was then.
+    """
+
+    epoch: Epoch | None = None
+    first: int = 1
+    bars: tuple[Counter, ...] = ()
+    aside: Counter | None = None
+    reached: float = 0.0
+    root: str = ""
+    began: tuple[float, float] = (0.0, 0.0)
+    told_at: float = 0.0
+
+
+def apply_observation(
+    standing: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
+) -> ProgressState:
+    """Take in what a line told at ``at``."""
+    after = standing
+    if found.epoch is not None:
+        after = _new_epoch(after, found.epoch)
+    if found.counter is not None:
+        after = _apply_counter(after, _with_announced_total(found.counter, announced), in_epoch=found.epoch is not None)
+    if after is standing:
+        return standing
+    root, fraction = _root(after), _fraction(after, announced.epochs)
+    begins = root != standing.root or (after.epoch is not None and _is_restart(standing.epoch, after.epoch))
+    reached = max(0.0 if begins else standing.reached, fraction or 0.0)
+    began = (at, reached) if begins or not standing.told_at else standing.began
+    return replace(after, root=root, reached=reached, began=began, told_at=at)
+
+
+def apply_partial_line(
+    standing: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
+) -> ProgressState:
+    """Take in a bar that is being drawn; how deep it lies is said after it, so only one that is known is believed."""
+    counter = found.counter
+    if counter is None:
+        return standing
+    kind = ("" if found.epoch is not None else counter.label, counter.total)
+    depths = [depth for depth, bar in enumerate(standing.bars) if (bar.label, bar.total) == kind]
+    if not (depths or counter.aside or not standing.bars):
+        return standing
+    deeper = replace(found, counter=replace(counter, depth=depths[0] if depths else counter.depth))
+    return apply_observation(standing, deeper, announced, at)
+
+
+def progress_of(standing: ProgressState, announced: AnnouncedTotals) -> Progress | None:
+    """Say how far that is; None when no line told anything."""
+    if not standing.told_at:
+        return None
+    told = _fraction(standing, announced.epochs)
+    fraction = None if told is None else round(max(told, standing.reached), 4)
+    return Progress(
+        fraction=fraction,
+        text=_text(standing, announced.epochs)[:_LONGEST_TEXT],
+        remaining_seconds=_remaining(standing, fraction),
+        at=standing.told_at,
+    )
+
+
+def step_of(standing: ProgressState) -> float | None:
+    """Give the step of a value that was printed now: epochs that are done, else what the outermost bar counts."""
+    if standing.epoch is not None:
+        return round(_epochs_done(standing, standing.epoch), 4)
+    return standing.bars[0].done if standing.bars else None
+
+
+def _new_epoch(standing: ProgressState, epoch: Epoch) -> ProgressState:
+    old = standing.epoch
+    if old is not None and (old.number, old.total) == (epoch.number, epoch.total):
+        return replace(standing, epoch=epoch) if epoch.ended and not old.ended else standing
+    first = standing.first
+    if old is None or _is_restart(old, epoch):
+        first = min(epoch.number, 1) if epoch.from_zero is None else 1 - epoch.from_zero
+    return replace(standing, epoch=epoch, first=first, bars=(), aside=None)
+
+
+def _is_restart(old: Epoch | None, new: Epoch) -> bool:
+    return old is not None and (new.number < old.number or (old.total is not None and new.total != old.total))
+
+
+def _apply_counter(standing: ProgressState, counter: Counter, *, in_epoch: bool) -> ProgressState:
+    if counter.aside:
+        over = counter.total is not None and counter.done >= counter.total
+        return replace(standing, aside=None if over and _root(standing) else counter)
+    if in_epoch:
+        counter = replace(counter, label="")  # the epoch is said already
+    bars = (*standing.bars[: min(counter.depth, _DEEPEST - 1)], counter)
+    epoch = standing.epoch
+    if epoch is not None and epoch.ended and (epoch.total is None or epoch.number < epoch.total):
+        # Its line was printed at its end, so what counts now belongs to the next one.
+        epoch = replace(epoch, number=epoch.number + 1, ended=False)
+    return replace(standing, epoch=epoch, bars=bars, aside=None)
+
+
+def _with_announced_total(counter: Counter, announced: AnnouncedTotals) -> Counter:
+    rounds = announced.rounds
+    if counter.label != "round" or counter.total is not None or not rounds or counter.done > rounds:
+        return counter
+    return replace(counter, total=float(rounds), words=f"{counter.words}/{rounds}")
+
+
+def _root(standing: ProgressState) -> str:
+    if standing.epoch is not None:
+        return "epoch"
+    return f"{standing.bars[0].label} of {standing.bars[0].total}" if standing.bars else ""
+
+
+def _fraction(standing: ProgressState, epochs: int | None) -> float | None:
+    if standing.epoch is not None:
+        total = standing.epoch.total or epochs
+        return min(1.0, _epochs_done(standing, standing.epoch) / total) if total else None
+    if standing.bars:
+        return _bars_fraction(standing.bars)
+    return _bars_fraction((standing.aside,)) if standing.aside is not None else None
+
+
+def _bars_fraction(bars: tuple[Counter, ...]) -> float | None:
+    inner: float | None = None
+    for bar in reversed(bars):
+        if bar.total is None:
+            inner = None
+            continue
+        begun = inner if inner is not None and inner < 1 else 0.0
+        inner = min(1.0, (bar.done + begun) / bar.total)
+    return inner if bars and bars[0].total is not None else None
+
+
+def _epochs_done(standing: ProgressState, epoch: Epoch) -> float:
+    within = 1.0 if epoch.ended else _bars_fraction(standing.bars) or 0.0
+    return max(0, epoch.number - standing.first) + within
+
+
+def _text(standing: ProgressState, epochs: int | None) -> str:
+    parts = []
+    epoch = standing.epoch
+    if epoch is not None:
+        total = epoch.total or epochs
+        number = max(1, epoch.number - standing.first + 1)
+        parts.append(f"epoch {number}/{max(number, total)}" if total else f"epoch {number}")
+    shown = standing.bars if epoch is None or not epoch.ended else ()
+    parts += [f"{bar.label} {bar.words}".strip() for bar in (*shown, standing.aside) if bar is not None]
+    return " · ".join(parts)
+
+
+def _remaining(standing: ProgressState, fraction: float | None) -> float | None:
+    """Give what the bar says itself where it speaks of everything, else go on at the pace so far."""
+    alone = standing.epoch is None and len(standing.bars) == 1 and standing.aside is None
+    if alone and standing.bars[0].remaining is not None:
+        return standing.bars[0].remaining
+    began, first = standing.began
+    if (
+        fraction is None
+        or fraction - first < _MIN_FRACTION
+        or standing.told_at <= began
+        or not (standing.epoch or standing.bars)
+    ):
+        return None
+    return round((standing.told_at - began) * (1.0 - fraction) / (fraction - first), 3)

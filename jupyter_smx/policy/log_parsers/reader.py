@@ -1,0 +1,183 @@
+"""Reads the log of one host piece by piece and knows at any moment how far the job is and what it measured."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from jupyter_smx.model.results.progress import MAX_METRICS, Progress
+from jupyter_smx.policy.log_parsers import boosting, generic, huggingface, keras, rich, tqdm
+from jupyter_smx.policy.log_parsers.line_splitter import MAX_LINE, LineSplitter, strip_escapes
+from jupyter_smx.policy.log_parsers.observations import COUNT, AnnouncedTotals
+from jupyter_smx.policy.log_parsers.progress_state import (
+    ProgressState,
+    apply_observation,
+    apply_partial_line,
+    progress_of,
+    step_of,
+)
+from jupyter_smx.policy.log_parsers.series import Series
+from jupyter_smx.policy.log_parsers.step_rate import Pace, step_count, update_pace
+from jupyter_smx.policy.log_parsers.user_regex import Patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.policy.log_parsers.observations import LineObservation
+
+_DIALECTS = (
+    (keras.HINTS, keras.read),
+    (rich.HINTS, rich.read),
+    (huggingface.HINTS, huggingface.read),
+    (boosting.HINTS, boosting.read),
+    (generic.HINTS, generic.read),
+)
+_HINTS = tuple(dict.fromkeys([*tqdm.HINTS, *(hint for hints, _ in _DIALECTS for hint in hints)]))
+_COUNT = re.compile(COUNT)
+_EPOCHS = frozenset({"epochs", "epoch", "num_epochs", "n_epochs", "numepochs", "max_epochs", "num_train_epochs"})
+_ROUNDS = frozenset({"num_round", "num_rounds", "num_boost_round", "n_estimators", "num_iterations"})
+
+
+class ReaderState(Struct):
+    """Everything that the next process needs in order to read on: bounded, whatever the log says.
+
+    ``cursor`` is the byte of the log after the last one that was read, ``skipped`` counts bytes that were passed over.
+    """
+
+    cursor: int = 0
+    skipped: int = 0
+    start: bytes = b""
+    standing: ProgressState = field(default_factory=ProgressState)
+    pace: Pace = field(default_factory=Pace)
+    series: dict[str, Series] = {}
+    off: dict[str, str] = {}
+
+
+class Reader:
+    """One log. ``metrics`` are the user's regexes by name.
+
+    ``clock`` gives the seconds that the calling thread has computed. The same bytes give the same state however they
+    are cut into pieces.
+    """
+
+    def __init__(
+        self,
+        metrics: Mapping[str, str],
+        announced: AnnouncedTotals,
+        clock: Callable[[], float],
+        state: ReaderState | None = None,
+    ) -> None:
+        self.state = state or ReaderState()
+        self._own = frozenset(metrics)
+        self._totals = announced
+        self._patterns = Patterns(metrics, clock, self.state.off)
+        self._splitter = LineSplitter(self.state.start)
+
+    def feed(self, data: bytes, at: float) -> None:
+        """Read the next bytes of the log, which came at ``at`` (seconds since the epoch)."""
+        self._patterns.reset_budget()
+        head = self._splitter.start + data[:MAX_LINE]
+        hints = tuple(hint for hint in _HINTS if hint in data or hint in head)
+        if hints or self._patterns:
+            for line in self._splitter.lines(data):
+                self._read_line(line, hints, at)
+        else:
+            # Nothing here can tell anything, so only the last line matters, which may go on.
+            for _ in self._splitter.lines(data[max(0, _last_end(data)) :]):
+                pass
+        self.state.start = self._splitter.start
+        self.state.cursor += len(data)
+
+    def skip(self, count: int) -> None:
+        """Pass over the next ``count`` bytes of the log; what they tell is lost."""
+        # What stands there next is the rest of some line: a full line takes no more, and says nothing.
+        self.state.start = self._splitter.start = bytes(MAX_LINE)
+        self.state.cursor += count
+        self.state.skipped += count
+
+    def close(self, at: float) -> None:
+        """Take the last line in although it has no end: nothing follows it."""
+        if self._splitter.start:
+            line, self._splitter.start = self._splitter.start, b""
+            self.state.start = b""
+            self._read_line(line, _HINTS, at)
+
+    def progress(self, at: float) -> Progress | None:
+        """Say how far the job is, with the line that is being written."""
+        standing = self.state.standing
+        found = _parse_partial_line(*strip_escapes(self._splitter.start)) if self._splitter.start else None
+        if found is not None:
+            standing = apply_partial_line(standing, found, self._totals, at)
+        return progress_of(standing, self._totals)
+
+    def _read_line(self, line: bytes, hints: tuple[bytes, ...], at: float) -> None:
+        hinted = False
+        for hint in hints:
+            if hint in line:
+                hinted = True
+                break
+        if not (hinted or self._patterns):
+            return
+        text, ups = strip_escapes(line)
+        found = _parse_line(text, ups) if hinted else None
+        if found is not None:
+            self.state.standing = apply_observation(self.state.standing, found, self._totals, at)
+        step = found.step if found is not None and found.step is not None else step_of(self.state.standing)
+        values = self._patterns.search(text) if self._patterns else []
+        if found is not None:
+            # What the user defined under a name is what the user means by it.
+            values += [pair for pair in found.values if pair[0] not in self._own]
+        count = step_count(values, found.counted if found is not None else None)
+        if count is not None:
+            self.state.pace = update_pace(self.state.pace, count, at)
+        redrawn = found is not None and found.counter is not None
+        for name, number in values:
+            series = self._series(name)
+            if series is not None:
+                series.add(step, at, number, redrawn=redrawn)
+
+    def _series(self, name: str) -> Series | None:
+        found = self.state.series.get(name)
+        if found is None:
+            # Room is kept for what the user defined.
+            kept = 0 if name in self._own else len(self._own - self.state.series.keys())
+            if len(self.state.series) + kept >= MAX_METRICS:
+                return None
+            found = self.state.series[name] = Series()
+        return found
+
+
+def announced_totals(hyperparameters: Mapping[str, str]) -> AnnouncedTotals:
+    """Read how many epochs or rounds a job will have from its hyperparameters, where one is called so."""
+    counts = {
+        name.replace("-", "_").lower(): int(text)
+        for name, text in hyperparameters.items()
+        if _COUNT.fullmatch(text.strip()) and int(text) > 0
+    }
+    return AnnouncedTotals(
+        epochs=next((count for name, count in counts.items() if name in _EPOCHS), None),
+        rounds=next((count for name, count in counts.items() if name in _ROUNDS), None),
+    )
+
+
+def _parse_line(text: str, ups: int) -> LineObservation | None:
+    found = tqdm.read(text, ups)
+    if found is not None:
+        return found
+    for _, read in _DIALECTS:
+        found = read(text)
+        if found is not None:
+            return found
+    return None
+
+
+def _parse_partial_line(text: str, ups: int) -> LineObservation | None:
+    """Read a line whose end has not come: a bar that is whole says so, a number at its end may have more digits."""
+    found = tqdm.read(text, ups) or keras.read(text) or rich.read(text)
+    return found if found is not None and found.counter is not None else None
+
+
+def _last_end(data: bytes) -> int:
+    return max(data.rfind(b"\n"), data.rfind(b"\r"))

@@ -1,0 +1,63 @@
+"""How fast a job counts its steps, folded from the counts that it printed; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.model.results.progress import StepPace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_STEP_NAMES = frozenset({"step", "steps", "global_step", "global_steps", "train_step", "training_step"})
+
+
+class Pace(Struct, frozen=True):
+    """The newest count and when it came; the steps and seconds between counts that grew, and the highest count.
+
+    A count that begins anew (in each epoch) adds nothing but a new beginning, so the time between two epochs is in
+    none of the steps.
+    """
+
+    last: float | None = None
+    at: float = 0.0
+    steps: float = 0.0
+    seconds: float = 0.0
+    most: float = 0.0
+
+
+def is_step(name: str) -> bool:
+    """Say whether a metric of that name counts steps."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_") in _STEP_NAMES
+
+
+def step_count(values: Iterable[tuple[str, float | None]], said: float | None) -> float | None:
+    """Choose the count of steps of a line: a metric of such a name, else what the line says out loud."""
+    return next((value for name, value in values if value is not None and is_step(name)), said)
+
+
+def update_pace(pace: Pace, count: float, at: float) -> Pace:
+    """Take in that ``count`` steps were done at ``at``."""
+    most = max(pace.most, count)
+    # What is read at once came at moments that nobody knows: the last of it is the first that has one.
+    if pace.last is None or count < pace.last or (at <= pace.at and not pace.steps):
+        return replace(pace, last=count, at=at, most=most)
+    if count == pace.last:
+        return pace
+    return Pace(
+        last=count,
+        at=max(at, pace.at),
+        steps=pace.steps + count - pace.last,
+        seconds=pace.seconds + max(0.0, at - pace.at),
+        most=most,
+    )
+
+
+def pace_of(pace: Pace) -> StepPace | None:
+    """Give the mean time of a step; None before two counts came at two moments."""
+    if pace.steps <= 0 or pace.seconds <= 0:
+        return None
+    return StepPace(steps=pace.most, seconds=pace.seconds / pace.steps)

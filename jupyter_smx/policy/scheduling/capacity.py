@@ -1,0 +1,132 @@
+"""Shares of this machine: what a job's hosts need, what is taken, and whether the rest is enough.
+
+An instance type larger than the machine gets the whole machine and a note that says so; ``local`` is one CPU and its
+share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host holds only its place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.spec.instance import InstanceType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.model.records.cluster import Cluster
+    from jupyter_smx.model.spec.instance import InstanceGroup
+    from jupyter_smx.policy.limits import Limits
+
+
+class Share(Struct, frozen=True, kw_only=True):
+    """A part of the machine: hosts, CPUs, GiB of memory, GPUs."""
+
+    hosts: int = 0
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    gpus: int = 0
+
+    def plus(self, other: Share) -> Share:
+        """Add up two shares."""
+        return Share(
+            hosts=self.hosts + other.hosts,
+            cpus=self.cpus + other.cpus,
+            memory_gib=self.memory_gib + other.memory_gib,
+            gpus=self.gpus + other.gpus,
+        )
+
+    def minus(self, other: Share) -> Share:
+        """Take a share out of this one."""
+        return Share(
+            hosts=self.hosts - other.hosts,
+            cpus=self.cpus - other.cpus,
+            memory_gib=self.memory_gib - other.memory_gib,
+            gpus=self.gpus - other.gpus,
+        )
+
+
+def resolve_instance_type(name: str, limits: Limits) -> InstanceType:
+    """Give the row of an instance type; one that left the catalogue while its hosts live counts as the whole machine.
+
+    Too much for it is safe: others wait a little longer, and nothing is taken twice.
+    """
+    whole = InstanceType(name=name, vcpus=limits.cpus, memory_gib=limits.memory_gib, gpus=limits.gpus)
+    return limits.catalogue.get(name, whole)
+
+
+def host_share(kind: InstanceType, limits: Limits) -> Share:
+    """Give one host of an instance type its share, never more than the machine has."""
+    memory = kind.memory_gib or limits.memory_gib / max(1, limits.cpus)
+    return Share(
+        hosts=1,
+        cpus=min(kind.vcpus, limits.cpus),
+        memory_gib=min(memory, limits.memory_gib),
+        gpus=min(kind.gpus, limits.gpus),
+    )
+
+
+def demand(groups: Iterable[InstanceGroup], limits: Limits) -> Share:
+    """Add up what the hosts of all groups need; one job never asks for more than the machine has, except hosts."""
+    total = Share()
+    for group in groups:
+        one = host_share(resolve_instance_type(group.instance_type, limits), limits)
+        for _ in range(group.instance_count):
+            total = total.plus(one)
+    return Share(
+        hosts=total.hosts,
+        cpus=min(total.cpus, limits.cpus),
+        memory_gib=min(total.memory_gib, limits.memory_gib),
+        gpus=min(total.gpus, limits.gpus),
+    )
+
+
+def used_share(clusters: Iterable[Cluster], limits: Limits) -> Share:
+    """Add up what live clusters hold: each its hosts, and the busy ones their CPUs, memory and GPUs."""
+    total = Share()
+    for cluster in clusters:
+        if not cluster.is_live():
+            continue
+        need = demand(cluster.key.instance_groups, limits)
+        total = total.plus(need if cluster.is_busy() else Share(hosts=need.hosts))
+    return total
+
+
+def shortage(need: Share, used: Share, limits: Limits) -> str:
+    """Say what is missing for ``need``, in words; empty when there is room."""
+    rows = (
+        ("CPU", "CPUs", need.cpus, used.cpus, float(limits.cpus)),
+        ("GiB of memory", "GiB of memory", need.memory_gib, used.memory_gib, limits.memory_gib),
+        ("GPU", "GPUs", float(need.gpus), float(used.gpus), float(limits.gpus)),
+    )
+    for one, many, wanted, busy, total in rows:
+        if wanted and busy + wanted > total + 1e-9:
+            return f"It needs {wanted:g} {one if wanted == 1 else many}, and {busy:g} of {total:g} are busy."
+    return ""
+
+
+def lacks_hosts(need: Share, used: Share, limits: Limits) -> bool:
+    """Say whether launching would exceed the number of hosts of this machine."""
+    return used.hosts + need.hosts > limits.max_hosts
+
+
+def shortage_of_hosts(need: Share, used: Share, limits: Limits) -> str:
+    """Say how many hosts are missing, in words; empty when there is room for all."""
+    if not lacks_hosts(need, used, limits):
+        return ""
+    wanted = "1 host" if need.hosts == 1 else f"{need.hosts} hosts"
+    return f"It needs {wanted}, and {used.hosts} of the {limits.max_hosts} of this machine are taken."
+
+
+def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
+    """Say in which way this machine is smaller than the instance types that were asked for."""
+    said = []
+    for group in groups:
+        kind = resolve_instance_type(group.instance_type, limits)
+        if kind.vcpus > limits.cpus:
+            said.append(f"{kind.name} has {kind.vcpus} vCPUs, this machine gives {limits.cpus}.")
+        if kind.gpus > limits.gpus:
+            count = f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''}"
+            said.append(f"{kind.name} has {count}, this machine has {limits.gpus}.")
+    return tuple(dict.fromkeys(said))

@@ -1,0 +1,117 @@
+"""Whose turn it is among those that wait for hosts: first come, first served, and an array counts as one who came.
+
+The task of an array stands behind as many turns as tasks of its array run or wait before it, so:
+
+* jobs that are no tasks are served strictly in the order in which they came;
+* a long array delays a job that came later by one turn, not by all its tasks;
+* arrays that wait at the same time run about equally many tasks each;
+* nobody starves: whoever has nothing running stands in the first turn, and there by age.
+
+Whoever is first and finds no room holds up the others of the engine, so that wide jobs get their hosts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import NamedTuple
+
+
+class QueueEntry(NamedTuple):
+    """A job that may have hosts; ``age`` is smaller the earlier it came.
+
+    ``array`` is its array's id, ``max_concurrent`` how many of that may run (0: all).
+    """
+
+    age: int
+    id: str
+    array: str = ""
+    max_concurrent: int = 0
+
+
+class FairQueue:
+    """Those who wait for hosts of one engine, in their turns, while they come and go.
+
+    Tasks beyond their array's limit stand in no turn. Whatever is asked costs steps for the arrays that wait, and
+    none for the jobs, of which there may be ten thousand.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: list[QueueEntry] = []
+        self._arrays: dict[str, _Tasks] = {}
+
+    def __len__(self) -> int:
+        """Count those who stand in a turn."""
+        return len(self._jobs) + sum(len(tasks) for tasks in self._arrays.values())
+
+    def add(self, waiter: QueueEntry) -> None:
+        """Let somebody stand in line."""
+        insort(self._tasks(waiter.array).waiting if waiter.array else self._jobs, waiter)
+
+    def remove(self, waiter: QueueEntry) -> None:
+        """Let somebody go who stands in line."""
+        row = self._tasks(waiter.array).waiting if waiter.array else self._jobs
+        del row[bisect_left(row, waiter)]
+        self._drop_if_empty(waiter.array)
+
+    def add_running(self, array: str, change: int) -> None:
+        """Count so many more tasks of an array that have hosts."""
+        self._tasks(array).running += change
+        self._drop_if_empty(array)
+
+    def count_ahead(self, waiter: QueueEntry) -> int | None:
+        """Count those who come before somebody, who may be new; None where the array's limit leaves no turn."""
+        turn = self._tasks(waiter.array).turn_of(waiter) if waiter.array else 0
+        self._drop_if_empty(waiter.array)
+        if waiter.max_concurrent and turn >= waiter.max_concurrent:
+            return None
+        alone = len(self._jobs) if turn else bisect_left(self._jobs, waiter)
+        return alone + sum(tasks.count_before(turn, waiter.age) for tasks in self._arrays.values())
+
+    def peek(self) -> tuple[int, QueueEntry] | None:
+        """Give who is called next, and in which turn; None when nobody waits."""
+        firsts = [tasks.row(0) for tasks in self._arrays.values() if len(tasks)]
+        firsts += [(0, waiter) for waiter in self._jobs[:1]]
+        return min(firsts, default=None)
+
+    def ordered_ids(self) -> list[str]:
+        """Give the ids of all who stand in a turn."""
+        rows = [(0, waiter) for waiter in self._jobs]
+        for tasks in self._arrays.values():
+            rows += [tasks.row(number) for number in range(len(tasks))]
+        return [waiter.id for _, waiter in sorted(rows)]
+
+    def _tasks(self, array: str) -> _Tasks:
+        return self._arrays.setdefault(array, _Tasks())
+
+    def _drop_if_empty(self, array: str) -> None:
+        tasks = self._arrays.get(array)
+        if tasks is not None and not tasks.running and not tasks.waiting:
+            del self._arrays[array]
+
+
+class _Tasks:
+    """The tasks of one array: how many have hosts, and who waits, oldest first."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.waiting: list[QueueEntry] = []
+
+    def __len__(self) -> int:
+        """Count those whom the limit leaves a turn."""
+        limit = self.waiting[0].max_concurrent if self.waiting else 0
+        return min(len(self.waiting), max(0, limit - self.running)) if limit else len(self.waiting)
+
+    def row(self, number: int) -> tuple[int, QueueEntry]:
+        return self.running + number, self.waiting[number]
+
+    def turn_of(self, waiter: QueueEntry) -> int:
+        return self.running + bisect_left(self.waiting, waiter)
+
+    def count_before(self, turn: int, age: int) -> int:
+        """Count those who come before a turn, or in the same turn by age."""
+        number = turn - self.running
+        if number < 0:
+            return 0
+        if number >= len(self):
+            return len(self)
+        return number + (self.waiting[number].age < age)

@@ -1,0 +1,90 @@
+"""A job once more: the same wish, to be handed in under a new id, by a kernel, a shell or the controller itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+
+def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
+    """Give the wish of a job for another run: same code, same variables, same hosts.
+
+    ``source_archive`` is the archive of the job's folder of code that lies with its outputs.
+
+    :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
+    :raises UnavailableError: the disk does not take its folder of code now.
+    """
+    spec = record.spec
+    for sent in (spec.shared, spec.send):
+        if sent is not None and not touch(sent.path):
+            raise ResourceNotFoundError(
+                f"{record.name} cannot run again: the variables that it was sent are gone.",
+                field="send",
+                value=sent.path,
+                rule="They are kept for a day after the last job that used them.",
+                cure="Run its cell again.",
+            )
+    if spec.source_dir is not None:
+        try:
+            _restore_source(kept_source, Path(spec.source_dir.path))
+        except OSError as error:
+            raise UnavailableError(
+                f"{record.name} cannot run again now: its folder of code cannot be put back ({error.strerror}).",
+                field="source_dir",
+                value=spec.source_dir.path,
+                cure="Free some space, and see that you can write there.",
+                transient=True,
+            ) from error
+        if not touch(spec.source_dir.path):
+            raise ResourceNotFoundError(
+                f"{record.name} cannot run again: the folder of code that it had is gone.",
+                field="source_dir",
+                value=spec.source_dir.path,
+                rule="It is kept with the files of the job.",
+                cure=f"Hand it in anew from {spec.source_dir.folder}.",
+            )
+    return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
+
+
+def touch(path: str) -> bool:
+    """Make a file young again, since unused ones are deleted when they are a day old; False when it is gone."""
+    try:
+        os.utime(path)
+    except OSError:
+        return False
+    return True
+
+
+def _restore_source(kept: Path, path: Path) -> None:
+    """Give the archive the name again under which jobs find it, from the one that the job's own folder keeps."""
+    if path.exists() or not kept.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.link(kept, path)
+    except FileExistsError:
+        return  # a kernel or a shell that runs it again, too, was faster
+    except OSError:
+        _copy(kept, path)  # another disk, or one that gives no second names
+
+
+def _copy(kept: Path, path: Path) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    part = Path(name)
+    try:
+        shutil.copyfile(kept, part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,201 @@
+"""A fake engine over a fake world, and a zoo of troubles, each named by the failure that it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from jupyter_smx.engines.base import Capabilities, Engine, Observation
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.records.cluster import Handle, HostHandle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.testing.fakes.fake_world import FakeWorld
+
+NEVER = 1e9
+
+
+class Fault:
+    """Something that goes wrong at an engine; this one is none."""
+
+    async def before_launch(self) -> None:
+        """Happen before anything was launched."""
+
+    async def while_starting(self, world: FakeWorld, cluster: str) -> None:
+        """Happen after the launch and before the hosts can be reached."""
+
+    def on_observe(self, found: Observation) -> Observation:
+        """Change what a survey says of a cluster."""
+        return found
+
+    def on_call(self) -> None:
+        """Happen at every question."""
+
+    def on_connect(self, host: str) -> None:
+        """Happen when somebody connects to a host."""
+
+
+class PausedHosts(Fault):
+    """Hosts that live and answer nobody, a number of times, and an engine that knows why."""
+
+    def __init__(self, times: float = NEVER) -> None:
+        self.times = times
+
+    def on_connect(self, host: str) -> None:
+        """Say why not."""
+        if self.times > 0:
+            self.times -= 1
+            raise UnavailableError(f"Host {host} is paused.", cure="Let it go on.", transient=True)
+
+
+class NeverStarts(Fault):
+    """Hosts are launched and never listen."""
+
+    async def while_starting(self, world: FakeWorld, cluster: str) -> None:
+        """Wait for ever."""
+        del world, cluster
+        await asyncio.sleep(NEVER)
+
+
+class CrashesDuringStart(Fault):
+    """The first host of a cluster dies before it listens."""
+
+    async def while_starting(self, world: FakeWorld, cluster: str) -> None:
+        """Kill it."""
+        world.cluster_hosts(cluster)[0].crash()
+
+
+class RefusesTransiently(Fault):
+    """Says "not now" before anything is launched, a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    async def before_launch(self) -> None:
+        """Refuse."""
+        if self.times > 0:
+            self.times -= 1
+            raise RefusedError("There is no capacity now.", transient=True)
+
+
+class Refuses(Fault):
+    """Says no before anything is launched."""
+
+    async def before_launch(self) -> None:
+        """Refuse."""
+        raise RefusedError("This role may not do that.")
+
+
+class ReportsGone(Fault):
+    """Says of clusters that live that there are none."""
+
+    def on_observe(self, found: Observation) -> Observation:
+        """Lie."""
+        del found
+        return Observation.GONE
+
+
+class Outage(Fault):
+    """Answers nothing; a survey knows nothing."""
+
+    def on_call(self) -> None:
+        """Fail."""
+        raise UnavailableError("The engine cannot be reached.", transient=True)
+
+    def on_observe(self, found: Observation) -> Observation:
+        """Know nothing."""
+        del found
+        return Observation.UNKNOWN
+
+
+class DropsStreams(Fault):
+    """Takes every connection and closes it at once."""
+
+
+class FakeEngine(Engine):
+    """The five answers over a fake world; ``troubles`` may change at any time."""
+
+    name: ClassVar[str] = "fake"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        shared_folder=True, bounded_by_machine=True, environments=True, same_paths=True
+    )
+
+    def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
+        super().__init__()
+        self.world = world
+        self.faults: list[Fault] = []
+        self.launch_seconds = launch_seconds
+        self.has_spool = has_remains
+
+    def _on_call(self) -> None:
+        for trouble in self.faults:
+            trouble.on_call()
+
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        """Give the hosts' names."""
+        return {"engine": self.name, "hosts": [host.host for host in request.hosts]}
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        """Launch the hosts once; yields after each host, the complete handle last."""
+        self._on_call()
+        if request.cluster in self.world.released_clusters:
+            raise RefusedError(f"cluster: {request.cluster} was released.")
+        for trouble in [*self.faults]:
+            await trouble.before_launch()
+        self.world.launch(request)
+        # A launched host costs before it can be named: whoever gives up now has no handle of it.
+        await asyncio.sleep(self.launch_seconds / 2)
+        for trouble in [*self.faults]:
+            await trouble.while_starting(self.world, request.cluster)
+        yield self._handle(request.cluster, 1)
+        await asyncio.sleep(self.launch_seconds / 2)
+        if not all(host.alive for host in self.world.cluster_hosts(request.cluster)):
+            self.world.release(request.cluster)
+            raise UnavailableError("A host died while it started.", transient=True)
+        yield self._handle(request.cluster, len(request.hosts))
+
+    def _handle(self, cluster: str, count: int) -> Handle:
+        hosts = tuple(HostHandle(host=host.name, data={}) for host in self.world.cluster_hosts(cluster)[:count])
+        return Handle(engine=self.name, cluster=cluster, hosts=hosts)
+
+    async def find(self, cluster: str) -> Handle | None:
+        """Find the hosts of a cluster that was not released."""
+        self._on_call()
+        hosts = self.world.cluster_hosts(cluster)
+        return self._handle(cluster, len(hosts)) if hosts and cluster not in self.world.released_clusters else None
+
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        """Say what lives."""
+        return [self._observe(handle.cluster) for handle in handles]
+
+    def _observe(self, cluster: str) -> Observation:
+        hosts = self.world.cluster_hosts(cluster)
+        alive = bool(hosts) and all(host.alive for host in hosts)
+        found = Observation.RUNNING if alive else Observation.GONE
+        for trouble in self.faults:
+            found = trouble.on_observe(found)
+        return found
+
+    async def release(self, handle: Handle) -> None:
+        """End the hosts."""
+        self._on_call()
+        self.world.release(handle.cluster)
+
+    async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a host's agent over a socket pair."""
+        self._on_call()
+        found = self.world.hosts.get((handle.cluster, host))
+        if found is None or not found.alive:
+            raise UnavailableError(f"Nobody listens on {host}.", transient=True)
+        for trouble in self.faults:
+            trouble.on_connect(host)
+        broken = any(isinstance(trouble, DropsStreams) for trouble in self.faults)
+        return await self.world.connect(found, broken=broken)
+
+    def spool_path(self, cluster: str, host: str) -> Path | None:
+        """Give the spool folder, where this engine shares one."""
+        return self.world.spool(cluster, host) if self.has_spool else None

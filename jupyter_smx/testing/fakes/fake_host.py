@@ -1,0 +1,335 @@
+"""A host that lives in this process: it speaks the agent's wire on a real socket, its jobs run until they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_smx.agent.host import end_record
+from jupyter_smx.agent.host.deadline import LINGER
+from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+
+Header = dict[str, Any]
+_PHASE_ENDED = "ended"
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer of the agent
+    """The agent's refusal: its code."""
+
+
+@dataclass
+class Script:
+    """What a job does when nobody tells it anything.
+
+    ``honours_stop``: it ends at SIGTERM; otherwise at SIGKILL, a grace later. ``starts_after``: seconds from the run
+    frame to its first line.
+    """
+
+    honours_stop: bool = True
+    starts_after: float = 0.0
+
+
+@dataclass
+class Run:
+    """One job on one host."""
+
+    job: str
+    lease: int
+    spec: Mapping[str, Any]
+    at: dict[str, float | None]
+    phase: str = "staging"
+    record: Header | None = None
+    timers: list[asyncio.TimerHandle] = field(default_factory=list)
+
+    def drop_timers(self) -> None:
+        """Forget everything that was due."""
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()
+
+
+class HostWorld(Protocol):
+    """What a host sees of its world."""
+
+    def clock(self) -> float:
+        """Give seconds since the epoch."""
+
+    def spool(self, cluster: str, host: str) -> Path:
+        """Give the spool folder of a host."""
+
+    def script(self, job: str) -> Script:
+        """Give what a job does by itself."""
+
+    def count_start(self, job: str, host: FakeHost) -> None:
+        """Count a start of a job's code."""
+
+
+class FakeHost:
+    """One host with its agent; ``alive`` until it is killed, released, or its own deadline comes."""
+
+    def __init__(self, world: HostWorld, cluster: str, name: str, idle_limit: float) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.name = name
+        self.alive = True
+        self.epoch = 0
+        self.highest_lease = 0
+        self.runs: dict[str, Run] = {}
+        self.forgotten_jobs: set[str] = set()
+        self.preload: Header = {"loaded": [], "failed": {}, "pending": []}
+        self._streams: dict[asyncio.StreamWriter, int | None] = {}
+        self._deadline: asyncio.TimerHandle | None = None
+        self._handlers: dict[str, Callable[[Header], Header]] = {
+            "run": self._run,
+            "stop": self._stop,
+            "forget": self._forget,
+            "deadline": self._set_deadline,
+            "ping": lambda _header: {},
+        }
+        self._expire_in(idle_limit)
+
+    @property
+    def spool(self) -> Path:
+        """Give the folder of what this host's jobs left."""
+        return self.world.spool(self.cluster, self.name)
+
+    def running(self) -> Run | None:
+        """Give the job that has this host."""
+        return next((run for run in self.runs.values() if run.phase != _PHASE_ENDED), None)
+
+    # Its end
+
+    def crash(self) -> None:
+        """End as a machine does that loses its power: jobs, streams and deadline are gone, the disk stays."""
+        self.alive = False
+        for run in self.runs.values():
+            run.drop_timers()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.close_streams()
+
+    def close_streams(self) -> None:
+        """Break every stream; the agent lives on."""
+        for writer in [*self._streams]:
+            writer.close()
+
+    def _expire_in(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        loop = asyncio.get_running_loop()
+        self._deadline = None if seconds is None else loop.call_later(max(0.0, seconds), self.crash)
+
+    def _remaining_seconds(self) -> float | None:
+        if self._deadline is None or self.running() is not None:
+            return None
+        return max(0.0, self._deadline.when() - asyncio.get_running_loop().time())
+
+    # The wire
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one stream until it ends."""
+        self._streams[writer] = None
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while self.alive and not writer.is_closing():
+                frame = await read(reader)
+                if not writer.is_closing():
+                    self._answer(writer, frame.header)
+        self._streams.pop(writer, None)
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    def _answer(self, writer: asyncio.StreamWriter, header: Header) -> None:
+        about = {"re": header["id"]} | {key: header[key] for key in ("job", "lease") if key in header}
+        try:
+            self._authorize(writer, header)
+            if header["op"] == "hello":
+                writer.write(encode(about | {"ok": True} | self._hello(writer, header)))
+            elif header["op"] == "read":
+                reply, body = self._read(header)
+                writer.write(encode(about | {"ok": True} | reply, body))
+            else:
+                writer.write(encode(about | {"ok": True} | self._handlers[header["op"]](header)))
+        except Refusal as no:
+            writer.write(encode(about | {"ok": False, "code": str(no), "message": f"{header['op']} is refused."}))
+
+    def _authorize(self, writer: asyncio.StreamWriter, header: Header) -> None:
+        epoch = header["epoch"] if header["op"] == "hello" else self._streams.get(writer)
+        if epoch is None:
+            raise Refusal("Refused")
+        if epoch < self.epoch:
+            raise Refusal("Fenced")
+
+    def _hello(self, writer: asyncio.StreamWriter, header: Header) -> Header:
+        self.epoch = header["epoch"]
+        for other, epoch in [*self._streams.items()]:
+            if other is not writer and epoch is not None:
+                other.close()
+        self._streams[writer] = self.epoch
+        return {
+            "protocol": PROTOCOL,
+            "version": VERSION,
+            "python": "3.11",
+            "pid": 1,
+            "host": self.name,
+            "isolation": {"mode": "namespace", "reason": ""},
+            "start_method": "fork",
+            "preload": self.preload,
+            "deadline": self._remaining_seconds(),
+            "jobs": {
+                run.job: {"phase": run.phase, "lease": run.lease, "log": 0, "at": run.at} for run in self.runs.values()
+            },
+        }
+
+    def send_event(self, header: Header) -> None:
+        """Send an event over every stream that was greeted."""
+        for writer, epoch in self._streams.items():
+            if epoch is not None and not writer.is_closing():
+                writer.write(encode(header))
+
+    def _find_run(self, header: Header) -> Run:
+        run = self.runs.get(header["job"])
+        if run is None:
+            raise Refusal("ResourceNotFound")
+        if header["lease"] != run.lease:
+            raise Refusal("Fenced")
+        return run
+
+    # What it is asked
+
+    def _run(self, header: Header) -> Header:
+        job, lease = header["job"], header["lease"]
+        if job in self.runs:
+            return {"phase": self._find_run(header).phase}
+        if lease < self.highest_lease:
+            raise Refusal("Fenced")
+        if job in self.forgotten_jobs:
+            return {"phase": _PHASE_ENDED}
+        if self.running() is not None:
+            raise Refusal("Busy")
+        self.highest_lease = lease
+        now = self.world.clock()
+        at = {"received": now, "awake": None, "first_line": None, "exited": None, "ended": None}
+        run = self.runs[job] = Run(job, lease, header["spec"], at)
+        (self.spool / job).mkdir(parents=True, exist_ok=True)
+        self._expire_in(None)
+        script = self.world.script(job)
+        run.timers.append(asyncio.get_running_loop().call_later(script.starts_after, self._begin, run))
+        return {"phase": run.phase}
+
+    def _begin(self, run: Run) -> None:
+        now = self.world.clock()
+        # The log is there before a process has the job: whoever finds none knows that the code never began.
+        (self.spool / run.job / "log").touch()
+        run.phase = "running"
+        run.at |= {"awake": now, "first_line": now}
+        self.world.count_start(run.job, self)
+        moments = {key: value for key, value in run.at.items() if value is not None}
+        self.send_event({"event": "first_line", "job": run.job, "lease": run.lease, "at": moments})
+        late = asyncio.get_running_loop().call_later(run.spec["max_run"], self._signalled, run, "max_runtime")
+        run.timers.append(late)
+
+    def _stop(self, header: Header) -> Header:
+        run = self._find_run(header)
+        if run.phase in {"staging", "running"}:
+            if self.world.script(run.job).honours_stop:
+                self._signalled(run, header["cause"])
+            else:
+                grace = asyncio.get_running_loop().call_later(header["grace"], self._signalled, run, header["cause"])
+                run.timers.append(grace)
+        return {"phase": run.phase}
+
+    def _signalled(self, run: Run, cause: str) -> None:
+        self.end_run(run, cause=cause, signal=int(signal.SIGTERM))
+
+    def _forget(self, header: Header) -> Header:
+        run = self.runs.get(header["job"])
+        if run is not None and run.phase != _PHASE_ENDED:
+            raise Refusal("Busy")
+        self.runs.pop(header["job"], None)
+        self.forgotten_jobs.add(header["job"])
+        shutil.rmtree(self.spool / header["job"], ignore_errors=True)
+        return {}
+
+    def _set_deadline(self, header: Header) -> Header:
+        if self.running() is None:
+            self._expire_in(header["seconds"])
+        return {"deadline": self._remaining_seconds()}
+
+    def _read(self, header: Header) -> tuple[Header, bytes]:
+        try:
+            content = (self.spool / header["job"] / header["name"]).read_bytes()
+        except OSError as error:
+            raise Refusal("ResourceNotFound") from error
+        piece = content[header["offset"] : header["offset"] + header["limit"]]
+        return {"total": len(content), "offset": header["offset"]}, piece
+
+    # The end of a job
+
+    def end_run(
+        self,
+        run: Run,
+        *,
+        cause: str = "exit",
+        exit_code: int | None = None,
+        signal: int | None = None,
+        exception: Header | None = None,
+        artifacts: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """End a job: the record is on the disk before anybody is told."""
+        if run.phase == _PHASE_ENDED:
+            return
+        run.drop_timers()
+        run.at |= {"exited": run.at["exited"] or self.world.clock(), "ended": self.world.clock()}
+        run.record = {
+            "job": run.job,
+            "lease": run.lease,
+            "host": self.name,
+            "cause": cause,
+            "exit_code": exit_code,
+            "signal": signal,
+            "failure": "",
+            "reason": "",
+            "message": "",
+            "exception": exception,
+            "at": run.at,
+            "log": self._log_size(run),
+            "samples": 0,
+            "usage": {},
+            "hash_seed": "",
+            "artifacts": [
+                {"name": name, "path": f"artifacts/{name}", "size": len(content)}
+                for name, content in (artifacts or {}).items()
+            ],
+            "received": {},
+            "errors": [],
+            "left_behind": [],
+            "modules": [],
+        }
+        text, told = end_record.fit_event(run.record)
+        self._write(run, text, artifacts or {})
+        run.phase = _PHASE_ENDED
+        self._expire_in(max(float(run.spec["keep_alive"]), LINGER))
+        self.send_event({"event": "ended", "job": run.job, "lease": run.lease, **told})
+
+    def _log_size(self, run: Run) -> int:
+        log = self.spool / run.job / "log"
+        return log.stat().st_size if log.exists() else 0
+
+    def _write(self, run: Run, record: str, artifacts: Mapping[str, bytes]) -> None:
+        folder = self.spool / run.job
+        (folder / "artifacts").mkdir(parents=True, exist_ok=True)
+        for name, content in artifacts.items():
+            path = folder / "artifacts" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        (folder / "end.json").write_text(record, encoding="utf-8")

@@ -1,0 +1,130 @@
+"""A fake engine that makes hosts of images, which see nothing of the controller's machine but what they are brought."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar
+
+from jupyter_smx.engines.base import Capabilities, ImageMissingError, PullProgress
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.testing.fakes.fake_engine import FakeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.testing.fakes.fake_world import FakeWorld
+
+
+class FakeImageEngine(FakeEngine):
+    """Hosts of images; side doors say which images there are, what was brought where, and how often it was asked.
+
+    ``images`` has what each name means now, ``digests`` what a registry calls it, ``remote`` are those that are
+    downloaded first, ``pruned`` has the ids of those that went since they were pinned. ``registry_away`` is how often
+    a registry does not answer. ``usual`` is the image of jobs that name none, ``recalls`` says whether what was asked
+    for once is told at once, ``made_of`` says of which image each cluster was made. ``brought`` are the paths that a
+    host sees, by those of this machine. ``pin_seconds`` and ``bring_seconds`` pass meanwhile; ``unreachable`` is how
+    often a host cannot be reached before it can. ``pin_error``, ``recall_error`` and ``bring_error`` are raised as
+    they are, as what nobody foresaw is. ``overlaps`` names hosts that were brought something while they were brought
+    something else, ``disturbed`` those that were while a job was on them.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
+
+    def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
+        super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)
+        self.images = {"train:1": "sha256:11", "train:2": "sha256:22", "same:2": "sha256:22"}
+        self.default = ""
+        self.has_cache = False
+        self.cached_image_error: Exception | None = None
+        self.cluster_images: dict[str, str] = {}
+        self.provided_paths: dict[tuple[str, str], dict[str, str]] = {}
+        self.resolve_counts: Counter[str] = Counter()
+        self.digests: dict[str, str] = {}
+        self.remote_images: set[str] = set()
+        self.pruned_ids: set[str] = set()
+        self.registry_failures = 0
+        self.resolve_seconds = 0.0
+        self.provide_seconds = 0.0
+        self.resolve_error: Exception | None = None
+        self.provide_error: Exception | None = None
+        self.connect_failures = 0
+        self.missing_paths: set[str] = set()
+        self.busy_hosts: set[tuple[str, str]] = set()
+        self.overlaps: list[tuple[str, str]] = []
+        self.disturbed_hosts: list[tuple[str, str]] = []
+
+    def default_image(self) -> str:
+        """Name the image of jobs that name none."""
+        return self.default
+
+    async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
+        """Give what a name means now, after it was downloaded where it is ``remote``."""
+        self._on_call()
+        self.resolve_counts[image] += 1
+        if self.registry_failures:
+            self.registry_failures -= 1
+            raise RefusedError(f"The registry of {image} is away.", field="image", value=image, transient=True)
+        if self.resolve_seconds:
+            say(PullProgress("3 of 5 layers", downloads=image in self.remote_images))
+            await asyncio.sleep(self.resolve_seconds)
+        if self.resolve_error is not None:
+            raise self.resolve_error
+        if image in self.remote_images:
+            self.remote_images.discard(image)
+            say(PullProgress("Looking for Python in the image"))
+        if image not in self.images:
+            raise RefusedError(f"--image: there is no image {image!r}.", field="image", value=image, cure="Build it.")
+        self.pruned_ids.discard(self.images[image])
+        return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
+
+    async def peek_image(self, image: str) -> Image | None:
+        """Give what a name means now, where it needs no download."""
+        return None if image in self.remote_images else await super().peek_image(image)
+
+    async def cached_image(self, image: str) -> Image | None:
+        """Give what a name means now, where somebody asked for it before."""
+        if self.cached_image_error is not None:
+            raise self.cached_image_error
+        if not self.has_cache or image not in self.resolve_counts or image not in self.images:
+            return None
+        return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        """Launch the hosts, of what they are to be made of."""
+        if request.image in self.pruned_ids:
+            raise ImageMissingError(
+                f"--image: there is no image {request.image!r}.", field="image", value=request.image
+            )
+        self.cluster_images[request.cluster] = request.image
+        async for handle in super().acquire(request):
+            yield handle
+
+    async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+        """Let a host see what it is brought, under other paths."""
+        self._on_call()
+        key = (handle.cluster, host)
+        self.overlaps += [key] if key in self.busy_hosts else []
+        self.busy_hosts.add(key)
+        self.disturbed_hosts += (
+            [key] if (at := self.world.hosts.get(key)) is not None and at.running() is not None else []
+        )
+        try:
+            await asyncio.sleep(self.provide_seconds)
+        finally:
+            self.busy_hosts.discard(key)
+        if self.provide_error is not None:
+            raise self.provide_error
+        if self.connect_failures:
+            self.connect_failures -= 1
+            raise UnavailableError(f"{host} cannot be reached.", transient=True)
+        gone = next((source for source in sources if source in self.missing_paths), None)
+        if gone is not None:
+            raise RefusedError(f"channel: {gone} is not there.", field="channels", value=gone)
+        seen = self.provided_paths.setdefault((handle.cluster, host), {})
+        for source in sources:
+            seen.setdefault(source, f"/given/{host}/{len(seen)}")
+        return {source: seen[source] for source in sources}

@@ -1,0 +1,148 @@
+"""A world for tests: hosts that live or die, what runs on them, and counts that nobody under test can touch."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.testing.fakes.fake_builder import FakeBuilder
+from jupyter_smx.testing.fakes.fake_host import FakeHost, Run, Script
+
+if TYPE_CHECKING:
+    from jupyter_smx.engines.base import ClusterRequest
+
+EPOCH = 1_800_000_000.0
+"""Seconds since the epoch at which the simulated time begins."""
+
+
+class FakeWorld:
+    """Hosts, and the side doors through which a test sees what really happened.
+
+    ``starts`` counts how often the user's code of a job began on a host; ``began`` has the clusters on which it did;
+    ``runs`` counts starts on each host of each cluster; ``overlaps`` names jobs that ran on two clusters at once;
+    ``unready`` names interpreters of environments that were launched before they were there;
+    ``most_hosts`` and ``most_running`` are the highest numbers ever.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.builder = FakeBuilder()
+        self.unready_pythons: list[str] = []
+        self.hosts: dict[tuple[str, str], FakeHost] = {}
+        self.launches: Counter[tuple[str, str]] = Counter()
+        self.released_clusters: set[str] = set()
+        self.start_counts: Counter[tuple[str, str]] = Counter()
+        self.run_counts: Counter[tuple[str, str, str]] = Counter()
+        self.job_clusters: dict[str, set[str]] = {}
+        self.overlaps: list[str] = []
+        self.scripts: dict[str, Script] = {}
+        self.most_hosts = 0
+        self.most_running = 0
+        self._clock_offset = 0.0
+        self.boot_id = "first boot"
+        self.random_draw = 0.5
+        """What is drawn wherever a controller leaves something to chance."""
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    def clock(self) -> float:
+        """Give seconds since the epoch, by a clock that :meth:`set_clock` sets."""
+        return EPOCH + self._clock_offset + self.monotonic()
+
+    def monotonic(self) -> float:
+        """Give seconds that nobody can set."""
+        return asyncio.get_event_loop().time()
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the clock forward, or back."""
+        self._clock_offset += seconds
+
+    def spool(self, cluster: str, host: str) -> Path:
+        """Give the spool folder of a host; it outlives the host."""
+        return self.folder / "clusters" / cluster / host / "spool"
+
+    def script(self, job: str) -> Script:
+        """Give what a job does by itself."""
+        return self.scripts.setdefault(job, Script())
+
+    # Hosts
+
+    def launch(self, request: ClusterRequest) -> None:
+        """Bring up the hosts of a request that were never launched before."""
+        if "/environments/" in request.python and not Path(request.python).exists():
+            self.unready_pythons.append(request.python)
+        for plan in request.hosts:
+            key = (request.cluster, plan.host)
+            if key not in self.hosts:
+                self.launches[key] += 1
+                self.hosts[key] = FakeHost(self, request.cluster, plan.host, request.idle_limit)
+        self.most_hosts = max(self.most_hosts, len(self.live_hosts()))
+
+    def live_hosts(self) -> list[FakeHost]:
+        """Give the hosts that cost money now."""
+        return [host for host in self.hosts.values() if host.alive]
+
+    def cluster_hosts(self, cluster: str) -> list[FakeHost]:
+        """Give every host a cluster ever had."""
+        return [host for (owner, _), host in self.hosts.items() if owner == cluster]
+
+    def release(self, cluster: str) -> None:
+        """End a cluster for ever."""
+        self.released_clusters.add(cluster)
+        for host in self.cluster_hosts(cluster):
+            host.crash()
+
+    # Jobs
+
+    def count_start(self, job: str, host: FakeHost) -> None:
+        """Count; a test looks at it afterwards."""
+        self.start_counts[job, host.name] += 1
+        self.run_counts[job, host.cluster, host.name] += 1
+        if any(run.job == job and other.cluster != host.cluster for other, run in self.running_jobs()):
+            self.overlaps.append(job)
+        self.job_clusters.setdefault(job, set()).add(host.cluster)
+        self.most_running = max(self.most_running, len(self.running_jobs()))
+
+    def running_jobs(self) -> list[tuple[FakeHost, Run]]:
+        """Give every host whose job's code runs now."""
+        found = [(host, host.running()) for host in self.live_hosts()]
+        return [(host, run) for host, run in found if run is not None and run.phase == "running"]
+
+    def end_job(self, job: str, **end: Any) -> None:
+        """Let a job end on every host that runs it; ``exit_code`` is 0 unless another end is told."""
+        for host, run in self.running_jobs():
+            if run.job == job:
+                host.end_run(run, **({"exit_code": 0} | end))
+
+    # Streams
+
+    async def connect(
+        self, host: FakeHost, *, broken: bool = False
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect the controller to a host; a broken cable ends at once."""
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=theirs)
+        if broken:
+            writer.close()
+        task = asyncio.get_running_loop().create_task(host.serve(reader, writer), name=f"fake agent {host.name}")
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        self._connections.add(writer)
+        return reader, writer
+
+    def close_connections(self) -> None:
+        """End every stream from the controller's side, as the death of the controller does."""
+        for writer in self._connections:
+            writer.transport.abort()
+        self._connections.clear()
+
+    async def close(self) -> None:
+        """End everything."""
+        for host in self.live_hosts():
+            host.crash()
+        self.close_connections()
+        await asyncio.gather(*self._serving, return_exceptions=True)

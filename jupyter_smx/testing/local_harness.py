@@ -1,0 +1,132 @@
+"""The local engine's world for the contract: this machine, looked at through ``/proc`` and the files of hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_smx.agent.system.files import short_path
+from jupyter_smx.engines.local.engine import LocalEngine
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.harness import Harness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jupyter_smx.engines.base import ClusterRequest
+
+_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut")
+
+
+class LocalHarness(Harness):
+    """A local engine with a data folder of its own."""
+
+    def __init__(self, folder: Path, **traits: object) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a controller has made it before it asks an engine
+        self.folder = folder
+        self.traits = {"launch_timeout": 60.0, **traits}
+        self.engine = self.new_engine()
+
+    def new_engine(self) -> LocalEngine:
+        """Make another instance that shares only the disk."""
+        return LocalEngine(data_dir=os.fspath(self.folder), **self.traits)
+
+    def cluster_folder(self, cluster: str) -> Path:
+        """Give a cluster's folder."""
+        return self.folder / "clusters" / cluster
+
+    def live_hosts(self, cluster: str) -> set[str]:
+        """Scan ``/proc`` for agents."""
+        return set(process_scan.agents(cluster))
+
+    def launch_counts(self, cluster: str) -> dict[str, int]:
+        """Count agents that lead a session now, and hosts whose agent left its birth record and is dead."""
+        found: dict[str, int] = {}
+        for host, _ in process_scan.find_agents(cluster):
+            found[host] = found.get(host, 0) + 1
+        for path in self.cluster_folder(cluster).glob("*/agent.json"):
+            found.setdefault(path.parent.name, 1)
+        return found
+
+    def command_lines(self, cluster: str) -> list[str]:
+        """Show what ``ps`` would."""
+        return [seen.command for seen in process_scan.cluster_processes(cluster)]
+
+    def command_lines_with(self, token: str) -> list[str]:
+        """Search the whole machine."""
+        return [seen.command for seen in process_scan.processes() if token in seen.command]
+
+    def actual_plan(self, cluster: str) -> dict[str, object]:
+        """Read ``host.json`` and the agents' command lines."""
+        return {
+            "engine": "local",
+            "hosts": {
+                host: {
+                    "command": _launch_arguments(process_scan.arguments(pid)),
+                    "host.json": process_scan.read_json(self.cluster_folder(cluster) / host / "host.json"),
+                }
+                for host, pid in sorted(process_scan.agents(cluster).items())
+            },
+        }
+
+    def leftovers(self, cluster: str) -> list[str]:
+        """List living processes, and folders that only a living host needs."""
+        left = [f"{seen.pid} {seen.command}" for seen in process_scan.cluster_processes(cluster)]
+        left += process_scan.control_groups(cluster)
+        return left + [os.fspath(path) for name in _COSTLY for path in self.cluster_folder(cluster).glob(f"*/{name}")]
+
+    def stored_bytes(self, cluster: str) -> bytes:
+        """Read all files of the cluster but the jobs' spools and folders."""
+        hosts = [path for path in self.cluster_folder(cluster).iterdir() if path.is_dir()]
+        files = [path for host in hosts for path in host.iterdir() if path.is_file()]
+        return b"\n".join(path.read_bytes() for path in files)
+
+    def agent_memory(self, cluster: str, host: str) -> int:
+        """Read the agent's resident memory."""
+        pid = process_scan.agents(cluster)[host]
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def kill_agent(self, cluster: str, host: str) -> None:
+        """Send SIGKILL and wait."""
+        process_scan.kill_and_wait(process_scan.agents(cluster)[host])
+
+    def purge_cluster(self, cluster: str) -> None:
+        """Take the folder away in one move, while its processes live and write into it."""
+        self.cluster_folder(cluster).rename(self.folder / f"forgotten-{cluster}")
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Make the data folder unreadable, as a network disk becomes; nobody can make it anew meanwhile."""
+        away = self.folder.with_name("away")
+        self.folder.rename(away)
+        self.folder.touch()
+        try:
+            yield
+        finally:
+            self.folder.unlink()
+            away.rename(self.folder)
+
+    def invalid_request(self) -> ClusterRequest:
+        """Ask for an interpreter that does not exist."""
+        return msgspec.structs.replace(self.request(), python="/nowhere/python")
+
+    async def close(self) -> None:
+        """Release every cluster that is or was here, forgotten ones too."""
+        engine = self.new_engine()
+        prefix = os.fspath(self.folder)
+        known = {path.name for path in (self.folder / "clusters").glob("*")}
+        known |= {seen.host().partition("/")[0] for seen in process_scan.processes() if prefix in seen.command}
+        await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
+        for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
+            short_path.remove_link(os.fspath(host))  # nobody finds it any more
+
+
+def _launch_arguments(words: list[str]) -> list[str]:
+    """Cut what is said by pipe number, or by the agent to itself when it starts itself again in its namespaces."""
+    return words[: words.index("serve") + 2]

@@ -1,0 +1,1 @@
+"""Run file servers and object stores on loopback for tests."""

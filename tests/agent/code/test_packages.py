@@ -1,0 +1,165 @@
+"""What is installed in a folder: found wherever Python finds it, and looked for only where it can be."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.agent.code import packages
+from jupyter_smx.agent.system.processes.event_loop import Loop
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[3]
+HEAD = "Metadata-Version: 2.1\nName: Thing\nVersion: 1.5\n\n"
+
+
+def in_a_wheel(folder: Path) -> Path:
+    (folder / "Thing-1.5.dist-info").mkdir(parents=True)
+    (folder / "Thing-1.5.dist-info" / "METADATA").write_text(HEAD)
+    (folder / "Thing-1.5.dist-info" / "RECORD").write_text("thing.py,,\n")
+    return folder
+
+
+def in_development(folder: Path) -> Path:
+    (folder / "Thing.egg-info").mkdir(parents=True)
+    (folder / "Thing.egg-info" / "PKG-INFO").write_text(HEAD)
+    (folder / "Thing.egg-info" / "top_level.txt").write_text("thing\n")
+    return folder
+
+
+def in_an_egg(folder: Path) -> Path:
+    egg = folder / "Thing-1.5.egg"
+    (egg / "EGG-INFO").mkdir(parents=True)
+    (egg / "EGG-INFO" / "PKG-INFO").write_text(HEAD)
+    (egg / "EGG-INFO" / "top_level.txt").write_text("thing\n")
+    return egg
+
+
+def in_a_zip(folder: Path) -> Path:
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "thing.zip", "w") as archive:
+        archive.writestr("thing.py", "")
+        archive.writestr("Thing-1.5.dist-info/METADATA", HEAD)
+        archive.writestr("Thing-1.5.dist-info/RECORD", "thing.py,,\n")
+    return folder / "thing.zip"
+
+
+@pytest.mark.parametrize("put", [in_a_wheel, in_development, in_an_egg, in_a_zip])
+def test_a_distribution_is_found_in_every_form(tmp_path: Path, put: Callable[[Path], Path]) -> None:
+    shelf = packages.read_folder(str(put(tmp_path / "there")))
+    assert (shelf["modules"], shelf["versions"]) == ({"thing": ["Thing"]}, {"Thing": "1.5"})
+
+
+def test_a_folder_of_code_alone_costs_no_look_for_distributions(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "part").mkdir()
+    code = (
+        "import sys\nfrom jupyter_smx.agent.code import packages\n"
+        "for folder in sys.argv[1:]: print(packages.read_folder(folder)['modules'])\n"
+        "print('importlib.metadata' in sys.modules)"
+    )
+    words = [sys.executable, "-S", "-c", code, str(tmp_path), str(tmp_path / "gone")]
+    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (told.stdout, told.stderr) == ("{}\n{}\nFalse\n", "")
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    before = signal.getsignal(signal.SIGCHLD)
+    made = Loop()
+    yield made
+
+    def all_are_collected() -> bool:
+        made.reap()
+        return not made.watched_pids()
+
+    eventually_blocking(all_are_collected, "no errand stays behind, not even as a zombie")
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.fixture
+def find(loop: Loop) -> Callable[..., packages.PackageReport]:
+    """Give ``find(known, {folder: names})``, which waits for the answer."""
+
+    def ask(known: packages.PackageIndex, imported: dict[str, list[str]]) -> packages.PackageReport:
+        answers: list[packages.PackageReport] = []
+
+        def done(found: packages.PackageReport) -> None:
+            answers.append(found)
+            loop.stop()
+
+        known.find(imported, done)
+        if not answers:
+            loop.run()
+        (answer,) = answers
+        return answer
+
+    return ask
+
+
+def test_nothing_waits_any_more_when_a_search_has_answered(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport]
+) -> None:
+    (tmp_path / "mine.py").write_text("")
+    known = packages.PackageIndex(loop)
+    for _ in range(3):
+        (own,) = find(known, {str(tmp_path): ["mine"]}).own
+        assert own["path"] == str(tmp_path / "mine.py")
+    assert [timer for _, _, timer in loop._timers if timer.call is not None] == []
+
+
+def test_a_search_that_takes_too_long_is_ended_and_its_job_told_what_is_not_known(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "PATIENCE", 0.05)
+    monkeypatch.setattr(packages, "read_folder", lambda _folder: signal.pause())
+    found = find(packages.PackageIndex(loop), {str(tmp_path): ["mine.part"]})
+    assert found.notes == ["Versions of mine are not known: it took more than 0.05 s."]
+
+
+def test_folders_that_are_gone_are_forgotten_when_their_job_has_its_answer(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport]
+) -> None:
+    known = packages.PackageIndex(loop)
+    stays = in_a_wheel(tmp_path / "stays")
+    for number in range(3):
+        folder = tmp_path / f"code-{number}"
+        folder.mkdir()
+        (folder / "mine.py").write_text("")
+        imported = {str(folder): ["mine"], str(stays): ["thing"]}
+        assert find(known, imported).packages == {"Thing": "1.5"}
+        shutil.rmtree(folder)
+        found = find(known, imported)
+        assert (found.packages, [one["name"] for one in found.own]) == ({"Thing": "1.5"}, ["mine"])
+        assert list(known._indexes) == [str(stays)]
+
+
+def test_a_folder_that_is_forgotten_while_somebody_searches_is_known_to_that_search(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, here = in_a_wheel(tmp_path / "gone"), tmp_path / "here"
+    here.mkdir()
+    (here / "mine.py").write_text("")
+    known = packages.PackageIndex(loop)
+    assert find(known, {str(gone): ["thing"]}).packages == {"Thing": "1.5"}
+    begin, started = packages._Search.begin, []  # type: Callable[[packages._Search], None], list[bool]
+
+    def forget_and_begin(search: packages._Search) -> None:
+        started.append(True)
+        shutil.rmtree(gone)
+        known.update({})
+        begin(search)
+
+    monkeypatch.setattr(packages._Search, "begin", forget_and_begin)
+    assert find(known, {str(gone): ["thing"], str(here): ["mine"]}).packages == {"Thing": "1.5"}
+    assert (started, list(known._indexes)) == ([True], [str(here)])

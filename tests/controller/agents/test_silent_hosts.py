@@ -1,0 +1,288 @@
+"""Hosts that live and cannot be reached: their job says why, goes on when they answer, and ends when it is stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.model.records.cluster import ClusterState
+from jupyter_smx.model.status import SecondaryStatus, Status, message_of
+from jupyter_smx.testing.fakes import fake_engine
+from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START = 0.6
+WHY = "Its hosts cannot be reached now: Host algo-1 is paused. Let it go on."
+USUAL = message_of(SecondaryStatus.TRAINING)
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulation]:
+    with Simulation() as simulation:
+        yield simulation
+        assert not simulation.bugs, "\n".join(simulation.bugs)
+
+
+def said(sim: Simulation, job: str) -> str:
+    return sim.job(job).transitions[-1].status_message
+
+
+def paused(sim: Simulation, times: float = fake_engine.NEVER) -> str:
+    """Give a job whose host does not answer any more."""
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    assert said(sim, job) == USUAL
+    sim.set_faults(fake_engine.PausedHosts(times))
+    sim.break_streams(sim.hosts(job)[0])
+    return job
+
+
+def test_a_job_says_why_nothing_is_heard_of_it_until_it_is_heard_again(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(5)
+    assert said(sim, job) == WHY
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.set_faults()
+    sim.pass_time(31)
+    assert said(sim, job) == USUAL
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.start_counts.values()) == 1
+
+
+def test_another_controller_takes_it_back_as_well(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(5)
+    sim.restart()
+    sim.pass_time(5)
+    assert said(sim, job) == WHY
+    sim.set_faults()
+    sim.pass_time(31)
+    assert said(sim, job) == USUAL
+
+
+def test_what_was_said_before_is_said_again(sim: Simulation) -> None:
+    warm = sim.run_to_end(keep_alive=600)
+    job = sim.new_id()
+    sim.world.script(job).starts_after = 1_000.0
+    sim.submit(job_id=job, keep_alive=600)
+    before = said(sim, job)
+    assert before != message_of(SecondaryStatus.STARTING)
+    sim.set_faults(fake_engine.PausedHosts())
+    sim.break_streams(sim.hosts(warm)[0])
+    sim.pass_time(5)
+    assert said(sim, job) == WHY
+    sim.set_faults()
+    sim.pass_time(31)
+    [row] = [row for row in sim.job(job).transitions if row.status is SecondaryStatus.STARTING]
+    assert row.status_message == before
+
+
+def test_a_stream_that_breaks_once_is_no_news(sim: Simulation) -> None:
+    job = paused(sim, times=1)
+    sim.pass_time(0.1)
+    assert said(sim, job) == USUAL
+    sim.pass_time(5)
+    assert said(sim, job) == USUAL
+    assert sim.controller.agents.is_open(sim.job(job).cluster)
+
+
+def test_who_cannot_be_told_to_end_is_ended_when_the_grace_is_over(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(LIMITS.grace + 5)  # a silence from before the wish counts for nothing
+    sim.stop(job)
+    sim.pass_time(LIMITS.grace - 2)
+    assert sim.job(job).status() is Status.STOPPING
+    assert sim.hosts(job)[0].alive
+    sim.pass_time(40)
+    assert sim.job(job).status() is Status.STOPPED
+    assert sim.world.live_hosts() == []
+
+
+def test_who_answers_within_the_grace_is_told_politely(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(1)
+    sim.stop(job)
+    sim.set_faults()
+    sim.pass_time(LIMITS.grace - 2)
+    record = sim.job(job)
+    assert record.status() is Status.STOPPED
+    assert [(end.host, end.cause) for end in record.hosts] == [("algo-1", "stopped")]
+
+
+def test_code_that_was_done_before_it_was_stopped_has_its_own_end(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.end_job(job, exit_code=3)
+    sim.stop(job)
+    sim.pass_time(LIMITS.grace + 40)
+    assert [end.exit_code for end in sim.job(job).hosts] == [3]
+    assert sim.world.live_hosts() == []
+
+
+AWAY = "Its hosts cannot be reached now: The engine cannot be reached."
+
+
+class AwayAtTheLaunch(fake_engine.Outage):
+    """Goes away when it is asked for hosts, or right after it made them."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+        self.is_away = False
+
+    def on_call(self) -> None:
+        if self.is_away:
+            super().on_call()
+
+    async def before_launch(self) -> None:
+        await self._go("before")
+
+    async def while_starting(self, *_what: object) -> None:
+        await self._go("after")
+
+    async def _go(self, when: str) -> None:
+        if when == self.when:
+            self.is_away = True
+            super().on_call()
+
+
+WHEN = pytest.mark.parametrize("when", ["before", "after"])
+
+
+@WHEN
+def test_an_engine_that_goes_away_at_a_launch_ends_the_job_with_the_reason(sim: Simulation, when: str) -> None:
+    sim.set_faults(AwayAtTheLaunch(when))
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(5)
+    assert sim.job(job).state is SecondaryStatus.STARTING
+    assert said(sim, job) == AWAY
+    sim.pass_time(LIMITS.unreachable_limit + 60)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.job(job).failure_reason == "CapacityError: The engine cannot be reached."
+    sim.restart()
+    sim.pass_time(60)
+    sim.set_faults()
+    sim.pass_time(31)
+    assert sim.world.live_hosts() == []
+    assert sim.pools() == []
+    assert sim.world.start_counts == {}
+
+
+@WHEN
+def test_a_job_is_stopped_whose_engine_went_away_at_its_launch(sim: Simulation, when: str) -> None:
+    sim.set_faults(AwayAtTheLaunch(when))
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(5)
+    sim.stop(job)
+    sim.pass_time(31)
+    assert sim.job(job).status() is Status.STOPPED
+    sim.set_faults()
+    sim.pass_time(60)
+    assert sim.world.live_hosts() == []
+    assert sim.pools() == []
+    assert sim.world.start_counts == {}
+
+
+@WHEN
+def test_a_launch_goes_on_when_its_engine_is_back(sim: Simulation, when: str) -> None:
+    sim.set_faults(AwayAtTheLaunch(when))
+    job = sim.submit()
+    sim.pass_time(5)
+    sim.set_faults()
+    sim.pass_time(60)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.end_job(job)
+    sim.pass_time(5)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.start_counts.values()) == 1
+
+
+def away(sim: Simulation) -> str:
+    """Give a job whose engine is stopped in the middle of it, with all hosts."""
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    sim.set_faults(fake_engine.Outage())
+    sim.kill_host(sim.hosts(job)[0])
+    return job
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_job_that_is_stopped_ends_also_while_its_engine_is_away(
+    sim: Simulation, *, restarts: bool, has_ended: bool
+) -> None:
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    host = sim.hosts(job)[0]
+    sim.set_faults(fake_engine.Outage())
+    sim.break_streams(host)
+    if has_ended:
+        sim.end_job(job, exit_code=3)
+    sim.kill_host(host)
+    sim.pass_time(5)
+    sim.stop(job)
+    sim.pass_time(LIMITS.grace + 31)
+    if restarts:
+        sim.restart()
+        sim.pass_time(5)
+    assert sim.job(job).status() is (Status.FAILED if has_ended else Status.STOPPED)
+    assert [end.exit_code for end in sim.job(job).hosts] == [3 if has_ended else None]
+    [pool] = sim.pools()
+    assert pool.state is ClusterState.RELEASING
+    other = sim.submit(keep_alive=600)
+    sim.pass_time(5)
+    assert sim.job(other).cluster != pool.id
+    sim.stop(other)
+    sim.pass_time(31)
+    sim.set_faults()
+    sim.pass_time(60)
+    assert sim.world.live_hosts() == []
+    assert sim.pools() == []
+
+
+def test_a_job_that_nobody_stopped_waits_for_its_engine_since_its_code_may_run(sim: Simulation) -> None:
+    job = away(sim)
+    sim.pass_time(LIMITS.unreachable_limit + 60)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    assert said(sim, job) == AWAY
+    sim.set_faults()
+    sim.pass_time(60)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.world.live_hosts() == []
+
+
+def test_a_controller_that_dies_between_letting_a_job_go_and_its_end_ends_it_later(sim: Simulation) -> None:
+    job = away(sim)
+    sim.stop(job)
+    for count in range(1, 9):
+        sim.kill_controller_at_write(count, before=bool(count % 2))
+        sim.pass_time(LIMITS.grace + 31)
+        sim.restart()
+    sim.pass_time(LIMITS.grace + 31)
+    assert sim.job(job).status() is Status.STOPPED
+    sim.set_faults()
+    sim.pass_time(60)
+    assert sim.world.live_hosts() == []
+
+
+def test_a_job_whose_warm_hosts_were_waited_for_in_vain_says_so_in_its_reason(sim: Simulation) -> None:
+    """It began cold after five minutes, because there was no warm pool, said its reason."""
+    warm = sim.run_to_end(keep_alive=600)
+    job = sim.new_id()
+    sim.world.script(job).starts_after = 1_000.0
+    sim.submit(job_id=job)
+    sim.pass_time(START)
+    sim.set_faults(fake_engine.PausedHosts())
+    sim.break_streams(sim.hosts(job)[0])
+    sim.pass_time(LIMITS.unreachable_limit + 5)
+    sim.set_faults()
+    sim.world.script(job).starts_after = 0.0
+    sim.pass_time(60)
+    assert sim.job(job).placements == 2
+    assert sim.start_reason(job).start == "cold"
+    [note] = [note for note in sim.start_reason(job).notes if "Lost" in note]
+    assert note.startswith(f"Lost before its code began: the hosts of pool {sim.start_reason(warm).pool} after 5 min")
+    assert note.endswith("(Host algo-1 is paused).")
+    assert "paused" not in said(sim, job)

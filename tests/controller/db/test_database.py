@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from records import a_job
+from sqlalchemy import create_engine, inspect
+
+from jupyter_smx.controller.db import connection, tables
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
+
+replace = msgspec.structs.replace
+
+
+def test_the_versions_together_make_the_tables_that_the_code_knows(path: Path, tmp_path: Path) -> None:
+    def shape(file: Path) -> dict[str, object]:
+        engine = create_engine(f"sqlite:///{file}")
+        found = inspect(engine)
+        rows = {
+            name: (
+                [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(name)],
+                sorted((str(index["name"]), index["column_names"]) for index in found.get_indexes(name)),
+                found.get_unique_constraints(name),
+            )
+            for name in found.get_table_names()
+            if name != "alembic_version"
+        }
+        engine.dispose()
+        return rows
+
+    Store.open(path).close()
+    fresh = tmp_path / "fresh.sqlite"
+    engine = create_engine(f"sqlite:///{fresh}")
+    tables.metadata.create_all(engine)
+    engine.dispose()
+    assert shape(path) == shape(fresh)
+
+
+def test_records_of_a_newer_version_are_refused_untouched(store: Store, path: Path) -> None:
+    store.write([a_job()])
+    store.close()
+    raw = sqlite3.connect(path)
+    raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.commit()
+    raw.close()
+    with pytest.raises(VersionMismatchError, match="newer jupyter-smx"):
+        Store.open(path)
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT epoch FROM meta").fetchone() == (store.epoch,)
+    raw.close()
+
+
+def test_known_records_open_without_alembic(store: Store, path: Path) -> None:
+    store.close()
+    code = (
+        "import sys, pathlib; from jupyter_smx.controller.db.store import Store;"
+        f"Store.open(pathlib.Path({str(path)!r})).close(); sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_only_the_user_can_read_the_records(store: Store, path: Path) -> None:
+    store.write([a_job()])
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "fuse.sshfs"])
+def test_a_network_folder_is_refused_with_the_cure(tmp_path: Path, kind: str) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {tmp_path.parent} {kind} rw 0 0\n")
+    with pytest.raises(ValidationError, match="JUPYTER_SMX_DATA_DIR"):
+        connection.connect(tmp_path / "smx.sqlite", mounts)
+    assert not (tmp_path / "smx.sqlite").exists()
+
+
+def test_the_nearest_mount_decides() -> None:
+    mounts = "a / nfs rw 0 0\nb /home ext4 rw 0 0\nc /home/my\\040net nfs4 rw 0 0\n"
+    assert connection.network_file_system(Path("/home/me"), mounts) == ""
+    assert connection.network_file_system(Path("/home/my net/x"), mounts) == "nfs4"
+    assert connection.network_file_system(Path("/homes"), mounts) == "nfs"
+
+
+def test_a_file_that_is_no_database_is_refused_with_a_sentence(path: Path) -> None:
+    path.write_bytes(b"nothing of ours " * 100)
+    with pytest.raises(UnavailableError, match="not a database"):
+        Store.open(path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UnavailableError, match="cannot be written"):
+        Store.open(tmp_path / "file" / "smx.sqlite")

@@ -1,0 +1,130 @@
+"""A daemon that goes away at any moment of a launch or a release, before or after it did what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_engine import end_of, engine_at, up, wanted
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.testing.eventually import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+MOMENTS = 40
+"""More questions than there are of a launch and a release."""
+EMPTY = Handle(engine="docker", cluster="c1")
+
+
+class Away:
+    """From its ``moment``-th question on the daemon hangs up, when it ``did`` what it was asked, or before."""
+
+    def __init__(self, daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch, *, did: bool) -> None:
+        self._daemon = daemon
+        self._patch = monkeypatch
+        self._did = did
+        self._answer = daemon.answer
+        self._left = 0
+        self._lock = threading.Lock()
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+
+    def at(self, moment: int, *, waits: bool = False) -> None:
+        """Begin at that moment; where it ``waits``, whoever asks hears nothing until it is over."""
+        self._left = moment
+        self.begun.clear()
+        self.goes_on.clear()
+        self._patch.setattr(self._daemon, "answer", partial(self._hang_up, waits=waits))
+
+    def _hang_up(self, what: str, body: dict[str, Any], *, waits: bool) -> tuple[int, object]:
+        with self._lock:
+            self._left -= 1
+            left = self._left
+        if left > 0 or (left == 0 and self._did):
+            said = self._answer(what, body)
+            if left > 0:
+                return said
+        self.begun.set()
+        if waits:
+            self.goes_on.wait(30)
+        raise ConnectionAbortedError
+
+    def is_over(self) -> None:
+        self._patch.setattr(self._daemon, "answer", self._answer)
+        self.goes_on.set()
+
+
+@pytest.fixture(params=[False, True], ids=["before", "after"])
+def away(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Away:
+    return Away(daemon, monkeypatch, did=request.param)
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_launch_that_breaks_off_leaves_nothing(daemon: FakeDockerd, tmp_path: Path, away: Away) -> None:
+    ends: list[BaseException | None] = []
+    for moment in range(1, MOMENTS):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        away.at(moment)
+        ends.append(await end_of(up(engine_at(daemon, folder, launch_timeout=5.0), wanted())))
+        away.is_over()
+        await engine_at(daemon, folder).release(EMPTY)
+        assert (daemon.containers, daemon.networks) == ({}, {}), moment
+        if ends[-1] is None:
+            break
+    assert ends[-1] is None, "there are more moments"
+    assert {type(end) for end in ends[:-1]} == {UnavailableError}
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_launch_whose_controller_dies_at_any_moment_is_ended_by_the_next_one(
+    daemon: FakeDockerd, tmp_path: Path, away: Away
+) -> None:
+    for moment in range(1, MOMENTS):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        away.at(moment, waits=True)
+        launch = asyncio.create_task(up(engine_at(daemon, folder), wanted()))
+        await eventually(lambda launch=launch: launch.done() or away.begun.is_set(), "it got so far")
+        is_whole = launch.done()
+        launch.cancel()
+        await asyncio.wait({launch})
+        away.is_over()
+        engine = engine_at(daemon, folder)
+        handle = await up(engine, wanted())
+        assert await engine.observe_all([handle]) == [Observation.RUNNING]
+        assert len(handle.hosts) == len(daemon.containers) == 1
+        assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
+        await engine.release(handle)
+        assert (daemon.containers, daemon.networks) == ({}, {}), moment
+        if is_whole:
+            break
+    assert is_whole, "there are more moments"
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_release_that_breaks_off_is_ended_by_the_next_one(
+    daemon: FakeDockerd, tmp_path: Path, away: Away
+) -> None:
+    ends: list[BaseException | None] = []
+    for moment in range(1, MOMENTS):
+        engine = engine_at(daemon, tmp_path / str(moment), release_timeout=5.0)
+        handle = await up(engine, wanted())
+        away.at(moment)
+        ends.append(await end_of(engine.release(handle)))
+        away.is_over()
+        await engine.release(handle)
+        assert (daemon.containers, daemon.networks) == ({}, {}), moment
+        if ends[-1] is None:
+            break
+    assert ends[-1] is None, "there are more moments"
+    assert {type(end) for end in ends[:-1]} == {UnavailableError}

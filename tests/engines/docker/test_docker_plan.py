@@ -1,0 +1,312 @@
+"""What the daemon would be asked: closed in by default, whatever the request is. No daemon is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.engines.docker.containers import container_spec, isolation
+from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan, Settings
+from jupyter_smx.engines.docker.daemon import daemon_client, proxies
+from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.machine.host_folder import HostFolder
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
+
+SETTINGS = Settings(
+    data_dir="/home/me/it's a\nfolder: 日本",
+    user="1000:1000",
+    network_isolation=False,
+    pids=4096,
+    grace=120.0,
+    variables={"TZ": "UTC"},
+)
+
+
+def request_of(plans: list[HostSpec]) -> ClusterRequest:
+    groups = (InstanceGroup(instance_count=len(plans)),)
+    return ClusterRequest(cluster="c" * 12, hosts=tuple(plans), instance_groups=groups, python="", image="sha256:1")
+
+
+def asked(request: ClusterRequest, plan: HostSpec, settings: Settings = SETTINGS) -> dict[str, Any]:
+    return ordered(request, plan, settings).container
+
+
+def ordered(request: ClusterRequest, plan: HostSpec, settings: Settings = SETTINGS) -> ContainerPlan:
+    folder = HostFolder(Path(settings.data_dir, "clusters", request.cluster, plan.host))
+    return container_spec.container_plan(request, plan, folder, Path("/agent.pyz"), "python3", settings)
+
+
+def plans(count: int = 1, **changes: Any) -> list[HostSpec]:
+    whole = {"vcpus": 1, "instance_type": "local", "group": HOMOGENEOUS, **changes}
+    return [HostSpec(host=f"algo-{number}", **whole) for number in range(1, count + 1)]
+
+
+@given(
+    count=st.integers(1, 5),
+    vcpus=st.integers(1, 192),
+    gpus=st.integers(0, 8),
+    memory=st.integers(0, 2**41),
+    isolated=st.booleans(),
+)
+def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory: int, *, isolated: bool) -> None:
+    wanted = plans(count, vcpus=vcpus, gpus=gpus, memory=memory)
+    settings = replace(SETTINGS, network_isolation=isolated)
+    request = request_of(wanted)
+    for plan in wanted:
+        whole = asked(request, plan, settings)
+        config = whole["HostConfig"]
+        assert not config.get("Privileged")
+        assert (config["CapDrop"], config["SecurityOpt"], config["ReadonlyRootfs"]) == (
+            ["ALL"],
+            ["no-new-privileges"],
+            True,
+        )
+        assert {"PortBindings", "Binds", "Devices", "CapAdd", "PidMode", "AutoRemove"}.isdisjoint(config)
+        assert config["IpcMode"] == "private"
+        assert config["NetworkMode"] != "host"
+        bounds = ordered(request, plan, settings).bounds_of_jobs
+        assert "NanoCpus" not in config
+        assert bounds["cpu_quota"] == vcpus * bounds["cpu_period"]
+        assert config.get("Memory", 0) == config.get("MemorySwap", 0) == memory
+        assert bounds.get("mem_limit", 0) == bounds.get("memswap_limit", 0) == memory
+        assert ("DeviceRequests" in config) == (gpus > 0)
+        assert whole["User"] == "1000:1000"
+        sources = {Path(mount["Source"]) for mount in config["Mounts"]}
+        own = Path(settings.data_dir, "clusters", request.cluster, plan.host)
+        assert sources == {own, own / "ml", own / "tmp", own / "given", Path("/agent.pyz")}
+        assert set(config["Tmpfs"]) == {"/opt/ml/config", "/opt/ml/input/config"}
+        assert all("noexec" in options and "size=" in options for options in config["Tmpfs"].values())
+        closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
+        assert closed == {container_spec.PROVIDED_FILES, container_spec.AGENT_ARCHIVE}
+        json.dumps(whole)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("isolated", [False, True])
+def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobody(
+    count: int, *, isolated: bool
+) -> None:
+    by_job = isolated and count == 3
+    settings = replace(SETTINGS, network_isolation=isolated and not by_job)
+    request = replace(request_of(plans(count)), network_isolation=by_job)
+    network = container_spec.network(request, settings)
+    if count == 1 and isolated:
+        assert network is None
+        assert asked(request, request.hosts[0], settings)["HostConfig"]["NetworkMode"] == "none"
+        return
+    assert network is not None
+    assert network["Internal"] is isolated
+    assert network["Options"] == {}
+    newer = replace(settings, kind=DaemonInfo(docker=(28, 0)))
+    closed = container_spec.network(request, newer)
+    assert closed is not None
+    assert ("isolated" in closed["Options"].values()) is isolated
+    for plan in request.hosts:
+        whole, joins = asked(request, plan, settings), ordered(request, plan, settings).joins
+        assert (whole["HostConfig"]["NetworkMode"], whole["NetworkingConfig"]) == ("none", {"EndpointsConfig": {}})
+        assert joins == {"net_id": network["Name"], "aliases": [plan.host]}
+        # The daemon has a way out, and looks names up for its containers unless it is told another place.
+        assert (whole["HostConfig"].get("Dns") == ["127.0.0.1"]) is isolated
+        podmans = ordered(request, plan, replace(settings, kind=DaemonInfo(podman=(4, 3))))
+        assert podmans.joins == {}
+        assert podmans.container["HostConfig"]["NetworkMode"] == network["Name"]
+        there = podmans.container["NetworkingConfig"]["EndpointsConfig"]
+        assert there == {network["Name"]: {"Aliases": [plan.host]}}
+        assert whole["Hostname"] == plan.host
+        assert container_spec.host_json(request, plan, settings)["addresses"] == {
+            other.host: other.host for other in request.hosts
+        }
+
+
+def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
+    [plan] = plans()
+    whole = asked(request_of([plan]), plan)
+    shared = container_spec.use_default_network(whole, container_spec.BRIDGE)
+    assert container_spec.use_default_network(whole, whole["HostConfig"]["NetworkMode"]) == whole
+    assert shared["NetworkingConfig"] == {"EndpointsConfig": {}}
+    changed = {name for name in whole["HostConfig"] if shared["HostConfig"][name] != whole["HostConfig"][name]}
+    assert changed == {"NetworkMode"}
+
+
+def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_elsewhere() -> None:
+    [plan] = plans()
+    request, own = request_of([plan]), Path("/d/clusters", "c" * 12, "algo-1")
+    for volumes, there, given_up in (
+        ((), [], ()),
+        (("/opt/ml", "/opt/ml/model/", "/opt/ml/config"), ["model"], ()),
+        (("/data//", "/opt", "/opt/ml/input/data"), ["input/data"], ("/data, /opt",)),
+        ((container_spec.TMP, f"/data/..{container_spec.TMP}/a/b"), [], (f"{container_spec.TMP}/a/b",)),
+    ):
+        folder = HostFolder(own)
+        whole = container_spec.container_plan(
+            request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes
+        ).container
+        more = whole["HostConfig"]["Mounts"][len(container_spec.mounts(folder, Path("/a"))) :]
+        assert [(one["Source"], one["Target"]) for one in more] == [
+            (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
+        ]
+        said = isolation.read(whole["Labels"])
+        assert [sentence.partition(" is there")[0] for sentence in said] == [
+            f"What a job writes to {names}" for names in given_up
+        ]
+
+
+def test_volumes_below_tmp_have_folders_of_ours_to_be_seen_at() -> None:
+    volumes = [container_spec.TMP, "/data/tmp/x", *(f"{container_spec.TMP}{end}" for end in ("/a/b/", "//a/c", "x/y"))]
+    assert container_spec.tmp_volume_folders(volumes) == ["tmp/a", "tmp/a/b", "tmp/a/c"]
+
+
+def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:
+    [plan] = plans()
+    whole = asked(request_of([plan]), plan)
+    assert "日本" not in json.dumps([whole["Labels"], whole["Env"], whole["Hostname"]], ensure_ascii=False)
+    assert container_spec.owner("/a") != container_spec.owner("/b")
+
+
+def test_variables_of_ours_win_over_those_that_are_passed_on() -> None:
+    [plan] = plans()
+    settings = replace(SETTINGS, variables={"HOME": "/root"})
+    assert "HOME=/tmp" in asked(request_of([plan]), plan, settings)["Env"]
+
+
+PROXY = {"httpProxy": "http://proxy:3128", "noProxy": "10.0.0.0/8"}
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ({"proxies": {"default": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
+        ({"proxies": {"default": {}, "unix:///x.sock": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
+        ({"proxies": {"default": {"httpsProxy": "http://other"}}}, [None, "algo-1,algo-2"]),
+        ({"proxies": {"default": {"noProxy": "here"}}}, [None, "here"]),
+        ({"proxies": {"default": {"allProxy": "socks5://proxy"}}}, [None, "algo-1,algo-2"]),
+        ({}, [None, None]),
+        ({"proxies": ["no table"]}, [None, None]),
+        ({"proxies": {"default": "no table"}}, [None, None]),
+        (["no table"], [None, None]),
+    ],
+)
+def test_hosts_have_the_proxies_that_docker_run_gives_and_reach_each_other_past_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: object, found: list[str | None]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    settings = replace(SETTINGS, proxies=proxies.read_proxies("unix:///x.sock"))
+    both = plans(2)
+    whole = dict(line.split("=", 1) for line in asked(request_of(both), both[0], settings)["Env"])
+    assert [whole.get(name) for name in ("http_proxy", "no_proxy")] == found
+    assert [whole.get(name) for name in ("HTTP_PROXY", "NO_PROXY")] == found
+    closed = asked(replace(request_of(both), network_isolation=True), both[0], settings)["Env"]
+    assert not any("proxy" in line.lower() for line in closed)
+
+
+def test_a_plan_shows_no_password_of_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    proxy = {"httpProxy": "http://me:pass@proxy:3128"}
+    (tmp_path / "config.json").write_text(json.dumps({"proxies": {"default": proxy}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    engine = DockerEngine(data_dir=str(tmp_path))
+    assert engine._settings().proxies["http_proxy"] == "http://me:pass@proxy:3128"
+    told = json.dumps(engine.plan(request_of(plans())))
+    assert "http_proxy=http://me:" in told
+    assert "pass@" not in told
+
+
+@pytest.mark.parametrize(
+    ("where", "right"),
+    [
+        ("tcp://10.0.0.1:2375", "unix:///path/of/socket"),
+        ("tcp://localhost:2375", "unix:///path/of/socket"),
+        ("ssh://me@there", "unix:///path/of/socket"),
+        ("npipe:////./pipe/docker", "unix:///path/of/socket"),
+        ("/run/x.sock", "unix:///run/x.sock"),
+        ("unix:/run/x.sock", "unix:///run/x.sock"),
+        ("unix://run/x.sock", "unix:///run/x.sock"),
+        ("unix://", "unix:///path/of/socket"),
+    ],
+)
+def test_what_is_no_unix_socket_is_refused_with_what_is_one(where: str, right: str) -> None:
+    with pytest.raises(RefusedError, match="is no address of a unix socket") as told:
+        daemon_address("", {"DOCKER_HOST": where})
+    assert (told.value.field, told.value.value) == ("docker_host", where)
+    assert f"to {right}. " in told.value.cure
+    # To set it is not enough: the controller has its environment since it began.
+    assert f"kill {os.getpid()} " in told.value.cure
+
+
+def test_what_is_configured_goes_before_the_environment() -> None:
+    assert daemon_address("unix:///a.sock", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///a.sock"
+    assert daemon_address("", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+
+
+def test_where_nothing_is_said_the_nearest_socket_that_is_there_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = f"unix://{tmp_path}/docker.sock"
+    monkeypatch.setattr(daemon_client, "_DEFAULT_ADDRESS", usual)
+    closed = tmp_path / ("x" * 300)  # to root as to others what a folder is that one may not look into
+    known = {"DOCKER_CONFIG": str(tmp_path)}
+    assert daemon_address("", {**known, "XDG_RUNTIME_DIR": str(closed)}) == usual
+    places = [tmp_path / "own" / "podman" / "podman.sock", tmp_path / "own" / "docker.sock", tmp_path / "docker.sock"]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        assert daemon_address("", {**known, "XDG_RUNTIME_DIR": str(tmp_path / "own")}) == f"unix://{place}"
+
+
+def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    known, config = {"DOCKER_CONFIG": str(tmp_path)}, tmp_path / "config.json"
+    config.write_text("{}")  # where it is missing Docker's library writes contexts into the folder it is in
+    from docker.context import ContextAPI  # noqa: PLC0415 - it reads DOCKER_CONFIG
+
+    ContextAPI.create_context("mine", host="unix:///mine.sock")
+    ContextAPI.create_context("far", host="tcp://far:2376")
+    config.write_text(json.dumps({"currentContext": "mine"}))
+    assert daemon_address("", known) == "unix:///mine.sock"
+    assert daemon_address("", {**known, "DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+    assert daemon_address("", {**known, "DOCKER_CONTEXT": "default"}) != "unix:///mine.sock"
+    with pytest.raises(RefusedError, match="//far:2376' is no address of a unix socket"):
+        daemon_address("", {**known, "DOCKER_CONTEXT": "far"})
+    config.unlink()
+    assert daemon_address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"
+
+
+@pytest.mark.parametrize("words", ["{torn", "[]", '{"Endpoints": {"kubernetes": {"Host": "https://far"}}}', "a folder"])
+def test_a_context_that_says_nothing_of_a_daemon_is_refused_and_no_other_one_taken(tmp_path: Path, words: str) -> None:
+    meta = tmp_path / "contexts" / "meta" / hashlib.sha256(b"mine").hexdigest() / "meta.json"
+    meta.parent.mkdir(parents=True)
+    if words == "a folder":
+        meta.mkdir()
+    else:
+        meta.write_text(words)
+    with pytest.raises(RefusedError, match="daemon of context 'mine' is") as told:
+        daemon_address("", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "mine"})
+    assert (told.value.field, told.value.value) == ("docker_host", "mine")
+    assert told.value.cure
+
+
+def test_a_context_that_is_not_there_is_refused_and_no_other_daemon_taken(tmp_path: Path) -> None:
+    known = {"DOCKER_CONFIG": str(tmp_path)}
+    with pytest.raises(RefusedError, match="has no context 'theirs'") as told:
+        daemon_address("", {**known, "DOCKER_CONTEXT": "theirs"})
+    assert (told.value.field, told.value.value) == ("docker_host", "theirs")
+    assert f"kill {os.getpid()} " in told.value.cure
+    (tmp_path / "config.json").write_text('{"currentContext": "gone"}')
+    with pytest.raises(RefusedError, match="has no context 'gone'"):
+        daemon_address("", known)
+    for nonsense in ("[]", "{", '{"currentContext": null}'):
+        (tmp_path / "config.json").write_text(nonsense)
+        assert daemon_address("", known).startswith("unix://")

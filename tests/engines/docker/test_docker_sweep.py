@@ -1,0 +1,102 @@
+"""What the doctor ends: at each daemon that hosts of this data folder were made at, and not only at today's."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_dockerd import serving
+
+from jupyter_smx.engines.docker.containers import container_spec
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+    from jupyter_smx.engines.docker.engine import DockerEngine
+
+
+def of(cluster: str) -> list[str]:
+    """Name what a cluster of one host has, as the doctor does."""
+    return [f"jupyter-smx-{cluster}-algo-1", f"network jupyter-smx-{cluster}"]
+
+
+def leave(daemon: FakeDockerd, folder: Path, cluster: str) -> None:
+    """Leave a container and a network of a cluster at a daemon, and the cluster's folder."""
+    labels = {
+        container_spec.OWNER: container_spec.owner(os.fspath(folder)),
+        container_spec.CLUSTER: cluster,
+        container_spec.HOST: "algo-1",
+    }
+    [container] = of(cluster)[:1]
+    daemon.containers[container] = {"config": {"Labels": labels}, "state": {"Status": "exited"}, "said": ""}
+    network = container_spec.network_name(cluster)
+    daemon.networks[network] = {"Id": network, "Name": network, "Labels": labels}
+    place = folder / "clusters" / cluster
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "daemon").write_text(daemon.url)
+
+
+@pytest.fixture
+def today(tmp_path: Path) -> Iterator[FakeDockerd]:
+    with serving(tmp_path / "today.sock", lambda _container: None) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Iterator[FakeDockerd]:
+    with serving(tmp_path / "before.sock", lambda _container: None) as daemon:
+        yield daemon
+
+
+def engine_at(url: str, folder: Path, **traits: Any) -> DockerEngine:
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    return DockerEngine(data_dir=os.fspath(folder), docker_host=url, **traits)
+
+
+async def test_what_was_left_at_an_earlier_daemon_is_ended_and_named_with_it(
+    today: FakeDockerd, before: FakeDockerd, tmp_path: Path
+) -> None:
+    folder = tmp_path / "smx"
+    leave(today, folder, "a1")
+    leave(before, folder, "b1")
+    leave(before, folder, "b2")
+    (folder / "clusters" / "b1" / "released").touch()
+    ended = await engine_at(today.url, folder).sweep(lambda: ["b2"])
+    assert sorted(ended) == sorted([*of("a1"), *(f"{one} at {before.url}" for one in of("b1"))])
+    assert (set(today.containers), set(before.containers)) == (set(), {"jupyter-smx-b2-algo-1"})
+    assert (set(today.networks), set(before.networks)) == (set(), {"jupyter-smx-b2"})
+
+
+async def test_a_daemon_that_cannot_be_asked_is_named_and_keeps_none_of_the_others_from_it(
+    today: FakeDockerd, before: FakeDockerd, tmp_path: Path
+) -> None:
+    folder = tmp_path / "smx"
+    leave(today, folder, "a1")
+    leave(before, folder, "b1")
+    before.refuses[""] = (503, "not today")
+    *ended, sentence = await engine_at(today.url, folder).sweep(list)
+    assert sorted(ended) == of("a1")
+    assert sentence.startswith(f"The daemon at {before.url} could not be asked: ")
+    assert "not today" in sentence or "503" in sentence
+    # Nor does it matter that new hosts cannot be made anywhere now.
+    before.refuses.clear()
+    sentence, *ended = await engine_at("tcp://10.0.0.1:2375", folder).sweep(list)
+    assert sentence.startswith("The daemon of new hosts could not be asked: docker_host: 'tcp://10.0.0.1:2375'")
+    assert sorted(ended) == [f"{one} at {before.url}" for one in of("b1")]
+    assert before.containers == {}
+
+
+async def test_where_there_is_one_daemon_only_its_trouble_is_the_answer(today: FakeDockerd, tmp_path: Path) -> None:
+    folder = tmp_path / "smx"
+    leave(today, folder, "a1")
+    today.refuses[""] = (503, "not today")
+    with pytest.raises(UnavailableError):
+        await engine_at(today.url, folder).sweep(list)
+    with pytest.raises(RefusedError, match="is no address of a unix socket"):
+        await engine_at("tcp://10.0.0.1:2375", tmp_path / "other").sweep(list)

@@ -1,0 +1,80 @@
+"""The way to a host's agent, which is not its daemon's: one that hangs holds up nobody on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_engine import engine_at
+
+from jupyter_smx.engines.docker import daemon_registry
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import Handle, HostHandle
+from jupyter_smx.testing.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+HANDLE = Handle(engine="docker", cluster="c1", hosts=(HostHandle(host="algo-1", data={"container": "x"}),))
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[socket.socket]:
+    """Listen where the agent of that host does."""
+    folder = tmp_path / "clusters" / "c1" / "algo-1"
+    folder.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as agent:
+        here = os.open(folder, os.O_PATH)
+        agent.bind(f"/proc/self/fd/{here}/agent.sock")
+        os.close(here)
+        agent.listen(8)
+        agent.settimeout(10)
+        yield agent
+
+
+@pytest.fixture
+def hanging(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
+    """Give a daemon that takes every question and answers none."""
+    answer, go = daemon.answer, threading.Event()
+
+    def hang(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        daemon.asked.append(what)
+        go.wait(30)
+        return answer(what, body)
+
+    monkeypatch.setattr(daemon, "answer", hang)
+    yield daemon
+    go.set()
+
+
+async def test_a_host_is_reached_although_its_daemon_hangs(
+    hanging: FakeDockerd, agent: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon_registry, "_CONNECT_CHECK_TIMEOUT", 0.1)
+    engine = engine_at(hanging, tmp_path)
+    _, writer = await asyncio.wait_for(engine.connect(HANDLE, "algo-1"), 5)
+    agent.accept()[0].close()
+    writer.close()
+    agent.close()
+    with pytest.raises(UnavailableError, match=r"it said nothing for 0\.1 s"):  # nor is it waited for where nobody is
+        await asyncio.wait_for(engine.connect(HANDLE, "algo-1"), 5)
+
+
+async def test_who_gives_up_on_the_way_leaves_no_visitor_at_the_agent(
+    hanging: FakeDockerd, agent: socket.socket, tmp_path: Path
+) -> None:
+    connecting = asyncio.create_task(engine_at(hanging, tmp_path).connect(HANDLE, "algo-1"))
+    await eventually(lambda: hanging.asked, "the daemon is asked whether it is paused")
+    visitor, _ = agent.accept()
+    connecting.cancel()
+    await asyncio.wait({connecting})
+    with visitor:
+        visitor.settimeout(10)
+        assert await asyncio.to_thread(visitor.recv, 1) == b"", "the visitor hung up"

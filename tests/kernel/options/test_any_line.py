@@ -1,0 +1,157 @@
+"""Any text after ``%%train``: it is read, or a sentence of ours names its field, and nothing is ever evaluated."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from jupyter_smx.kernel.client.client import _encode
+from jupyter_smx.kernel.options.line_splitter import join_continuations, split
+from jupyter_smx.kernel.options.table import TABLE, parse
+from jupyter_smx.kernel.request.request import SubmissionContext, request_from_options
+from jupyter_smx.model.errors import SmxError, ValidationError
+
+FOLDER = Path("/nowhere/at/all")
+HERE = SubmissionContext(python="/usr/bin/python3", python_version="3.11", folder=FOLDER)
+SPELLINGS = [spelling for option in TABLE for spelling in option.spellings]
+
+
+class Mine:
+    """A value of the notebook that betrays whoever computes with it."""
+
+    touched: list[str] = []  # noqa: RUF012 - one list for the class and the test
+
+    def __call__(self, *_: object) -> str:
+        self.touched.append("called")
+        return "x"
+
+    def __add__(self, _: object) -> str:
+        self.touched.append("added")
+        return "x"
+
+    __radd__ = __add__
+
+    def __len__(self) -> int:
+        self.touched.append("measured")
+        return 1
+
+
+def betray(*_: object) -> None:
+    Mine.touched.append("evaluated")
+
+
+NAMESPACE: dict[str, Any] = {
+    "mine": Mine(), "betray": betray, "n": 3, "text": "a b", "cfg": {"a": [1, {"b": 2}]}, "__import__": betray,
+    "exec": betray, "eval": betray,
+}  # fmt: skip
+
+values = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        [
+            "{mine()}", "{betray()}", "{mine + 1}", "{len(mine)}", "{__import__('os').system('true')}", "{n}",
+            "{cfg['a'][1]['b']}", "{cfg[n]}", "{n.real}", "{", "}", "{}", "{{n}}", "'", '"', "\\", "a=b", "=", "=b",
+            "a=", "10m", "-1", "0", "train=/x,mode=zip", "train=s3://b/c", "a:b:1", "a:b:x", "::", "x" * 300, "\0",
+            "\ud800", "🚀", "(lambda: betray())()", "a,b,,c", "$(betray)", "`betray`", "!betray", "9" * 400,
+            "--wait", "%%train",
+        ]
+    ),
+)  # fmt: skip
+words = st.one_of(
+    st.sampled_from(SPELLINGS),
+    values,
+    st.builds(lambda spelling, value: f"{spelling}={value}", st.sampled_from(SPELLINGS), values),
+    st.builds(lambda spelling, value: f"{spelling} {value}", st.sampled_from(SPELLINGS), values),
+    values.map(shlex.quote),
+)
+lines = st.lists(words, max_size=6).map(" ".join)
+everything = settings(
+    max_examples=1_500, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def read(kind: Any, line: str, cell: str = "x = 1\n") -> Any:
+    """Do with a line what the magic does before anything is created."""
+    line, code, before = join_continuations(line, cell)
+    options = parse(kind, line)
+    spec = request_from_options(kind, options, NAMESPACE, FOLDER).build_spec(code, before, HERE, 0.0)
+    assert len(_encode(spec))
+    return spec
+
+
+@everything
+@given(kind=st.sampled_from(["train", "process"]), line=st.one_of(lines, st.text(max_size=60)))
+@example(kind="train", line="--hp lr={betray()}")
+@example(kind="train", line="--keep-alive " + "9" * 5000)
+@example(kind="process", line="--output a=b:c:d")
+@example(kind="train", line="--hp a=\ud800")
+def test_any_line_is_a_wish_or_a_sentence_with_a_field_and_nothing_is_evaluated(kind: str, line: str) -> None:
+    Mine.touched.clear()
+    try:
+        read(kind, line)
+    except ValidationError as refusal:
+        assert refusal.field, refusal  # noqa: PT017
+        assert str(refusal)  # noqa: PT017
+    assert Mine.touched == []
+
+
+@everything
+@given(line=lines, cell=st.text(max_size=40))
+def test_any_cell_under_any_line_is_a_wish_or_a_sentence(line: str, cell: str) -> None:
+    try:
+        read("train", line, cell)
+    except ValidationError as refusal:
+        assert refusal.field  # noqa: PT017
+
+
+SAFE = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="{}\\\0\ufdd0\ufdd1"), min_size=1, max_size=20
+)
+
+
+@settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_.-]{0,8}", fullmatch=True), SAFE, max_size=5))
+def test_a_quoted_value_comes_back_as_it_was(parameters: dict[str, str]) -> None:
+    line = " ".join(f"--hp {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
+    spec = read("train", line)
+    assert spec.hyperparameters == parameters
+
+
+@pytest.mark.parametrize("line", ["--hp a=\ufdd0", "--hp 'a=\ufdd1'", "\ufdd0n\ufdd1"])
+def test_what_marks_a_brace_is_refused_and_does_not_become_one(line: str) -> None:
+    with pytest.raises(ValidationError, match=r"U\+FDD[01], which is no character") as told:
+        read("train", line)
+    assert told.value.field == "line"
+
+
+@pytest.mark.parametrize("option", TABLE, ids=lambda option: option.spellings[-1])
+def test_every_option_of_the_table_takes_its_own_example(option: Any) -> None:
+    for spelling in option.spellings:
+        line = f"{spelling} {option.example}" if option.metavar else spelling
+        kind = "process" if "processing" in option.help and option.spellings[-1] == "--output" else "train"
+        assert parse(kind, line)
+        try:
+            read(kind, line)
+        except SmxError as refusal:
+            # What the example names need not be there; that it is missing is said by its own field.
+            assert refusal.field  # noqa: PT017
+        if option.metavar:
+            with pytest.raises(ValidationError):
+                parse(kind, spelling)
+
+
+@settings(derandomize=True, database=None, deadline=None)
+@given(st.text(max_size=60))
+def test_words_are_split_the_same_way_twice(line: str) -> None:
+    try:
+        found = split(line)
+    except ValidationError:
+        return
+    assert split(" ".join(shlex.quote(word) for word in found if not set(word) & set("\\\ufdd0\ufdd1"))) == [
+        word for word in found if not set(word) & set("\\\ufdd0\ufdd1")
+    ]

@@ -1,0 +1,379 @@
+"""A folder of code on its way out: what travels, what stays, and when it is packed again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tarfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_smx.kernel.request import script, source_dir
+from jupyter_smx.kernel.request.payload import store_by_digest
+from jupyter_smx.model.errors import UnavailableError, ValidationError
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec.source import SourceDir
+
+
+def fill(folder: Path, *names: str, old: bool = False) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}\n")
+        if old:
+            os.utime(path, (1e9, 1e9))
+    return folder
+
+
+def names(found: SourceDir) -> list[str]:
+    with tarfile.open(found.path) as archive:
+        return archive.getnames()
+
+
+def pack(folder: Path, entry_point: str = "") -> SourceDir:
+    return source_dir.pack(str(folder), folder.parent / "smx" / "payloads", entry_point)
+
+
+def test_files_travel_under_their_names_and_the_archive_is_named_by_its_content(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py", "pkg/__init__.py", "pkg/part.py", "日本 ünï.txt")
+    found = pack(src)
+    assert names(found) == ["pkg/__init__.py", "pkg/part.py", "train.py", "日本 ünï.txt"]
+    assert (found.files, found.folder) == (4, str(src))
+    assert found.size == sum(path.stat().st_size for path in src.rglob("*") if path.is_file())
+    assert found.path == str(tmp_path / "smx" / "payloads" / f"{found.sha256}.tar.gz")
+    assert Path(found.path).stat().st_mode & 0o777 == 0o600
+
+
+def test_equal_content_makes_an_equal_archive_whenever_and_wherever(tmp_path: Path) -> None:
+    first = fill(tmp_path / "a", "train.py", "pkg/part.py")
+    second = fill(tmp_path / "b", "pkg/part.py", "train.py", old=True)
+    assert pack(first).sha256 == pack(second).sha256
+    (second / "train.py").chmod(0o755)
+    assert pack(first).sha256 != pack(second).sha256  # a program stays one
+
+
+def test_version_control_caches_and_environments_stay_here(tmp_path: Path) -> None:
+    src = fill(
+        tmp_path / "src", "train.py", ".git/config", ".hg/x", ".svn/x", "pkg/__pycache__/a.pyc",
+        ".ipynb_checkpoints/n.ipynb", "env/pyvenv.cfg", "env/lib/big.py", "conda/conda-meta/history", ".env",
+        "lib/a.py",
+    )  # fmt: skip
+    assert names(pack(src)) == [".env", "lib/a.py", "train.py"]
+
+
+def test_a_file_that_goes_away_meanwhile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = fill(tmp_path / "src", "train.py", "shy.py")
+
+    def keep_late(*arguments: Any) -> Any:
+        (src / "shy.py").unlink()
+        return store_by_digest(*arguments)
+
+    monkeypatch.setattr(source_dir, "store_by_digest", keep_late)
+    with pytest.raises(ValidationError, match=r"shy\.py cannot be packed: No such file or directory"):
+        pack(src)
+    assert not list((tmp_path / "smx" / "payloads").iterdir())
+
+
+def test_gitignore_is_heeded_as_git_heeds_it(tmp_path: Path) -> None:
+    src = fill(
+        tmp_path / "src", "train.py", "a.log", "keep.log", "build/x.py", "data/big.bin", "pkg/data/small.csv",
+        "pkg/a.log", "pkg/b.txt", "pkg/deep/b.txt", "pkg/deep/c.txt",
+    )  # fmt: skip
+    (src / ".gitignore").write_text("# ours\n*.log\n!keep.log\nbuild/\n/data\n")
+    (src / "pkg" / ".gitignore").write_text("b.txt\n!a.log\n!deep/b.txt\n")
+    assert names(pack(src)) == [
+        ".gitignore", "keep.log", "pkg/.gitignore", "pkg/a.log", "pkg/data/small.csv", "pkg/deep/b.txt",
+        "pkg/deep/c.txt", "train.py",
+    ]  # fmt: skip
+
+
+def test_what_git_says_and_what_travels_are_the_same(tmp_path: Path) -> None:
+    import subprocess  # noqa: PLC0415 - this test asks git itself
+
+    src = fill(tmp_path / "src", "a.py", "b/a.py", "b/c/a.txt", "b/c/d.py", "out/x", "deep/out/x", "z.tmp", "b/z.tmp")
+    (src / ".gitignore").write_text("out\n*.tmp\n!/b/*.tmp\nb/**/a.txt\n")
+    git = ["git", "-C", str(src), "-c", "init.defaultBranch=main"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    said = subprocess.run(
+        [*git, "ls-files", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
+    )
+    assert names(pack(src)) == sorted(said.stdout.split())
+
+
+def test_links_are_followed_as_sagemakers_sdk_does_and_dead_ones_left_out(tmp_path: Path) -> None:
+    shared = fill(tmp_path / "shared", "common.py", "lib/deep.py")
+    src = fill(tmp_path / "src", "train.py")
+    (src / "common.py").symlink_to(shared / "common.py")
+    (src / "lib").symlink_to(shared / "lib")
+    (src / ".#train.py").symlink_to("me@host.1234")
+    os.mkfifo(src / "pipe")
+    found = pack(src)
+    assert names(found) == ["common.py", "lib/deep.py", "train.py"]
+    with tarfile.open(found.path) as archive:
+        assert all(member.isfile() for member in archive)
+
+
+def test_a_link_without_an_end_is_refused(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py", "pkg/a.py")
+    (src / "pkg" / "again").symlink_to(src)
+    with pytest.raises(ValidationError, match="pkg/again is a link to a folder that it lies in"):
+        pack(src)
+    (src / ".gitignore").write_text("again\n")
+    assert "train.py" in names(pack(src))
+
+
+def test_too_large_a_folder_names_what_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = fill(tmp_path / "src", "train.py")
+    for name, size in {"data/a.bin": 3000, "data/b.bin": 3000, "model.pt": 4000, "pkg/x.py": 5}.items():
+        fill(src, name)
+        (src / name).write_bytes(b"x" * size)
+    monkeypatch.setattr(source_dir, "MAX_BYTES", 9_000)
+    with pytest.raises(ValidationError, match=r"5 files, 10\.0 kB") as raised:
+        pack(src)
+    assert "The largest here: data/ 6.0 kB, model.pt 4.0 kB, train.py 11 B." in str(raised.value)
+    assert "pass data with --input" in str(raised.value)
+    assert not (tmp_path / "smx").exists()
+    monkeypatch.setattr(source_dir, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(source_dir, "MAX_FILES", 4)
+    with pytest.raises(ValidationError, match="more than 4 files"):
+        pack(src)
+
+
+def test_an_unchanged_folder_is_not_packed_again(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py", "pkg/a.py")
+    later = time.time_ns() + 60 * 10**9
+
+    def pack(folder: Path) -> SourceDir:
+        return source_dir.pack(str(folder), tmp_path / "smx" / "payloads", clock=lambda: later)
+
+    first = pack(src)
+    os.utime(first.path, (1e9, 1e9))
+    written = Path(first.path).stat().st_ino
+    assert pack(src) == first
+    assert Path(first.path).stat().st_ino == written
+    assert Path(first.path).stat().st_mtime > 1e9  # young again, so nobody deletes it as unused
+    Path(first.path).unlink()
+    assert pack(src) == first
+    assert Path(first.path).exists()
+    before = (src / "pkg" / "a.py").stat()
+    (src / "pkg" / "a.py").write_text("# PKG/A.PY\n")
+    os.utime(src / "pkg" / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))  # as a restored backup has it
+    assert (src / "pkg" / "a.py").stat().st_size == before.st_size
+    assert pack(src).sha256 != first.sha256
+
+
+@pytest.mark.parametrize(
+    ("seconds", "times"), [(source_dir._MTIME_RESOLUTION / 2, 2), (source_dir._MTIME_RESOLUTION * 2, 1)]
+)
+def test_a_folder_that_has_just_changed_is_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+) -> None:
+    src = fill(tmp_path / "src", "train.py")
+    moment = (src / "train.py").stat().st_ctime_ns + int(seconds * 1e9)
+    packed = []
+    monkeypatch.setattr(
+        source_dir, "store_by_digest", lambda *words: packed.append(store_by_digest(*words)) or packed[-1]
+    )
+    for _ in range(2):
+        source_dir.pack(str(src), tmp_path / "smx" / "payloads", clock=lambda: moment)
+    assert len(packed) == times
+
+
+def test_a_change_within_the_tick_of_the_packing_is_seen(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py")
+    seen = set()
+    for number in range(5):
+        state = (src / "train.py").stat()
+        (src / "train.py").write_text(f"# {number:05} \n")
+        os.utime(src / "train.py", ns=(state.st_atime_ns, state.st_mtime_ns))
+        seen.add(pack(src).sha256)
+    assert len(seen) == 5
+
+
+def test_a_folder_of_payloads_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py")
+    (tmp_path / "smx").write_text("a file where the data folder should be")
+    with pytest.raises(UnavailableError, match="What the job gets cannot be kept in"):
+        source_dir.pack(str(src), tmp_path / "smx" / "payloads")
+
+
+def test_the_data_folder_never_travels(tmp_path: Path) -> None:
+    fill(tmp_path, "train.py", "smx/payloads/old.pkl")
+    assert names(source_dir.pack(str(tmp_path), tmp_path / "smx" / "payloads")) == ["train.py"]
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("scr", "scr does not exist. It is a folder of this machine, which is packed here. Did you mean src?"),
+        ("train.py", "train.py is a file."),
+        ("train.py", "For the file alone leave --source-dir out: --entry-point train.py."),
+        ("s3://bucket/src", "is not on this machine"),
+        ("src/none", "It was looked for in"),
+    ],
+)
+def test_what_is_no_folder_here_is_refused(tmp_path: Path, word: str, sentence: str) -> None:
+    fill(tmp_path, "src/a.py", "train.py")
+    with pytest.raises(ValidationError) as raised:
+        script.check_folder(script.absolute_folder(word, tmp_path))
+    assert sentence in str(raised.value)
+
+
+def test_an_entry_point_that_stays_here_is_refused(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py", "helper.py")
+    (src / ".gitignore").write_text("train.py\n")
+    with pytest.raises(ValidationError, match=r"train\.py stays here .* Write !train\.py as the last line"):
+        pack(src, "train.py")
+
+
+def test_modules_that_code_may_import_from_its_folder(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "helper.py", "pkg/__init__.py", "space/part.py", "data/a.csv", "fast.cpython-311.so")
+    assert script.own_modules(str(src)) == {"helper", "pkg", "space", "fast"}
+    assert script.own_modules(str(src / "absent")) == frozenset()
+
+
+@pytest.mark.parametrize("code", ["", "\n \n", "# only this\n  # and this\n"])
+def test_comments_are_no_code(tmp_path: Path, code: str) -> None:
+    fill(tmp_path, "train.py")
+    found = script.choose_script(code, "", "train.py", tmp_path)
+    assert (found.text, found.entry_point) == ("# train.py\n", "train.py")
+    assert found.filename == str(tmp_path / "train.py")
+
+
+@pytest.mark.parametrize("code", ["1", "'''text'''", "# c\nx = (", "pass"])
+def test_one_of_the_two_is_run_and_never_a_guess(tmp_path: Path, code: str) -> None:
+    fill(tmp_path, "train.py")
+    with pytest.raises(ValidationError, match=r"train\.py stands beside code.*Empty the cell .* or drop --entry-point"):
+        script.choose_script(code, "", "train.py", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("src/train.py", "It is named from --source-dir: --entry-point train.py."),
+        ("tran.py", "Did you mean train.py"),
+        ("pkg", "is no file in"),
+        ("run.txt", "is no script that a job can run"),
+        ("bad name.sh", "as SageMaker's"),
+        ("日本.py", "as SageMaker's"),
+        ("../other.py", "as SageMaker's"),
+        ("bad name.sh", "has a name that no script of a job has"),
+        ("run.txt", "`chmod +x src/run.txt`, if it is a program."),
+        ("run it", "has a name"),
+        ("src/tran.py", "Did you mean train.py"),
+        ("note.ipynb", "`jupyter nbconvert --to script src/note.ipynb` makes a script of it."),
+        ("nothing.py", "is empty"),
+    ],
+)
+def test_an_entry_point_that_cannot_be_run_is_refused(tmp_path: Path, word: str, sentence: str) -> None:
+    src = fill(
+        tmp_path / "src",
+        "train.py",
+        "pkg/a.py",
+        "run.txt",
+        "run it",
+        "bad name.sh",
+        "日本.py",
+        "note.ipynb",
+        "../other.py",
+    )
+    (src / "nothing.py").touch()
+    with pytest.raises(ValidationError) as raised:
+        script.choose_script("", str(src), word, tmp_path)
+    assert sentence in str(raised.value)
+
+
+def test_paths_of_a_cure_are_quoted_as_a_shell_wants_them(tmp_path: Path) -> None:
+    src = fill(tmp_path / "my src", "run", "my book.ipynb")
+    for word, cure in (("run", "chmod +x 'my src/run'"), ("my book.ipynb", "script 'my src/my book.ipynb'")):
+        with pytest.raises(ValidationError) as raised:
+            script.choose_script("", str(src), word, tmp_path)
+        assert f"{cure}`" in raised.value.cure
+    for read in (
+        lambda: script.choose_script("", "", "my book.ipynb", src),
+        lambda: script.read_script("my book.ipynb", "SCRIPT"),
+    ):
+        with pytest.raises(ValidationError, match=r"is a notebook\..*`jupyter nbconvert --to script 'my book.ipynb'`"):
+            read()
+
+
+def test_an_absolute_entry_point_is_found_in_its_folder(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "sub/train.py")
+    assert script.choose_script("", str(src), str(src / "sub" / "train.py"), tmp_path).entry_point == "sub/train.py"
+    alone = script.choose_script("", "", str(src / "sub" / "train.py"), tmp_path)
+    assert (alone.entry_point, alone.filename) == ("train.py", str(src / "sub" / "train.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "runs", "text"),
+    [
+        ("run.sh", b"echo 1\n", False, "echo 1\n"),
+        ("bin/run", b"#!/usr/bin/env perl\n", False, "#!/usr/bin/env perl\n"),
+        ("run.pl", b"print 1\n", True, "print 1\n"),
+        ("tool", b"\x7fELF\xff\xfe", False, "# tool is a program of 6 bytes.\n"),
+    ],
+)
+def test_any_program_of_the_folder_may_be_the_entry_point(
+    tmp_path: Path, name: str, data: bytes, runs: bool, text: str
+) -> None:
+    path = tmp_path / "src" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    path.chmod(0o755 if runs else 0o644)
+    found = script.choose_script("", str(tmp_path / "src"), name, tmp_path)
+    assert (found.text, found.entry_point, found.is_python()) == (text, name, False)
+
+
+def test_alone_travels_a_script_and_no_program(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("echo 1\n")
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    assert script.choose_script("", "", "run.sh", tmp_path).text == "echo 1\n"
+    with pytest.raises(ValidationError, match=r"a program in --source-dir"):
+        script.choose_script("", "", "tool", tmp_path)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text("ab/._", min_size=1, max_size=8), st.binary(max_size=30), max_size=6))
+def test_what_is_packed_comes_out_as_it_was(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]) -> None:
+    folder = tmp_path_factory.mktemp("any") / "src"
+    folder.mkdir()
+    for name, data in files.items():
+        path = folder / os.path.normpath(name.strip("/") or "x")
+        if ".." in name or not str(path).startswith(f"{folder}/") or path.exists() or path.name == ".gitignore":
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            continue
+        path.write_bytes(data)
+    found = pack(folder)
+    with tarfile.open(found.path) as archive:
+        out = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+    assert out == {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("inside", ["", "shut"])
+def test_a_folder_that_may_not_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    src = fill(tmp_path / "src", "train.py", "shut/secret.py")
+    shut, scandir = src / inside, os.scandir
+
+    def refusing(path: str) -> Any:
+        # Tests may run as root, whom no mode of a folder keeps out.
+        if Path(path) == shut:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(ValidationError) as caught:
+        pack(src)
+    assert caught.value.message == f"--source-dir: {shut} cannot be packed: Permission denied."
+    assert caught.value.cure.startswith("Give yourself the right to read it, or name it in ")
+    assert [each for each in (tmp_path / "smx").rglob("*") if each.is_file()] == []

@@ -1,0 +1,66 @@
+"""Which wishes may name an image, and what an image takes the place of; a sentence for each that may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from draws import a_spec
+
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.policy.admission import image_rules
+
+CODE = SourceDir(folder="/code", path="/kept/code.tar.gz", sha256="", files=1, size=1)
+WITH = {"engine": "ships", "image": "train:1", "python": ""}
+
+
+@pytest.mark.parametrize("image", ["train:1", "127.0.0.1:5000/a/b@sha256:" + "0" * 64, "a" * 255, "größe"])
+def test_an_engine_that_has_images_takes_any_name_of_one(image: str) -> None:
+    image_rules.check(a_spec(**WITH | {"image": image}), images=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("numpy", "numpy>=1; python_version > '3'", "--index-url https://host/simple", "-e git+https://host/a/b"),
+        *("-c a<2", "/code/wheels/a.whl # content /x", "-e /code # content 1", "a @ file:///code/a.whl"),
+        *("--find-links /code/w", "-f '/code/a b'", 'numpy; sys_platform == "linux"'),
+    ],
+)
+def test_an_engine_that_has_images_takes_requirements_and_files_that_come_with_the_code(line: str) -> None:
+    image_rules.check(a_spec(**WITH, requirements=(line,), source_dir=CODE), images=True)
+
+
+def test_an_engine_without_images_takes_a_job_without_one() -> None:
+    image_rules.check(a_spec(requirements=("numpy",), python_named=True), images=False)
+
+
+@pytest.mark.parametrize(
+    ("wish", "has_images", "field", "sentence"),
+    [
+        ({"engine": "local", "image": "a"}, False, "image", "hosts of the engine local are made of no image"),
+        (WITH | {"image": ""}, True, "image", "none is named, and the engine ships makes hosts of one"),
+        (WITH | {"image": "a b"}, True, "image", "'a b' cannot name an image"),
+        (WITH | {"image": "a\nb"}, True, "image", "cannot name an image"),
+        (WITH | {"image": "a\0b"}, True, "image", "cannot name an image"),
+        (WITH | {"image": "--privileged"}, True, "image", "'--privileged' cannot name an image"),
+        (WITH | {"image": "a" * 256}, True, "image", "cannot name an image"),
+        (WITH | {"requirements": ("/home/me/a.whl",)}, True, "requirements", "do not see /home/me/a.whl.*--source-dir"),
+        (WITH | {"requirements": ("a @ file:///x/a.whl",)}, True, "requirements", "do not see /x/a.whl"),
+        (WITH | {"requirements": ("-e /x/a[b] # content 1",)}, True, "requirements", "do not see /x/a[.]"),
+        (WITH | {"requirements": ("--find-links=/x",), "source_dir": CODE}, True, "requirements", "do not see /x[.]"),
+        (WITH | {"requirements": ('-f "/data/wheels"',)}, True, "requirements", "do not see /data/wheels[.]"),
+        (WITH | {"requirements": ("'/a b/c.whl'",)}, True, "requirements", "do not see /a b/c.whl[.]"),
+        (WITH | {"requirements": ("--find-links='file:///a b/'",)}, True, "requirements", "do not see /a b/[.]"),
+        (WITH | {"requirements": ("/code/../x",), "source_dir": CODE}, True, "requirements", "do not see /code/../x"),
+        (WITH | {"python": "/py", "python_named": True}, True, "python", "/py is an interpreter of this machine"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_field_and_a_cure(
+    wish: dict[str, Any], has_images: bool, field: str, sentence: str
+) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){sentence}") as refused:
+        image_rules.check(a_spec(**wish), images=has_images)
+    assert refused.value.field == field
+    assert refused.value.cure

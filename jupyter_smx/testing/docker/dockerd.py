@@ -26,7 +26,7 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 _MAX_PATH = 54
 """Bytes of a folder's path, so that no unix socket below it comes near the 107 that a path of one may have."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]+")
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _PID_FILES = ("dockerd.pid", "exec/containerd/containerd.pid")
 _SHUTDOWN_TIMEOUT = 2
 """Seconds that containers get when their daemon ends."""

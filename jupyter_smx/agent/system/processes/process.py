@@ -28,7 +28,7 @@ _FIRST_NAMESPACE = "pid:[4026531836]"
 @lru_cache(maxsize=None)
 def entry() -> str:
     """Give what Python has to be called with in order to be this program again: our archive, or our folder."""
-    path = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.isdir(path):
         return path
     while not os.path.isfile(path):

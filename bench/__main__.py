@@ -1,6 +1,7 @@
 """Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, Docker.
 
     python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun] [docker]
+                    [compare --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -13,7 +14,20 @@ import importlib
 
 from bench.warm import PRELOADS
 
-PARTS = ("warm", "many", "memory", "send", "input", "gpu", "log", "lab", "heterogeneous", "torchrun", "docker")
+PARTS = (
+    "warm",
+    "many",
+    "memory",
+    "send",
+    "input",
+    "gpu",
+    "log",
+    "lab",
+    "heterogeneous",
+    "torchrun",
+    "docker",
+    "compare",
+)
 
 
 def main() -> None:
@@ -25,6 +39,7 @@ def main() -> None:
     parser.add_argument("--preload", nargs="*", choices=[*PRELOADS])
     parser.add_argument("--burst", type=int, default=1_000, help="jobs that are handed in at once")
     parser.add_argument("--soak", type=int, default=10_000, help="jobs over which memory is watched")
+    parser.add_argument("--other", default="", help="another checkout, for compare")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:

@@ -1,15 +1,16 @@
-"""A zygote and its children as the agent knows them: processes, their sockets, and who wants news of them."""
+"""Handles of a zygote and its children: their processes, their sockets, and the callbacks for their messages."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import packages
-from jupyter_smx.agent.forkserver import child_protocol, pidfd
+from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
 
@@ -104,13 +105,24 @@ class ChildHandle:
             self.is_exit_overdue = self.pid > 0
 
     def watch_exit(self, loop: Loop, gone: Callable[[], None]) -> None:
-        """Call back when the process is gone, once it is known and where the system tells."""
-        if self.pid and self._pidfd < 0:
-            self._pidfd = pidfd.watch(loop, self.pid, gone)
+        """Call back when the process has ended and its children have another parent.
+
+        It is no child of ours, so the kernel tells by a descriptor that it ended, and not how. Does nothing before its
+        pid is known, and where the system, or Python 3.8, has no such descriptor.
+        """
+        if not self.pid or self._pidfd >= 0:
+            return
+        try:
+            self._pidfd = int(os.pidfd_open(self.pid))  # type: ignore[attr-defined,unused-ignore]
+        except (AttributeError, OSError):
+            return
+        loop.watch(self._pidfd, READ, gone)
 
     def unwatch_exit(self, loop: Loop) -> None:
-        """Ask no more whether it is gone. Idempotent."""
-        pidfd.unwatch(loop, self._pidfd)
+        """Watch its end no longer. Idempotent."""
+        if self._pidfd >= 0:
+            loop.unwatch(self._pidfd)
+            os.close(self._pidfd)
         self._pidfd = -1
 
     def close_socket(self, loop: Loop) -> None:

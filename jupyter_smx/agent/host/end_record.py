@@ -1,9 +1,11 @@
-"""The record of a job's end, in a form that can be written, told and read: it names every file that the job made."""
+"""The record of a job's end: its cause in one word, and a form that can be written, sent and read."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Tuple
+import os
+import signal
+from typing import Any, Dict, Optional, Tuple
 
 from jupyter_smx.agent import wire
 
@@ -14,6 +16,17 @@ _BRIEF = (
     *("at", "log", "samples", "usage", "hash_seed"),
 )
 """What a record has whose lists are too long, each of these no longer than a page."""
+
+
+def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
+    """Give the cause of a job's end: the one of a stop request, else what its process did."""
+    if asked:
+        return asked
+    if refused or status is None:
+        return "refused"
+    if os.WIFSIGNALED(status):
+        return "memory" if oom and os.WTERMSIG(status) == signal.SIGKILL else "signal"
+    return "exit"
 
 
 def fit_event(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:

@@ -16,7 +16,7 @@ from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.host import end_record, spool
 from jupyter_smx.agent.host.termination import Termination
 from jupyter_smx.agent.job import continuous, mirror_task
-from jupyter_smx.agent.job.end_cause import cause_of
+from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.job.guard import ends_job_on_error
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans

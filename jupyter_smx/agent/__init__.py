@@ -1,6 +1,6 @@
 """Run on each host: one agent per host, copied there as one zipapp, standard library only (Python 3.8 and newer).
 
-Layers, top first: ``serve``, ``startup``, ``listen``, ``controller_connection``, ``job``, ``host``, ``forkserver``,
+Layers, top first: ``serve``, ``startup``, ``controller_connection``, ``job``, ``host``, ``forkserver``,
 ``launchers``, ``code``, ``channels``, ``stores``, ``telemetry`` and ``contract``, ``system``. ``wire`` holds the
 frames that controller and agent exchange. Decisions about jobs and pools do not belong here: the controller makes
 them. About twenty entries, as each is a layer of its own.

@@ -24,9 +24,9 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
         sys.exit(serve.main(words[1:]))
     if words[:1] == ["probe"] and len(words) > 1:
-        from jupyter_smx.agent import listen  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent import startup  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(listen.probe(words[1:]))
+        sys.exit(startup.probe(words[1:]))
     if words[:1] == ["courier"]:
         from jupyter_smx.agent.stores import fsspec_worker  # noqa: PLC0415 - each process loads what it needs
 

@@ -8,7 +8,7 @@ import sys
 from jupyter_smx.agent.forkserver.spawn import spawn
 from jupyter_smx.agent.system.processes import environment
 
-TYPE_CHECKING = False  # see agent/birth/forerunner
+TYPE_CHECKING = False  # see agent/forkserver/spawn
 if TYPE_CHECKING:
     from typing import List
 
@@ -44,10 +44,10 @@ def main(words: List[str]) -> int:
 
         return startup.run_agent(words, first)
     except OSError as error:
-        from jupyter_smx.agent import file_result  # noqa: PLC0415 - nobody else here needs it
+        from jupyter_smx.agent import errors  # noqa: PLC0415 - nobody else here needs it
         from jupyter_smx.agent.system.processes import process  # noqa: PLC0415 - likewise
 
-        if not file_result.is_full(error):
+        if not errors.is_full(error):
             raise
         process.log(f"the host has no room: {error}")
-        return file_result.EXIT_DISK_FULL
+        return errors.EXIT_DISK_FULL

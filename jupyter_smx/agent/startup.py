@@ -1,16 +1,24 @@
-"""The beginning of a host: its agent claims the folder, stands alone, and opens it."""
+"""Starts a host's agent: it claims the folder, enters the host's namespaces, listens at its socket, and serves."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
-from typing import TYPE_CHECKING, List, Optional
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import listen
+from jupyter_smx.agent import __version__, errors, wire
+from jupyter_smx.agent.controller_connection import ControllerEndpoint
 from jupyter_smx.agent.host import config as hostconfig
-from jupyter_smx.agent.system.files.host_folder import HostFolder
-from jupyter_smx.agent.system.processes import environment, process
+from jupyter_smx.agent.host.host import Host, Isolation
+from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
+from jupyter_smx.agent.system.isolation import mounts, namespace
+from jupyter_smx.agent.system.processes import environment, forked_task, process
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
@@ -66,5 +74,117 @@ def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    listen.serve(config, folder, ready_fd, first)
+    serve(config, folder, ready_fd, first)
     return 0
+
+
+def listen(folder: HostFolder) -> socket.socket:
+    """Open the host's socket for its owner only; works for paths that are longer than a socket's name may be."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    directory = os.open(folder.root, os.O_RDONLY)
+    mask = os.umask(0o177)
+    try:
+        short = f"/proc/self/fd/{directory}/agent.sock"
+        listener.bind(short if process.LINUX else folder.socket)
+    finally:
+        os.umask(mask)
+        os.close(directory)
+    listener.listen(16)
+    return listener
+
+
+def _write_agent_json(host: Host) -> None:
+    content: Dict[str, Any] = {
+        "pid": os.getpid(),
+        "start_time": process.start_time(os.getpid()),
+        "boot_id": process.boot_id(),
+        "protocol": wire.PROTOCOL,
+        "version": __version__,
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
+    }
+    path = host.folder.path("agent.json")
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.replace(path + ".part", path)
+
+
+def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
+    """Enter the host's own namespaces, or say why jobs only get variables."""
+    if config.contained:
+        folder.queues = QUEUES
+        # Its engine put them into memory; the host's own folder does not show that.
+        folder.unmovable = tuple(os.path.join(ML, name) for name in CONFIGS)
+        # As volumes of its image, or what lets programs share a GPU.
+        folder.mounted_names = mounts.mounts_in("/tmp", process.read_file("/proc/self/mountinfo"))  # noqa: S108 - jobs' own there
+        return Isolation("container", "a container mounts nothing by itself")
+    if not config.isolate:
+        return Isolation("variables", "isolate is off for this host")
+    plan, reason = _plan_namespace(folder, config.host, config.addresses)
+    return Isolation("variables", reason) if plan is None else _enter(plan)
+
+
+def _plan_namespace(
+    folder: HostFolder, host: str, addresses: Dict[str, str]
+) -> Tuple[Optional[namespace.NamespacePlan], str]:
+    """Find out whether a host can have a world of its own here; None and the reason when it cannot."""
+    needed = namespace.needed_paths(folder.root, process.entry(), dict(os.environ), sys.path)
+    plan, reason = namespace.make_plan(folder, host, addresses, needed)
+    if plan is None:
+        return None, reason
+    namespace.write_files(plan)
+    reason = namespace.probe(plan, needed)
+    return (None, reason) if reason else (plan, "")
+
+
+def probe(words: List[str]) -> int:
+    """Print as JSON which isolation a host would have, tried out in a folder of its own: ``DIR``."""
+    folder = HostFolder(words[0])
+    folder.make()
+    plan, reason = _plan_namespace(folder, "algo-1", {"algo-1": hostconfig.LOOPBACK})
+    sys.stdout.write(json.dumps({"mode": "variables" if plan is None else "namespace", "reason": reason}))
+    return 0
+
+
+def _enter(plan: namespace.NamespacePlan) -> Isolation:
+    machine = socket.gethostname()
+    outside = namespace.enter(plan)
+    os.chdir(plan.folder.root)
+    forked_task.PRESERVED_FDS.update(fd for fd in outside if fd is not None)
+    # Inputs may lie in the machine's /tmp.
+    hidden = () if outside.tmp is None else (("/tmp", f"/proc/self/fd/{outside.tmp}"),)  # noqa: S108
+    return Isolation("namespace", "", hidden, machine, f"/proc/self/fd/{outside.inputs}")
+
+
+def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
+    host.fork_server.on_ready = None
+    try:
+        _write_agent_json(host)
+    except OSError as error:  # whoever waits for it would wait long, and learn nothing
+        host.shut_down(
+            f"nobody can be told that it is ready: {error}",
+            errors.EXIT_DISK_FULL if errors.is_full(error) else 1,
+        )
+        return
+    process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
+    if ready_fd is not None:
+        with contextlib.suppress(OSError):
+            os.write(int(ready_fd), b"1")
+            os.close(int(ready_fd))
+
+
+def serve(
+    config: hostconfig.HostConfig, folder: HostFolder, ready_fd: Optional[str], forerunner: Optional[SpawnedZygote]
+) -> None:
+    """Open the host and serve it until its end; its first zygote is the ``forerunner`` where there is one."""
+    host = Host(config, folder, _isolate(config, folder), process.entry())
+    ControllerEndpoint(host, listen(folder))
+    host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        host.loop.on_signal(number, lambda: host.shut_down("the engine gave notice"))
+    host.fork_server.start(list(config.preload), forerunner)
+    host.packages.read_ahead()
+    host.check_deadline()
+    gc.freeze()  # what was loaded until now stays; only what jobs leave is worth a look
+    gc.enable()
+    host.loop.run()

@@ -12,15 +12,11 @@ import os
 import shutil
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import file_result
-from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.errors import CHANGED, DONE, FULL, MISSING, UNREACHABLE, FileResult, RefusalError, attempt
 from jupyter_smx.agent.stores import scan
-from jupyter_smx.agent.system.files import makedirs, safe_open
-
-if TYPE_CHECKING:
-    from jupyter_smx.agent.file_result import FileResult
+from jupyter_smx.agent.system.files import safe_open, walk
 
 NAME = "checkpoints"
 SETTLE_SECONDS = 1.0
@@ -119,7 +115,7 @@ class FolderStore:
 
     def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Copy files there, one after the other."""
-        return [file_result.attempt(partial(self._upload_one, *row)) for row in rows]
+        return [attempt(partial(self._upload_one, *row)) for row in rows]
 
     def _upload_one(self, path: str, name: str, stamp: Optional[scan.Stamp]) -> bool:
         try:
@@ -132,7 +128,7 @@ class FolderStore:
 
     def delete(self, names: List[str]) -> List[FileResult]:
         """Delete files there, one after the other."""
-        return [file_result.attempt(partial(self.remove, name)) for name in names]
+        return [attempt(partial(self.remove, name)) for name in names]
 
     def fetch(self, name: str, path: str) -> None:
         """Copy a file from there to ``path``."""
@@ -142,7 +138,7 @@ class FolderStore:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
         target = os.path.join(self._root, name)
         with contextlib.suppress(FileNotFoundError):  # as below
-            makedirs.make_folders(os.path.dirname(target))
+            walk.make_folders(os.path.dirname(target))
         try:
             return self._write_and_rename(path, target, is_same)
         except OSError:
@@ -163,7 +159,7 @@ class FolderStore:
         for _try in range(_TRIES):
             # Whoever leaves the folder empty takes it away, and the copy above may have taken its time.
             with contextlib.suppress(FileNotFoundError):
-                makedirs.make_folders(os.path.dirname(target))
+                walk.make_folders(os.path.dirname(target))
                 os.replace(self._part, target)
                 return True
         os.replace(self._part, target)
@@ -204,7 +200,7 @@ class Mirror:
         """
         rows = [(name, os.path.join(self._folder, name)) for name in self._store.names()]
         for _name, path in rows:
-            makedirs.make_folders(os.path.dirname(path))
+            walk.make_folders(os.path.dirname(path))
         for (name, path), came in zip(rows, self._store.download(rows)):  # noqa: B905 - Python 3.10
             if came:
                 self._known[name] = scan.read_stamp(path)
@@ -286,28 +282,28 @@ class Mirror:
             for name, stamp in stamps.items()
         ]
         for name, found in zip(stamps, self._store.upload(rows) if rows else []):  # noqa: B905 - Python 3.10
-            if found.status == file_result.DONE:
+            if found.status == DONE:
                 self._known[name] = stamps[name]
                 self._unsettled.pop(name, None)
             else:
-                if found.status == file_result.UNREACHABLE:
+                if found.status == UNREACHABLE:
                     # It may be there, and only the answer be lost: what the job removes now has to go there, too.
                     self._known.setdefault(name, _UNKNOWN_STAMP)
                 self._record_error(name, found)
                 # Of one that is gone the job may have made another one since, which the next look finds.
-                is_whole = is_whole and found.status == file_result.FULL
+                is_whole = is_whole and found.status == FULL
         return is_whole
 
     def _record_error(self, name: str, found: FileResult) -> None:
-        if found.status in (file_result.CHANGED, file_result.MISSING):
+        if found.status in (CHANGED, MISSING):
             return
         self.errors[name] = f"{name} could not be kept ({found.message})"
-        if found.status == file_result.UNREACHABLE:
+        if found.status == UNREACHABLE:
             self._unreachable.record_failure(name, found.message)
 
     def _delete(self, names: List[str]) -> None:
         for name, found in zip(names, self._store.delete(names) if names else []):  # noqa: B905 - Python 3.10
-            if found.status in (file_result.DONE, file_result.MISSING):
+            if found.status in (DONE, MISSING):
                 del self._known[name]
             else:
                 self._record_error(name, found)

@@ -7,12 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent.channels import link_targets, symlinks
-from jupyter_smx.agent.channels.sources import WHOLE_CHANNEL, entries, select_share
+from jupyter_smx.agent.channels.stage_data import WHOLE_CHANNEL, entries, select_share
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
-    from jupyter_smx.agent.channels.sources import Pairs
-    from jupyter_smx.agent.channels.stage_result import StageResult
+    from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, Pairs, StageResult
 
 
 def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:

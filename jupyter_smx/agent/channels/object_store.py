@@ -8,9 +8,8 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels.checkpoint import CheckpointError, CheckpointStore, FolderStore, UploadRow
-from jupyter_smx.agent.file_result import FileResult
+from jupyter_smx.agent.errors import DONE, FULL, MISSING, REFUSED, UNREACHABLE, FileResult
 from jupyter_smx.agent.stores import objects, worker_client
 
 PATIENCE = 60.0
@@ -83,17 +82,15 @@ class ObjectStore:
         """
         until = time.monotonic() + PATIENCE
         found = self._download(rows)
-        while (
-            away := [row for row in rows if found[row[0]].status == file_result.UNREACHABLE]
-        ) and time.monotonic() < until:
+        while (away := [row for row in rows if found[row[0]].status == UNREACHABLE]) and time.monotonic() < until:
             time.sleep(_RETRY_DELAY)
             found.update(self._download(away))
         for name, path in rows:
-            if found[name].status == file_result.FULL:
+            if found[name].status == FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-            if found[name].status not in (file_result.DONE, file_result.MISSING):
+            if found[name].status not in (DONE, MISSING):
                 raise CheckpointError(f"{self._what}: {name} cannot be restored ({found[name].message}).")
-        return [found[name].status == file_result.DONE for name, _path in rows]
+        return [found[name].status == DONE for name, _path in rows]
 
     def _download(self, rows: List[Tuple[str, str]]) -> Dict[str, FileResult]:
         wish = [[name, path, self._modified_times.get(name)] for name, path in rows]
@@ -110,7 +107,7 @@ class ObjectStore:
     def _request_in_batches(self, do: str, rows: List[Any], **words: str) -> List[FileResult]:
         found: List[FileResult] = []
         for start in range(0, len(rows), _BATCH_SIZE):
-            away = next((one for one in found if one.status == file_result.UNREACHABLE), None)
+            away = next((one for one in found if one.status == UNREACHABLE), None)
             if away is not None:
                 # Each try takes its time, and who waits for a store comes back to all of them.
                 return found + [away] * (len(rows) - start)
@@ -118,14 +115,10 @@ class ObjectStore:
             try:
                 found += _parse_results(self._request(do, rows=part, **words))
             except worker_client.FetchError as error:
-                how = (
-                    file_result.REFUSED
-                    if isinstance(error, worker_client.WorkerUnavailableError)
-                    else file_result.UNREACHABLE
-                )
+                how = REFUSED if isinstance(error, worker_client.WorkerUnavailableError) else UNREACHABLE
                 found += [FileResult(how, str(error).rstrip("."))] * len(part)
             except OSError as error:
-                found += [FileResult(file_result.FULL, str(error.strerror))] * len(part)
+                found += [FileResult(FULL, str(error.strerror))] * len(part)
         return found
 
 

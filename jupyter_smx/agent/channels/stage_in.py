@@ -10,11 +10,17 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent import errors
 from jupyter_smx.agent.channels import fastfile, symlinks
-from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
-from jupyter_smx.agent.channels.sources import WHOLE_CHANNEL, ChannelError, Pairs, entries, select_share
-from jupyter_smx.agent.channels.stage_result import StageResult
+from jupyter_smx.agent.channels.stage_data import (
+    WHOLE_CHANNEL,
+    ChannelCapabilities,
+    ChannelError,
+    Pairs,
+    StageResult,
+    entries,
+    select_share,
+)
 from jupyter_smx.agent.paths import visible_path
 from jupyter_smx.agent.stores import digest, fuse_mount, input_cache, objects, worker_client
 from jupyter_smx.agent.stores.listing import list_sources
@@ -133,7 +139,7 @@ def _with_room(
     try:
         taken = take()
     except OSError as error:
-        if not file_result.is_full(error):
+        if not errors.is_full(error):
             raise
         kept.evict_all_except(staged.keys)
         host_cleanup.clear_folder(world.trash)

@@ -19,7 +19,7 @@ import weakref
 from importlib.machinery import SourceFileLoader
 from typing import IO, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import file_result, variable_file
+from jupyter_smx.agent import errors, variable_file
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process
@@ -310,7 +310,7 @@ def _flush_one(stream: Any) -> Optional[OSError]:
     try:
         stream.flush()
     except Exception as error:  # noqa: BLE001 - border: the user's code may have put anything there
-        return error if isinstance(error, OSError) and file_result.is_full(error) else None
+        return error if isinstance(error, OSError) and errors.is_full(error) else None
     return None
 
 

@@ -1,17 +1,19 @@
-"""The variables of a training job as sagemaker-training, the toolkit in SageMaker's images, sets them."""
+"""The rules of sagemaker-training, the toolkit in SageMaker's images: variables of a job, and intermediate outputs."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent.contract import configfiles
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, arguments, format_variable, split
-from jupyter_smx.agent.contract.script import script_module
+from jupyter_smx.agent.contract.script import is_sdk3_driven, script_module
 from jupyter_smx.agent.paths import channel_folder
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
+INTERMEDIATE_FOLDER = os.path.join("output", "intermediate")
 # What the toolkit takes for itself; SM_FRAMEWORK_PARAMS tells every other parameter that begins with sagemaker_.
 _TOOLKIT_HYPERPARAMETERS = (
     "sagemaker_program",
@@ -162,3 +164,17 @@ def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
     found["SAGEMAKER_JOB_NAME"] = format_variable(framework["sagemaker_job_name"])
     found["SAGEMAKER_REGION"] = format_variable(framework["sagemaker_region"] or "")
     return found
+
+
+def intermediate_destination(spec: Dict[str, Any]) -> str:
+    """Give the job's own folder or URL for the files of ``/opt/ml/output/intermediate``, "" where they go nowhere.
+
+    The toolkit leaves a folder that exists already to the platform, so here the agent uploads the files.
+    """
+    if spec["kind"] != "train" or is_sdk3_driven(spec):
+        return ""
+    _own, framework = split(spec["hyperparameters"])
+    place = framework.get("sagemaker_s3_output")
+    if not isinstance(place, str) or not place or place.startswith("file:"):
+        return ""
+    return "/".join([place.rstrip("/"), spec["name"], *INTERMEDIATE_FOLDER.split(os.sep)])

@@ -1,4 +1,4 @@
-"""What the process of a job tells its agent, byte by byte, and by its exit code; both sides read it here."""
+"""Protocol from a job's process to its agent, bytes and exit code; apart, since both sides import no more than this."""
 
 from __future__ import annotations
 

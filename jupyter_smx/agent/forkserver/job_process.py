@@ -20,8 +20,8 @@ from jupyter_smx.agent.forkserver.contract_writer import DISK_WRITER, ContractWr
 from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.paths import HostInfo, output_folders
 from jupyter_smx.agent.system.processes import process, threads
-from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
-from jupyter_smx.agent.system.resources import disk, gpu_visibility
+from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES, visibility_variables
+from jupyter_smx.agent.system.resources import disk
 
 if TYPE_CHECKING:
     import types
@@ -126,7 +126,7 @@ class JobRun:
         for _name, path in output_folders(self.spec, self.host_info):
             self.files.make(path)
         environment = self.spec["environment"]
-        os.environ.update(gpu_visibility.visibility_variables(self.spec["gpus"], os.environ))
+        os.environ.update(visibility_variables(self.spec["gpus"], os.environ))
         inherited = {name: os.environ[name] for name in environment if name in os.environ}
         _set(scriptmode.variables(self.spec, self.host_info))
         if environment:

@@ -1,7 +1,7 @@
-"""The process of a zygote before it is one: it starts up and waits to be told what it is for.
+"""Starts the process of a zygote; apart, since in a container it runs before all other imports of the agent.
 
-In a container it is started before all else, so nothing is imported here, or by what this imports, that is not needed
-for that: `socket` and `typing` alone take as long as an interpreter without them needs to start.
+The process waits to be told its modules. Nothing is imported here, or by what this imports, that the start does not
+need: `socket` and `typing` alone take as long as an interpreter without them needs to start.
 """
 
 from __future__ import annotations

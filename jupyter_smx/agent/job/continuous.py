@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.object_store import open_store
-from jupyter_smx.agent.contract import intermediate
+from jupyter_smx.agent.contract import training_toolkit
 from jupyter_smx.agent.job import mirror_task
 from jupyter_smx.agent.paths import visible_path
 from jupyter_smx.agent.stores import scan
@@ -114,9 +114,9 @@ def continuous_outputs(host: Host, job: str, spec: Dict[str, Any], outputs: List
         return open_store(place, f"{writer}-{name}", means, what=f"output {name}", is_ours=False)
 
     there = [(name, folder) for name, folder in outputs if places.get(name)]
-    if intermediate.destination(spec):
-        places[_INTERMEDIATE] = intermediate.destination(spec)
-        there.append((_INTERMEDIATE, os.path.join(ml, intermediate.FOLDER)))
+    if training_toolkit.intermediate_destination(spec):
+        places[_INTERMEDIATE] = training_toolkit.intermediate_destination(spec)
+        there.append((_INTERMEDIATE, os.path.join(ml, training_toolkit.INTERMEDIATE_FOLDER)))
     return ContinuousOutputs(
         [_OutputMirrorTask(host.loop, store(name), folder, name=name, ml=ml) for name, folder in there]
     )

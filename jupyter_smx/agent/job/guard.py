@@ -1,4 +1,4 @@
-"""Steps that no error may cut short: what waits for their end would wait for ever."""
+"""Guard of the steps of a job, so that its end comes after any error; apart, since three modules of `job` import it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels import stage_in
-from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
+from jupyter_smx.agent.channels.stage_data import ChannelCapabilities
 from jupyter_smx.agent.job.guard import ends_job_on_error
 from jupyter_smx.agent.paths import input_folder
 from jupyter_smx.agent.stores import digest, fuse_mount

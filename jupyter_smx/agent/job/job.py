@@ -14,9 +14,9 @@ from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.host import end_record, spool
+from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.host.termination import Termination
 from jupyter_smx.agent.job import continuous, mirror_task
-from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.job.guard import ends_job_on_error
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans

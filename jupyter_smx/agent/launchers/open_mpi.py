@@ -13,8 +13,8 @@ import sys
 from typing import TYPE_CHECKING, Any, List
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.launchers import fork_script
-from jupyter_smx.agent.launchers.child_signals import SignalWaiter
+from jupyter_smx.agent.launchers import child_processes
+from jupyter_smx.agent.launchers.child_processes import SignalWaiter
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class OpenMpiProgram:
     def restore_sigterm(self) -> None:
         """Let SIGTERM do again what it does in any program; one that came meanwhile counts now."""
         if self._has_sigterm:
-            fork_script.exit_by_signal(signal.SIGTERM)
+            child_processes.exit_by_signal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _on_sigterm(self, *_: Any) -> None:

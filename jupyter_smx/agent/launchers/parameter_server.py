@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Tuple
 
 from jupyter_smx.agent.contract import entry_point, tfconfig
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import fork_script
-from jupyter_smx.agent.launchers.child_signals import SignalWaiter
+from jupyter_smx.agent.launchers import child_processes
+from jupyter_smx.agent.launchers.child_processes import SignalWaiter
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _watch(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Serve
         if pid:
             status = found
         elif server.has_exited():
-            fork_script.terminate_script(script)
+            child_processes.terminate_script(script)
             raise ServerError(
                 f"The parameter server of {place.host} ended before the script{server.exit_reason()}. "
                 "Its log says more."
@@ -165,7 +165,7 @@ def _watch(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Serve
     if status == 0 and place.host != hosts[0]:
         _wait_for_leader(hosts, place, news, server)
     server.terminate()
-    fork_script.exit_like(status)
+    child_processes.exit_like(status)
 
 
 def _wait_for_leader(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Server) -> None:

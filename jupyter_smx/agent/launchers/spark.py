@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import entry_point, script
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import executor_output, fork_script, rendezvous, spark_settings
-from jupyter_smx.agent.launchers.child_signals import SignalWaiter
+from jupyter_smx.agent.launchers import child_processes, executor_output, rendezvous, spark_settings
+from jupyter_smx.agent.launchers.child_processes import SignalWaiter
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroups, memory
 
@@ -83,7 +83,7 @@ def run_host_part(part: HostPart) -> bool:
         return _run_leader(cluster, configuration) if part.is_leader() else _run_worker(cluster)
     except _StopRequestedError:
         cluster.terminate()
-        fork_script.exit_by_signal(signal.SIGTERM)
+        child_processes.exit_by_signal(signal.SIGTERM)
     except EOFError as error:
         cluster.terminate()
         raise ClusterError("There is no Spark cluster: another host left.") from error
@@ -313,7 +313,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
     while status is None:
         broken = cluster.exited_daemon()
         if broken:
-            fork_script.terminate_script(driver)  # it waits for a cluster that is gone
+            child_processes.terminate_script(driver)  # it waits for a cluster that is gone
             raise ClusterError(broken)
         pid, found = os.waitpid(driver, os.WNOHANG)
         if pid:
@@ -330,7 +330,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
         with contextlib.suppress(OSError):
             visitor.recv(1)
     cluster.terminate()
-    fork_script.exit_like(status)
+    child_processes.exit_like(status)
 
 
 def _gateways() -> List[int]:

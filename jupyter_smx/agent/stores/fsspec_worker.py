@@ -15,8 +15,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Sequence, TypeVar
 
-from jupyter_smx.agent import file_result
-from jupyter_smx.agent.stores import digest, etag, filesystems, objects, retry, upload
+from jupyter_smx.agent import errors
+from jupyter_smx.agent.stores import digest, filesystems, objects, retry, upload
 from jupyter_smx.agent.system.processes import process
 
 _Result = TypeVar("_Result")
@@ -27,7 +27,7 @@ _CONNECTIONS = 4
 
 
 def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
-    tag = etag.change_tag(info, time.time(), inside=bool(objects.split_chain(url)[1]))
+    tag = objects.change_tag(info, time.time(), inside=bool(objects.split_chain(url)[1]))
     return {"url": url, "size": int(info.get("size") or 0), "mark": tag}
 
 
@@ -138,7 +138,7 @@ def _handle_request(wish: Dict[str, Any]) -> Dict[str, Any]:
     except filesystems.PackageMissingError as lack:
         return {"lacks": str(lack)}
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
-        return {"error": retry.format_error(error, source), "errno": file_result.find_errno(error)}
+        return {"error": retry.format_error(error, source), "errno": errors.find_errno(error)}
 
 
 def main() -> int:

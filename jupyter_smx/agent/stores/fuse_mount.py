@@ -9,11 +9,13 @@ from __future__ import annotations
 import array
 import fcntl
 import os
+import re
 import shutil
 import socket
+import subprocess
 from typing import Any, Dict, List, Sequence
 
-from jupyter_smx.agent.stores import mount_s3, objects
+from jupyter_smx.agent.stores import objects
 from jupyter_smx.agent.stores.worker_environment import with_identity
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process
@@ -30,6 +32,13 @@ _AMAZON = ("s3", "s3a")
 _ANONYMOUS = "anon"
 _ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
 """Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
+_MOUNT_S3 = "mount-s3"
+"""Mountpoint for Amazon S3, which serves a mount where it is installed: it takes an open device."""
+_MOUNT_S3_VERSION = (1, 14)
+"""The version that takes a device instead of a folder."""
+_VERSION_TIMEOUT = 10.0
+_OPEN_DEVICE = "/dev/fd/"
+"""Stands among the words of mount-s3 for the device, whose number is known when it is open."""
 _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cache-mode", "off", "--poll-interval", "0")
 
 
@@ -45,7 +54,7 @@ def mount_obstacle(source: str, rclone: str) -> str:
 
 
 def _mountpoint(source: str) -> str:
-    return mount_s3.find_mount_s3() if objects.protocol(source) in _AMAZON else ""
+    return find_mount_s3() if objects.protocol(source) in _AMAZON else ""
 
 
 def listing_obstacle(seen: Dict[str, Any]) -> str:
@@ -63,6 +72,21 @@ def find_rclone(pythons: Sequence[str]) -> str:
     """Find rclone beside the interpreters that may have brought it, or anywhere; '' where there is none."""
     beside = (os.path.join(os.path.dirname(python), "rclone") for python in pythons if python)
     return next((path for path in beside if os.access(path, os.X_OK)), shutil.which("rclone") or "")
+
+
+def find_mount_s3() -> str:
+    """Find mount-s3 in ``PATH``; '' where it is not, or too old."""
+    program = shutil.which(_MOUNT_S3)
+    if program is None:
+        return ""
+    try:
+        told = subprocess.run(
+            [program, "--version"], stdout=subprocess.PIPE, text=True, timeout=_VERSION_TIMEOUT, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"(\d+)\.(\d+)\.\d+", told)
+    return program if found is not None and (int(found[1]), int(found[2])) >= _MOUNT_S3_VERSION else ""
 
 
 def rclone_settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
@@ -96,12 +120,27 @@ def rclone_command(rclone: str, source: str, target: str) -> List[str]:
     return [rclone, "mount", f"{_REMOTE}:{folder}", target, *_WORDS, "--config", os.devnull, "--log-level", "ERROR"]
 
 
+def mount_s3_command(program: str, source: str, given: Dict[str, str]) -> List[str]:
+    """Give the words that start mount-s3 for a source, which is a whole folder; ``given`` are AWS' variables."""
+    bucket, _, folder = source.split("://", 1)[1].strip("/").partition("/")
+    words = [program, bucket, _OPEN_DEVICE, "--read-only", "--foreground"]
+    if folder:
+        words.append(f"--prefix={folder}/")
+    region = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or ""
+    endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
+    if region:
+        words.append(f"--region={region}")
+    if endpoint:
+        words += [f"--endpoint-url={endpoint}", "--force-path-style"]
+    return words
+
+
 def mount_request(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
     """Say what is to be mounted where, for a job with these variables; :func:`start_mount` does it."""
     told = rclone_settings(source, {**os.environ, **environment}, access)
     program = _mountpoint(source)
     if program:
-        words = mount_s3.mount_s3_command(program, source, {**os.environ, **environment})
+        words = mount_s3_command(program, source, {**os.environ, **environment})
     else:
         words = rclone_command(rclone, source, target)
     return {"how": "objects", "target": target, "words": words, "environment": {**environment, **told}}
@@ -160,7 +199,7 @@ def _become(wish: Dict[str, Any], device: int) -> None:
         os.set_inheritable(device, True)
         environment = {**with_identity(os.environ, wish["environment"]), _VARIABLE: str(device)}
         environment["PATH"] = os.pathsep.join([wish["helper"], environment.get("PATH", os.defpath)])
-        words = [f"{word}{device}" if word == mount_s3.DEVICE else word for word in wish["words"]]
+        words = [f"{word}{device}" if word == _OPEN_DEVICE else word for word in wish["words"]]
         os.execve(words[0], words, environment)  # noqa: S606 - no shell is wanted
     finally:
         os._exit(127)

@@ -1,14 +1,17 @@
 """The objects of a store as SageMaker makes channels of them: which ones a source means, and what they are called.
 
-A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that begins with ``tr``. Pure functions.
+A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that begins with ``tr``. What tells one content
+of an object from another is its tag, or where its store gives none its time. Pure functions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+import time
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
 
@@ -19,6 +22,20 @@ SERVERS = ("sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs")
 """Protocols of servers with folders and files, where no name is that of both, and what is written is there in part."""
 RENAMING = ("sftp", "ssh", "ftp")
 """Those of them on which a file is written aside, and then put in its place by a rename."""
+_TAGS = ("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "content_hash", "sha")
+_TIMES = (
+    "LastModified",
+    "Last-Modified",
+    "last_modified",
+    "updated",
+    "modificationTime",
+    "modified",
+    "modify",
+    "mtime",
+)
+_INSIDE = ("CRC",)
+"""In an archive times say little: who packs the same twice sets them to the same."""
+_MILLISECONDS = 1e11
 
 
 class ObjectsError(RefusalError):
@@ -148,3 +165,48 @@ def parse_manifest(text: str, source: str) -> List[Tuple[str, str]]:
     inside = prefix.split("://", 1)[-1].split("/", 1)
     key = inside[1] if len(inside) > 1 else ""
     return [(prefix + name, (key + name).lstrip("/")) for name in names]
+
+
+def change_tag(info: Dict[str, Any], now: float, *, inside: bool) -> str:
+    """Give what changes with an object's content, '' where that is not sure: it has nothing, or was written just now.
+
+    A time that nobody here can read may be one of minutes, as some FTP servers give it, and is no sign either.
+    ``inside`` says that it lies in an archive.
+    """
+    name = next((name for name in (_INSIDE if inside else (*_TAGS, *_TIMES)) if info.get(name) not in (None, "")), "")
+    if not name or (name in _TIMES and _is_new(info[name], now)):
+        return ""
+    return f"{name}={info[name]}"
+
+
+def modified_time(info: Dict[str, Any]) -> Optional[float]:
+    """Give when an object was written, in seconds; None where that is not said in a way that is known here."""
+    told = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
+    return None if told is None else _seconds(told)
+
+
+def _is_new(told: Any, now: float) -> bool:
+    from jupyter_smx.agent.stores import digest  # noqa: PLC0415 - for the worker alone: the helper of a mount would load it
+
+    seconds = _seconds(told)
+    return seconds is None or seconds > now - digest.RACY
+
+
+def _seconds(told: Any) -> Optional[float]:
+    """Read a time as stores of different kinds write it; None for one in another form."""
+    import calendar  # noqa: PLC0415 - as above
+    import datetime as dt  # noqa: PLC0415 - as above
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - as above
+
+    if isinstance(told, dt.datetime):
+        return (told if told.tzinfo else told.replace(tzinfo=dt.timezone.utc)).timestamp()
+    if isinstance(told, (int, float)):
+        return told / 1000 if told > _MILLISECONDS else float(told)
+    text = str(told)
+    with contextlib.suppress(ValueError):  # FTP
+        return float(calendar.timegm(time.strptime(text[:14], "%Y%m%d%H%M%S")))
+    with contextlib.suppress(ValueError):
+        return _seconds(dt.datetime.fromisoformat(text.replace("Z", "+00:00")))
+    with contextlib.suppress(ValueError, TypeError):  # the web; before Python 3.10 it raises the other one
+        return parsedate_to_datetime(text).timestamp()
+    return None

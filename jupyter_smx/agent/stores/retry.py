@@ -7,7 +7,7 @@ import time
 from ftplib import Error, error_perm
 from typing import Callable, Iterator, Optional, Sequence
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent import errors
 from jupyter_smx.agent.stores import objects
 from jupyter_smx.agent.stores.filesystems import PackageMissingError
 
@@ -85,7 +85,7 @@ def is_transient(error: Exception) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Say whether there is no room where something was written."""
-    return file_result.find_errno(error) in file_result.NO_ROOM or (
+    return errors.find_errno(error) in errors.NO_ROOM or (
         isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP
     )
 

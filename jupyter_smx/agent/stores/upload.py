@@ -15,9 +15,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
-from jupyter_smx.agent import file_result
-from jupyter_smx.agent.file_result import FileResult
-from jupyter_smx.agent.stores import etag, filesystems, objects, retry, scan, sftp_ftp
+from jupyter_smx.agent.errors import CHANGED, DONE, FULL, MISSING, REFUSED, UNREACHABLE, FileResult
+from jupyter_smx.agent.stores import filesystems, objects, retry, scan, sftp_ftp
 
 _THREADS = 8
 _LARGE = 1 << 24
@@ -126,7 +125,7 @@ def list_files(top: str, writer: str = "") -> Dict[str, Any]:
         if not retry.is_transient(error):
             raise
         return {"away": retry.format_error(error, top)}
-    return {"rows": [[name, etag.modified_time(info)] for name, info in sorted(found.items())]}
+    return {"rows": [[name, objects.modified_time(info)] for name, info in sorted(found.items())]}
 
 
 def remove_partial_files(top: str, writer: str) -> int:
@@ -298,9 +297,7 @@ def _apply_to_rows(top: str, rows: Sequence[_Item], act: Callable[[Any, str, _It
     found: List[sftp_ftp.ConnectionPool] = []
     reached = _attempt(lambda: found.append(sftp_ftp.ConnectionPool(top)), top)
     if not found:  # also what is not found on the way there, as a key, is no sign that a file is gone
-        return [
-            FileResult(file_result.REFUSED, reached.message) if reached.status == file_result.MISSING else reached
-        ] * len(rows)
+        return [FileResult(REFUSED, reached.message) if reached.status == MISSING else reached] * len(rows)
     (lines,) = found
     away: List[FileResult] = []
 
@@ -312,7 +309,7 @@ def _apply_to_rows(top: str, rows: Sequence[_Item], act: Callable[[Any, str, _It
         if away:
             return away[0]
         became = _attempt(lambda: do(row), top)
-        if became.status == file_result.UNREACHABLE:
+        if became.status == UNREACHABLE:
             away.append(became)
         return became
 
@@ -325,14 +322,14 @@ def _attempt(act: Callable[[], None], top: str) -> FileResult:
     except filesystems.PackageMissingError:
         raise
     except _ChangedError:
-        return FileResult(file_result.CHANGED)
+        return FileResult(CHANGED)
     except FileNotFoundError as error:
-        return FileResult(file_result.MISSING, str(error))
+        return FileResult(MISSING, str(error))
     except _DestinationMissingError as error:
-        return FileResult(file_result.REFUSED, retry.format_error(error.__cause__ or error, top).rstrip("."))
+        return FileResult(REFUSED, retry.format_error(error.__cause__ or error, top).rstrip("."))
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
-        how = file_result.UNREACHABLE if retry.is_transient(error) else file_result.REFUSED
+        how = UNREACHABLE if retry.is_transient(error) else REFUSED
         if retry.is_full(error):
-            how = file_result.FULL
+            how = FULL
         return FileResult(how, retry.format_error(error, top).rstrip("."))
-    return FileResult(file_result.DONE)
+    return FileResult(DONE)

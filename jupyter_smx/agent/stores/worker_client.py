@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent import errors
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest, filesystems, objects
 from jupyter_smx.agent.stores.listing import Item, Listing
@@ -76,7 +76,7 @@ class FsspecWorker:
             answer = self._exchange(self._process, dict(words, source=source, do=do))
             if "result" in answer:
                 return answer["result"]
-            if answer.get("errno") in file_result.NO_ROOM:
+            if answer.get("errno") in errors.NO_ROOM:
                 raise OSError(answer["errno"], os.strerror(answer["errno"]), source)
             if "error" in answer:
                 raise FetchError(f"{self._what}: {answer['error']}")

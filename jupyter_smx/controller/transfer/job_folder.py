@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import makedirs, rmtree
+from jupyter_smx.agent.system.files import rmtree, walk
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.part")
     with wrap_disk_errors(path):
         if not path.parent.is_dir():  # mostly it is, and to be told so by an error takes longer
-            makedirs.make_folders(os.fspath(path.parent))
+            walk.make_folders(os.fspath(path.parent))
         try:
             yield part
             os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it

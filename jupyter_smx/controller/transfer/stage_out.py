@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from jupyter_smx.agent.system.files import makedirs, rmtree, walk
+from jupyter_smx.agent.system.files import rmtree, walk
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller.transfer import upload
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
@@ -290,7 +290,7 @@ def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
 
 def _store_output(folder: JobFolder, name: str, files: list[Path]) -> None:
     target = folder.result if name == RESULT else folder.artifacts / name
-    makedirs.make_folders(os.fspath(target.parent))
+    walk.make_folders(os.fspath(target.parent))
     if name in ARCHIVES.values() and len(files) > 1:
         with atomic_write(target) as part:
             try:

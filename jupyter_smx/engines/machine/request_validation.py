@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.file_result import EXIT_DISK_FULL, is_full
+from jupyter_smx.agent.errors import EXIT_DISK_FULL, is_full
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE
 from jupyter_smx.engines.machine.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.model.errors import RefusedError

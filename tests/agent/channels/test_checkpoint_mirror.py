@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent import errors
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.checkpoint import SETTLE_SECONDS, SETTLE_TIMEOUT, CheckpointError, FolderStore, Mirror
+from jupyter_smx.agent.errors import UNREACHABLE
 from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
@@ -377,9 +378,9 @@ def test_what_may_be_there_since_only_the_answer_was_lost_goes_when_the_job_remo
     class Mute(FolderStore):
         is_mute = True
 
-        def upload(self, rows: list[checkpoint.UploadRow]) -> list[file_result.FileResult]:
+        def upload(self, rows: list[checkpoint.UploadRow]) -> list[errors.FileResult]:
             came = super().upload(rows)
-            return [file_result.FileResult(file_result.UNREACHABLE, "no answer")] * len(came) if self.is_mute else came
+            return [errors.FileResult(UNREACHABLE, "no answer")] * len(came) if self.is_mute else came
 
     store = Mute(str(there), "algo-1")
     mirror = Mirror(str(here), store)

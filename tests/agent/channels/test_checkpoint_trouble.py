@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import object_store
 from jupyter_smx.agent.channels.checkpoint import Mirror, UploadRow
 from jupyter_smx.agent.channels.object_store import usable_names
-from jupyter_smx.agent.file_result import FileResult
+from jupyter_smx.agent.errors import CHANGED, DONE, FULL, REFUSED, UNREACHABLE, FileResult
 from jupyter_smx.agent.job import mirror_task
 from jupyter_smx.agent.stores import worker_client
 from jupyter_smx.agent.system.processes.event_loop import Timer
@@ -39,7 +38,7 @@ class Far:
         self.patience = patience
         self.has: dict[str, str] = {}
         self.how: dict[str, str] = {}
-        self.all = file_result.DONE
+        self.all = DONE
         self.log: list[str] = []
 
     def names(self) -> list[str]:
@@ -54,19 +53,19 @@ class Far:
         found = []
         for path, name, _stamp in rows:
             how = self.how.get(name, self.all)
-            if how == file_result.DONE:
+            if how == DONE:
                 self.has[name] = Path(path).read_text()
                 self.log.append(f"put {name}")
-            found.append(FileResult(how, "" if how == file_result.DONE else f"it is {how}"))
+            found.append(FileResult(how, "" if how == DONE else f"it is {how}"))
         return found
 
     def delete(self, names: list[str]) -> list[FileResult]:
-        if self.all == file_result.UNREACHABLE:
-            return [FileResult(file_result.UNREACHABLE, "it is away")] * len(names)
+        if self.all == UNREACHABLE:
+            return [FileResult(UNREACHABLE, "it is away")] * len(names)
         for name in names:
             self.has.pop(name, None)
             self.log.append(f"drop {name}")
-        return [FileResult(file_result.DONE)] * len(names)
+        return [FileResult(DONE)] * len(names)
 
 
 @pytest.fixture
@@ -100,13 +99,13 @@ def mirror(here: Path, far: Far) -> Mirror:
     return made
 
 
-@pytest.mark.parametrize("how", [file_result.UNREACHABLE, file_result.REFUSED, file_result.CHANGED])
+@pytest.mark.parametrize("how", [UNREACHABLE, REFUSED, CHANGED])
 def test_the_last_checkpoint_stays_for_as_long_as_the_next_one_cannot_come(mirror: Mirror, far: Far, how: str) -> None:
     far.how["step-2"] = how
     for _time in range(3):
         mirror.sync(NOW)
         assert list(far.has) == ["step-1"]
-    assert list(mirror.errors) == ([] if how == file_result.CHANGED else ["step-2"])
+    assert list(mirror.errors) == ([] if how == CHANGED else ["step-2"])
     far.how.clear()
     mirror.sync(NOW)
     assert (list(far.has), mirror.errors) == (["step-2"], {})
@@ -114,14 +113,14 @@ def test_the_last_checkpoint_stays_for_as_long_as_the_next_one_cannot_come(mirro
 
 
 def test_also_at_the_end_of_the_job(mirror: Mirror, far: Far) -> None:
-    far.all = file_result.REFUSED
+    far.all = REFUSED
     told = mirror_task.sync_final(mirror)
     assert list(far.has) == ["step-1"]
     assert told == {"errors": ["step-2 could not be kept (it is refused)"], "notes": []}
 
 
 def test_where_there_is_no_room_what_the_job_deleted_makes_some(mirror: Mirror, far: Far) -> None:
-    far.how["step-2"] = file_result.FULL
+    far.how["step-2"] = FULL
     mirror.sync(NOW)
     assert (list(far.has), list(mirror.errors)) == ([], ["step-2"])
     far.how.clear()
@@ -140,7 +139,7 @@ def test_what_has_the_place_of_the_new_one_goes_where_that_is_refused(
     if after == "b":
         (here / "b").rmdir()
     write(here, after)
-    far.how[after] = file_result.REFUSED
+    far.how[after] = REFUSED
     mirror.sync(NOW)
     assert far.has == {}
     far.how.clear()
@@ -159,12 +158,12 @@ def test_where_both_can_be_at_once_the_new_one_comes_first(here: Path, far: Far)
 
 
 def test_times_in_which_the_place_is_away_are_told_when_it_is_back(mirror: Mirror, far: Far) -> None:
-    far.all = file_result.UNREACHABLE
+    far.all = UNREACHABLE
     mirror.sync(NOW)
     mirror.sync(NOW + 30)
     assert mirror.is_unreachable()
     assert mirror.report()["notes"] == []
-    far.all = file_result.DONE
+    far.all = DONE
     mirror.sync(NOW + 61)
     assert not mirror.is_unreachable()
     (note,) = mirror.report()["notes"]
@@ -174,9 +173,9 @@ def test_times_in_which_the_place_is_away_are_told_when_it_is_back(mirror: Mirro
 
 
 def test_nobody_is_told_that_all_is_kept_while_something_is_refused(mirror: Mirror, far: Far) -> None:
-    far.all = file_result.UNREACHABLE
+    far.all = UNREACHABLE
     mirror.sync(NOW)
-    far.all = file_result.REFUSED
+    far.all = REFUSED
     mirror.sync(NOW + 61)
     told = mirror.report()
     assert told["notes"] == ["the store did not answer between 00:33:20 and 00:34:21 UTC (it is away)."]
@@ -193,25 +192,25 @@ def test_a_store_that_is_away_is_asked_once_for_any_number_of_files(monkeypatch:
 
         def request(self, _url: str, _do: str, *, top: str, rows: list[object]) -> list[list[str]]:
             asked.append(len(rows))
-            return [[file_result.UNREACHABLE, f"{top} is away"]] * len(rows)
+            return [[UNREACHABLE, f"{top} is away"]] * len(rows)
 
     monkeypatch.setattr(object_store.worker_client, "FsspecWorker", Silent)
     store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", worker_client.WorkerOptions(), "checkpoint")
     found = store.delete([f"step-{number}" for number in range(1000)])
-    assert found == [FileResult(file_result.UNREACHABLE, "s3://bucket/d is away")] * 1000
+    assert found == [FileResult(UNREACHABLE, "s3://bucket/d is away")] * 1000
     assert len(asked) == 1
 
 
 def test_at_the_end_a_place_that_is_away_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Far(patience=60.0)
-    far.all = file_result.UNREACHABLE
+    far.all = UNREACHABLE
     write(here, "last")
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            far.all = file_result.DONE
+            far.all = DONE
 
     monkeypatch.setattr(mirror_task.time, "sleep", sleep)
     told = mirror_task.sync_final(Mirror(str(here), far))
@@ -220,7 +219,7 @@ def test_at_the_end_a_place_that_is_away_is_waited_for(here: Path, monkeypatch: 
 
 def test_and_not_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Far(patience=60.0)
-    far.all = file_result.UNREACHABLE
+    far.all = UNREACHABLE
     write(here, "last")
     clock = [time.monotonic()]
     monkeypatch.setattr(mirror_task.time, "monotonic", lambda: clock[0])
@@ -231,7 +230,7 @@ def test_and_not_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_is_refused_is_not_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Far(patience=60.0)
-    far.all = file_result.REFUSED
+    far.all = REFUSED
     write(here, "last")
     monkeypatch.setattr(mirror_task.time, "sleep", lambda _seconds: pytest.fail("it waits"))
     assert mirror_task.sync_final(Mirror(str(here), far))["errors"] == ["last could not be kept (it is refused)"]
@@ -274,7 +273,7 @@ def test_an_errand_that_ends_early_is_followed_by_another_one_until_the_job_is_o
 def test_a_package_that_nobody_has_is_not_waited_for() -> None:
     store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", worker_client.WorkerOptions(), "output plots")
     (found,) = store.delete(["a"])
-    assert found.status == file_result.REFUSED
+    assert found.status == REFUSED
     assert "output plots: s3://bucket/d is read by fsspec" in found.message
 
 
@@ -294,10 +293,10 @@ def test_a_machine_that_has_too_much_to_do_uses_up_no_interpreter(
         patch.setattr(worker_client.subprocess, "Popen", busy)
         (found,) = store.delete(["a"])
     assert (found.status, found.message) == (
-        file_result.UNREACHABLE,
+        UNREACHABLE,
         "checkpoint: no process could be started (Resource temporarily unavailable)",
     )
-    assert store.delete(["a"]) == [FileResult(file_result.DONE)]
+    assert store.delete(["a"]) == [FileResult(DONE)]
     store._worker.close()
 
 
@@ -326,7 +325,7 @@ def test_objects_that_cannot_be_files_of_one_folder_are_left_alone(names: list[s
 
 
 names = st.sampled_from(["a", "b", "c/a", "c/b"])
-outcomes = st.sampled_from([file_result.DONE, file_result.UNREACHABLE, file_result.REFUSED, file_result.CHANGED])
+outcomes = st.sampled_from([DONE, UNREACHABLE, REFUSED, CHANGED])
 steps = st.lists(st.tuples(names, st.booleans(), outcomes), max_size=14)
 
 
@@ -354,7 +353,7 @@ def test_nothing_is_deleted_before_all_that_is_newer_is_there(
         else:
             (here / name).unlink(missing_ok=True)
         mirror.sync(NOW)
-    far.all = file_result.DONE
+    far.all = DONE
     mirror.sync(NOW)
     assert far.has == {name: (here / name).read_text() for name in local()}
     assert mirror.errors == {}

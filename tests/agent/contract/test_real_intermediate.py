@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.contract import intermediate, scriptmode
+from jupyter_smx.agent.contract import scriptmode, training_toolkit
 from jupyter_smx.agent.system.files.host_folder import SKELETON
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def theirs(packages: RealPackages, folder: Path, given: dict[str, str]) -> list[
 
 def ours(given: dict[str, str], **more: Any) -> str:
     wish = {"name": "job-1", "source": "pass", "hyperparameters": given, **more}
-    return intermediate.destination(scriptmode.complete(wish))
+    return training_toolkit.intermediate_destination(scriptmode.complete(wish))
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_files_go_where_the_toolkit_brings_them(real_packages: RealPackages, tmp
 
 
 def test_the_toolkit_leaves_to_us_what_is_there_already(real_packages: RealPackages, tmp_path: Path) -> None:
-    assert intermediate.FOLDER in SKELETON
-    (tmp_path / intermediate.FOLDER).mkdir(parents=True)
+    assert training_toolkit.INTERMEDIATE_FOLDER in SKELETON
+    (tmp_path / training_toolkit.INTERMEDIATE_FOLDER).mkdir(parents=True)
     assert theirs(real_packages, tmp_path, {"sagemaker_s3_output": "s3://bucket"}) == []
 
 

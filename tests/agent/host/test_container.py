@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.agent import listen
+from jupyter_smx.agent import startup
 from jupyter_smx.agent.channels import fastfile
-from jupyter_smx.agent.channels.host_capabilities import ChannelCapabilities
-from jupyter_smx.agent.channels.stage_result import StageResult
+from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, StageResult
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.host import Isolation, host_info
 from jupyter_smx.agent.paths import ML
@@ -72,7 +71,7 @@ def test_what_others_have_mounted_among_temporary_files_stays_and_is_no_leftover
 
 def test_it_enters_no_namespace_whatever_else_it_is_told(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespace, "probe", lambda *_: pytest.fail("it tried to have a world of its own"))
-    found = listen._isolate(config(isolate=True), folder)
+    found = startup._isolate(config(isolate=True), folder)
     assert found.mode == "container"
     assert found.has_own_namespaces()
     assert found.has_own_tmp()

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 STARTS = """
 import os, sys
 from jupyter_smx.agent import startup
-from jupyter_smx.agent import listen
 from jupyter_smx.agent import serve
 def no_room(*_):
     number = int(sys.argv[3])
     raise OSError(number, os.strerror(number))
-setattr(*{"claim": (startup, "claim"), "word": (listen, "_write_agent_json")}[sys.argv[2]], no_room)
+setattr(*{"claim": (startup, "claim"), "word": (startup, "_write_agent_json")}[sys.argv[2]], no_room)
 sys.exit(serve.main([sys.argv[1]]))
 """
 

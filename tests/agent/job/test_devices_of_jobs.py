@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.resources.gpu_visibility import VARIABLES, visibility_variables
+from jupyter_smx.agent.system.processes.environment import GPU_VARIABLES, visibility_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from far_side import Agent
 
-SAYS = f"import json, os; print(json.dumps([os.environ.get(name) for name in {VARIABLES!r}]))"
+SAYS = f"import json, os; print(json.dumps([os.environ.get(name) for name in {GPU_VARIABLES!r}]))"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ LIMIT = 30.0
 
 def printed(text: str) -> str:
     """Run lines in a process of its own, since signals are of the whole process."""
-    head = "import os, signal, socket\nfrom jupyter_smx.agent.launchers import child_signals\n"
-    head += "waiter = child_signals.SignalWaiter()\n"
+    head = "import os, signal, socket\nfrom jupyter_smx.agent.launchers import child_processes\n"
+    head += "waiter = child_processes.SignalWaiter()\n"
     return subprocess.check_output([sys.executable, "-c", head + text], text=True, timeout=LIMIT).strip()
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent.errors import DONE, FULL, REFUSED
 from jupyter_smx.agent.stores import retry, upload
 from jupyter_smx.agent.stores.worker_environment import worker_environment
 
@@ -183,7 +183,7 @@ def test_a_library_that_puts_its_words_over_a_full_disk_hides_it_from_nobody(
     monkeypatch.setattr(upload.filesystems, "find_filesystem", lambda url, **_words: (Full(), url))
     monkeypatch.setattr(retry.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
     (found,) = upload.download("s3://bucket/d", [["a", str(tmp_path / "a"), None]])
-    assert found.status == file_result.FULL
+    assert found.status == FULL
 
 
 def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(
@@ -193,5 +193,5 @@ def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(
     monkeypatch.setattr(upload.filesystems, "find_filesystem", lambda url, **_words: (system, url))
     (tmp_path / "file").write_text("x")
     found = upload.upload("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
-    assert [one.status for one in found] == [file_result.REFUSED, *[file_result.DONE] * 40]
+    assert [one.status for one in found] == [REFUSED, *[DONE] * 40]
     assert len(system.has) == 40

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint, object_store
+from jupyter_smx.agent.errors import DONE, MISSING, REFUSED, UNREACHABLE
 from jupyter_smx.agent.job import continuous
 from jupyter_smx.agent.stores import filesystems, retry, scan, sftp_ftp, upload
 from jupyter_smx.testing.servers.file_servers import InProcessWorker
@@ -160,11 +160,11 @@ def test_what_is_never_found_on_a_server_is_said(
 ) -> None:
     monkeypatch.setattr(sftp_ftp.RemoteFolders, "make", lambda *_words: None)
     ((how, said),) = upload.upload(place(server), [[str(model), "deep/model.pt", None]], WRITER)
-    assert how in (file_result.REFUSED, file_result.UNREACHABLE)
+    assert how in (REFUSED, UNREACHABLE)
     assert said
     model.unlink()
     ((how, said),) = upload.upload(place(server), [[str(model), "deep/model.pt", None]], WRITER)
-    assert how == file_result.MISSING
+    assert how == MISSING
 
 
 def test_a_folder_that_goes_while_it_is_made_again_is_no_sign_that_the_file_here_is_gone(
@@ -175,7 +175,7 @@ def test_a_folder_that_goes_while_it_is_made_again_is_no_sign_that_the_file_here
 
     monkeypatch.setattr(sftp_ftp.RemoteFolders, "make", make)
     ((how, said),) = upload.upload(place(server), [[str(model), "deep/model.pt", None]], WRITER)
-    assert how == file_result.REFUSED
+    assert how == REFUSED
     assert "No such file" in said
 
 
@@ -184,7 +184,7 @@ def test_a_host_that_begins_goes_on_without_what_another_one_deletes_meanwhile(
 ) -> None:
     server.put("kept/a", "1")
     rows = [[name, str(tmp_path / name), None] for name in ("a", "b")]
-    assert [one.status for one in upload.download(place(server), rows)] == [file_result.DONE, file_result.MISSING]
+    assert [one.status for one in upload.download(place(server), rows)] == [DONE, MISSING]
     assert (tmp_path / "a").read_text() == "1"
     assert not (tmp_path / "b").exists()
 
@@ -243,7 +243,7 @@ def test_a_folder_is_asked_for_once_however_many_files_go_there(
         return real(line, path, *words)
 
     monkeypatch.setattr(ftplib.FTP, "mlsd", mlsd)
-    assert {one.status for one in upload.upload(place(ftp), rows, WRITER)} == {file_result.DONE}
+    assert {one.status for one in upload.upload(place(ftp), rows, WRITER)} == {DONE}
     assert len(kept(ftp)) == len(rows)
     assert len(listed) < 10, "fsspec lists the folders above for each folder that it makes"
 
@@ -292,7 +292,7 @@ def test_who_is_not_let_in_reads_that_and_is_not_waited_for(
     host = sftp.address.rpartition("@")[2]
     for who in ("me:wrong@", "me@"):
         ((how, said),) = upload.upload(f"sftp://{who}{host}/kept", [[str(model), "a", None]], WRITER)
-        assert how == file_result.REFUSED, said
+        assert how == REFUSED, said
         assert "access is denied" in said
         with pytest.raises(Exception, match="uthentication"):
             upload.list_files(f"sftp://{who}{host}/kept")
@@ -318,7 +318,7 @@ def test_the_package_of_a_store_is_named_as_pip_has_it(url: str, package: str) -
 def test_a_protocol_without_urls_is_refused_with_what_helps(model: Path) -> None:
     pytest.importorskip("fsspec")
     ((how, said),) = upload.upload("webdav://host/x", [[str(model), "a", None]], WRITER)
-    assert how == file_result.REFUSED
+    assert how == REFUSED
     assert "fsspec knows no 'webdav'" in said
     assert "mount" in said
 

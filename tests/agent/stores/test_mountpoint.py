@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.stores import fuse_mount, mount_s3
+from jupyter_smx.agent.stores import fuse_mount
 from jupyter_smx.testing.servers.object_storage import rclone
 
 if TYPE_CHECKING:
@@ -96,17 +96,17 @@ def test_it_serves_a_folder_of_s3_where_it_is_installed_and_takes_a_device(
     ],
 )
 def test_a_prefix_ends_with_a_slash_and_a_bucket_has_none(source: str, given: dict[str, str], words: list[str]) -> None:
-    assert mount_s3.mount_s3_command("/bin/mount-s3", source, given) == ["/bin/mount-s3", *words]
+    assert fuse_mount.mount_s3_command("/bin/mount-s3", source, given) == ["/bin/mount-s3", *words]
 
 
 def test_one_that_cannot_say_its_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert mount_s3.find_mount_s3() == ""
+    assert fuse_mount.find_mount_s3() == ""
     (tmp_path / "mount-s3").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "mount-s3").chmod(0o755)
-    assert mount_s3.find_mount_s3() == ""
+    assert fuse_mount.find_mount_s3() == ""
     assert "rclone is not installed" in fuse_mount.mount_obstacle("s3://b/", "")
     (tmp_path / "mount-s3").write_text("#!/bin/sh\necho mount-s3 2.0.1\n")
-    assert mount_s3.find_mount_s3() == str(tmp_path / "mount-s3")
+    assert fuse_mount.find_mount_s3() == str(tmp_path / "mount-s3")
     assert "rclone" not in fuse_mount.mount_obstacle("s3://b/", "")
     assert "rclone is not installed" in fuse_mount.mount_obstacle("gs://b/", "")

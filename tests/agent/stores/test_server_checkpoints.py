@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import file_result
 from jupyter_smx.agent.channels import checkpoint, object_store
+from jupyter_smx.agent.errors import CHANGED, DONE, REFUSED, UNREACHABLE
 from jupyter_smx.agent.stores import scan, upload
 from jupyter_smx.testing.servers.file_servers import InProcessWorker
 from jupyter_smx.testing.servers.object_storage import needs_storage
@@ -73,7 +73,7 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", half)
         ((how, _said),) = upload.upload(place(ftp), [row], WRITER)
-    assert how == file_result.UNREACHABLE
+    assert how == UNREACHABLE
     assert kept(ftp) == {"model.pt": "the last whole one"}
     written: list[str] = []
 
@@ -83,7 +83,7 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", hear)
-        assert upload.upload(place(ftp), [row], WRITER) == [(file_result.DONE, "")]
+        assert upload.upload(place(ftp), [row], WRITER) == [(DONE, "")]
     assert kept(ftp) == {"model.pt": model.read_text()}
     assert [name[: len(scan.PART)] for name in written] == [scan.PART], "and nowhere else"
 
@@ -102,7 +102,7 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     row = [str(model), "deep/model.pt", scan.read_stamp(str(model))]
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "storbinary", meanwhile)
-        assert upload.upload(place(ftp), [row], WRITER) == [(file_result.CHANGED, "")]
+        assert upload.upload(place(ftp), [row], WRITER) == [(CHANGED, "")]
     assert kept(ftp) == {"deep/model.pt": "the last whole one"}
 
 
@@ -156,7 +156,7 @@ def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
     monkeypatch.setattr(upload.retry.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
     for number in range(3):
         assert [row[0] for row in upload.list_files(place(ftp))["rows"]] == ["a", *["b"] * (number > 0)]
-        assert upload.upload(place(ftp), [[str(model), "b", None]], WRITER) == [(file_result.DONE, "")]
+        assert upload.upload(place(ftp), [[str(model), "b", None]], WRITER) == [(DONE, "")]
         for line in lines:
             if line.sock is not None:
                 line.sock.shutdown(socket.SHUT_RDWR)
@@ -232,14 +232,14 @@ def test_a_server_that_takes_few_connections_gets_all_by_them(
     with monkeypatch.context() as patch:
         patch.setattr(ftplib.FTP, "connect", connect)
         found = upload.upload(place(ftp), rows, WRITER)
-    assert {one.status for one in found} == {file_result.DONE if connections else file_result.UNREACHABLE}
-    assert upload.upload(place(ftp), rows, WRITER) == [(file_result.DONE, "")] * 20
+    assert {one.status for one in found} == {DONE if connections else UNREACHABLE}
+    assert upload.upload(place(ftp), rows, WRITER) == [(DONE, "")] * 20
 
 
 def test_a_place_of_no_kind_that_fsspec_knows_is_refused(model: Path) -> None:
     needs_storage()
     ((how, said),) = upload.upload("nosuch://x/y", [[str(model), "a", None]], WRITER)
-    assert how == file_result.REFUSED
+    assert how == REFUSED
     assert "fsspec knows no 'nosuch'" in said
 
 

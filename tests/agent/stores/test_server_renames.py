@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent.errors import DONE, REFUSED, UNREACHABLE
 from jupyter_smx.agent.stores import sftp_ftp, upload
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_a_server_whose_rename_replaces_nothing_has_the_new_file_all_the_same(
     for text in ("1", "2", "3"):
         model.write_text(text)
         row = [str(model), "deep/model.pt", None]
-        assert upload.upload(place(server), [row], WRITER) == [(file_result.DONE, "")]
+        assert upload.upload(place(server), [row], WRITER) == [(DONE, "")]
         assert kept(server) == {"deep/model.pt": text}
 
 
@@ -89,7 +89,7 @@ def test_and_keeps_the_last_whole_one_where_the_new_one_cannot_take_its_place(
     mark = sftp_ftp.temporary_name("model.pt", WRITER)
     no_rename_replaces(server, monkeypatch)(mark)
     ((how, _said),) = upload.upload(place(server), [[str(model), "model.pt", None]], WRITER)
-    assert how in (file_result.REFUSED, file_result.UNREACHABLE)
+    assert how in (REFUSED, UNREACHABLE)
     assert kept(server) == {"model.pt": "the last whole one"}
 
 

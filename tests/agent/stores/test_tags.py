@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.agent.stores import etag
+from jupyter_smx.agent.stores import objects
 
 NOW = 1_767_323_045.0
 """03:04:05 on 2 January 2026."""
@@ -27,12 +27,12 @@ UTC = dt.timezone.utc
     ],
 )
 def test_the_best_of_what_a_store_says_is_the_tag(info: dict[str, Any], tag: str) -> None:
-    assert etag.change_tag(info, NOW, inside=False) == tag
+    assert objects.change_tag(info, NOW, inside=False) == tag
 
 
 def test_inside_of_an_archive_only_sums_tell() -> None:
-    assert etag.change_tag({"CRC": 12, "mtime": 1}, NOW, inside=True) == "CRC=12"
-    assert etag.change_tag({"mtime": 1, "chksum": 2}, NOW, inside=True) == ""
+    assert objects.change_tag({"CRC": 12, "mtime": 1}, NOW, inside=True) == "CRC=12"
+    assert objects.change_tag({"mtime": 1, "chksum": 2}, NOW, inside=True) == ""
 
 
 WAYS = {
@@ -49,13 +49,13 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_when_an_object_was_written_is_read_however_its_store_says_it(way: str) -> None:
-    assert etag.modified_time({"ETag": "x", "modify": WAYS[way](5)}) == NOW
-    assert etag.modified_time({"ETag": "x", "modify": None}) is None
+    assert objects.modified_time({"ETag": "x", "modify": WAYS[way](5)}) == NOW
+    assert objects.modified_time({"ETag": "x", "modify": None}) is None
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_time_that_another_write_could_still_have_is_no_tag(way: str) -> None:
     believed = {
-        second: etag.change_tag({"mtime": WAYS[way](second)}, NOW, inside=False) != "" for second in (2, 3, 4, 5, 30)
+        second: objects.change_tag({"mtime": WAYS[way](second)}, NOW, inside=False) != "" for second in (2, 3, 4, 5, 30)
     }
     assert believed == {2: True, 3: True, 4: False, 5: False, 30: False}

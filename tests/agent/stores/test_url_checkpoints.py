@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import FOREVER, SAVES_AT_ITS_END
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent.errors import CHANGED, DONE
 from jupyter_smx.agent.stores import filesystems, scan, upload
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -132,11 +132,11 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     before = scan.read_stamp(str(path))
     with monkeypatch.context() as patch:
         patch.setattr(upload, "open", lambda name, _mode: Growing(name), raising=False)
-        assert upload.upload(URL, [[str(path), "model.pt", before]]) == [(file_result.CHANGED, "")]
+        assert upload.upload(URL, [[str(path), "model.pt", before]]) == [(CHANGED, "")]
     assert read[0] == min(size, 1 << 24), "it was read as it was at first"
     assert kept(bucket) == {"model.pt": "the last whole one"}
     now = scan.read_stamp(str(path))
-    assert upload.upload(URL, [[str(path), "model.pt", now]]) == [(file_result.DONE, "")]
+    assert upload.upload(URL, [[str(path), "model.pt", now]]) == [(DONE, "")]
     assert (bucket.folder / "kept" / "model.pt").stat().st_size == size + 4
     assert not filesystems.find_filesystem(URL)[0].transaction.files, "fsspec holds none of them in memory"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.files.makedirs import make_folders
+from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import a_job, a_spec
 
-from jupyter_smx.agent.system.files import makedirs
+from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import StagingError, atomic_write
@@ -52,7 +52,7 @@ def unpacked(path: Path) -> dict[str, bytes]:
 def a_spool(folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Write a job's spool folder as an agent does and give its record."""
     for name, content in files.items():
-        makedirs.make_folders(str((folder / "artifacts" / name).parent))
+        make_folders(str((folder / "artifacts" / name).parent))
         (folder / "artifacts" / name).write_bytes(content)
     rows = [{"name": name, "path": f"artifacts/{name}", "size": len(content)} for name, content in files.items()]
     return {"artifacts": rows}

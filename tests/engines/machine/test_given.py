@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.files import makedirs
+from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.engines.machine import provide_files
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.engines.machine.provide_files import Reader
@@ -66,7 +66,7 @@ def test_a_folder_is_there_with_what_its_links_lead_to(host: HostFolder, tree: P
 
 def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(deep_path: Path, host: HostFolder) -> None:
     top, down = deep_path / "deep", "d/" * 1500
-    makedirs.make_folders(str(top / down))
+    make_folders(str(top / down))
     (top / down / "x").write_text("1")
     [there] = bring(host, top)
     assert (there / down / "x").read_text() == "1"

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import asdict
 
 import jupyter_smx as smx
-from jupyter_smx.agent.contract import intermediate
+from jupyter_smx.agent.contract import training_toolkit
 from jupyter_smx.kernel.options import values
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Output
@@ -226,7 +226,7 @@ def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_on
 ) -> None:
     spec = JobSpec(kind=kind, source="pass", contract=contract, hyperparameters=hyperparameters)
     told = {"name": "job-1", "kind": kind, "contract": contract, "hyperparameters": spec.all_hyperparameters()}
-    if intermediate.destination(told):
+    if training_toolkit.intermediate_destination(told):
         with pytest.raises(ValidationError, match="--hp sagemaker_s3_output: nothing of"):
             continuous_output_rules.check(spec, shared_folder=True)
     else:

@@ -1,4 +1,7 @@
-"""The way down through folders, however deep they go; ``os.walk`` calls itself for each step before Python 3.12."""
+"""Walks through folders and makes them, however deep they are.
+
+``os.walk``, before Python 3.12, and ``os.makedirs`` call themselves for each level.
+"""
 
 from __future__ import annotations
 
@@ -78,3 +81,16 @@ def _identity(path: str, above: Tuple[Tuple[int, int], ...]) -> Tuple[int, int]:
     if me in above:
         raise LoopError(path)
     return me
+
+
+def make_folders(path: str) -> None:
+    """Make a folder, and those above it that are missing; one that exists stays as it is.
+
+    :raises OSError: something else has its name, or it cannot be made.
+    """
+    missing: List[str] = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        os.makedirs(folder, exist_ok=True)

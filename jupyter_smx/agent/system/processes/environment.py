@@ -1,13 +1,13 @@
-"""The variables that a job may inherit: the host's own, without any secret or trace of the Jupyter server."""
+"""The variables that a job may inherit: the host's own, no secret or trace of the Jupyter server, and its own GPUs."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-TYPE_CHECKING = False  # see agent/birth/forerunner
+TYPE_CHECKING = False  # see agent/forkserver/spawn
 if TYPE_CHECKING:
-    from typing import Dict, Mapping
+    from typing import Dict, List, Mapping
 
 MARKER = "JUPYTER_SMX_HOST"
 _SECRET_PREFIXES = ("JUPYTERHUB_", "JPY_", "JUPYTER_SMX_")
@@ -25,6 +25,8 @@ _ACTIVATION_VARIABLES = (
 SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 SPIN = "18"
 """Cycles, as a power of 2, that OpenBLAS's threads wait busily; its own 26 burn 30 ms of CPU in each parked child."""
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+"""By which CUDA and ROCm are told which GPUs a process may see."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -79,4 +81,16 @@ def zygote_environment(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
     """
     found = dict(clean, TMPDIR=tmp, **dict.fromkeys(THREAD_VARIABLES, "1"))
     found.setdefault(SPIN_VARIABLE, SPIN)
+    return found
+
+
+def visibility_variables(gpus: List[int], environ: Mapping[str, str]) -> Dict[str, str]:
+    """Show a job its GPUs only; nothing is said where it was given none.
+
+    ``gpus`` are numbers among those that this host sees, which may be some of the machine's, by number or by name.
+    """
+    found = {}
+    for name in GPU_VARIABLES if gpus else ():
+        here = [word.strip() for word in environ.get(name, "").split(",") if word.strip()]
+        found[name] = ",".join(here[gpu] if gpu < len(here) else str(gpu) for gpu in gpus)
     return found

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import file_result
+from jupyter_smx.agent import errors
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.resources.memory import format_size
@@ -83,7 +83,7 @@ def format_full_disk(where: DiskPaths) -> str:
 def format_error(error: OSError, where: DiskPaths) -> str:
     """Say what an error of a file means: which disk is full, else the file and the system's words."""
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
-    if not file_result.is_full(error):
+    if not errors.is_full(error):
         return f"{what}."
     return f"{what}. {format_full_disk(where) or 'Which disk that is nobody can say; there may be a quota.'}"
 
@@ -96,7 +96,7 @@ def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Di
     try:
         return work()
     except OSError as error:
-        if file_result.is_full(error):
+        if errors.is_full(error):
             raise DiskError(format_error(error, where)) from error
         raise
 
@@ -120,7 +120,7 @@ def write_whole(path: str, text: str, reserve: str) -> None:
     try:
         _write(path, text)
     except OSError as error:
-        if not file_result.is_full(error):
+        if not errors.is_full(error):
             raise
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(reserve, _RESERVE))

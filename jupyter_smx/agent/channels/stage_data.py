@@ -1,21 +1,37 @@
-"""What a channel of files consists of: the names in it and where they come from, and the share of one host."""
+"""Data of stage-in: what a host can do for channels, what a channel's source names, and what the staging made."""
 
 from __future__ import annotations
 
 import glob
 import math
 import os
-from typing import Any, Container, Dict, List, Tuple
+from typing import Any, Container, Dict, List, NamedTuple, Set, Tuple
 
+from jupyter_smx.agent.channels import symlinks
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.stores import digest, worker_client
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
 
-
 WHOLE_CHANNEL = {"turn": 0, "count": 1}
 """Share of a host that gets the whole channel."""
+
+
+class ChannelCapabilities(NamedTuple):
+    """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
+
+    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
+    what earlier jobs left, which an idle host deletes, and one without room at once. In ``sealed`` nobody can write.
+    """
+
+    store: str = ""
+    shown: str = ""
+    layers: bool = False
+    reason: str = ""
+    means: worker_client.WorkerOptions = worker_client.WorkerOptions()
+    trash: str = ""
+    sealed: str = ""
 
 
 class ChannelError(RefusalError):
@@ -76,3 +92,34 @@ def select_share(pairs: Pairs, share: Dict[str, int]) -> Pairs:
         else:
             everything.append((name, source))
     return sorted(everything)[share["turn"] :: share["count"]]
+
+
+class StageResult:
+    """What a staging made: the descriptions of channels, what was learnt, what is to be mounted, and what to say."""
+
+    def __init__(self, limit: int, known: digest.DigestCache) -> None:
+        self.limit = limit
+        self.known = dict(known)
+        self.digest_quota = digest.MAX_REMEMBERED
+        self.inputs: List[Dict[str, Any]] = []
+        self.fresh: digest.DigestCache = {}
+        self.mounts: List[Dict[str, Any]] = []
+        self.notes: List[str] = []
+        self.lazy: List[str] = []
+        self.keys: Set[str] = set()
+        self.link_scan = symlinks.LinkScan()
+        """What is known of the links of the channel that is presented, which are looked at once."""
+
+    def add_channel(self, described: Dict[str, Any], fresh: digest.DigestCache) -> None:
+        """Take down what a channel is, and remember its files as far as there is room for those of this job."""
+        self.inputs.append(described)
+        if fresh and described["files"] <= self.digest_quota:
+            self.fresh.update(fresh)
+            self.known.update(fresh)
+        if described["method"] == "content":
+            self.digest_quota -= described["files"]
+
+    def to_json(self) -> Dict[str, Any]:
+        """Give it as it travels from an errand to the agent."""
+        said = {"inputs": self.inputs, "fresh": self.fresh, "lazy": self.lazy}
+        return dict(said, mounts=self.mounts, notes=self.notes)

@@ -186,7 +186,7 @@ def modified_time(info: Dict[str, Any]) -> Optional[float]:
 
 
 def _is_new(told: Any, now: float) -> bool:
-    from jupyter_smx.agent.stores import digest  # noqa: PLC0415 - for the worker alone: the helper of a mount would load it
+    from jupyter_smx.agent.stores import digest  # noqa: PLC0415 - for the worker alone
 
     seconds = _seconds(told)
     return seconds is None or seconds > now - digest.RACY

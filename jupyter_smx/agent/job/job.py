@@ -6,7 +6,7 @@ import functools
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.channels import archive
@@ -33,14 +33,42 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
+    Done = Callable[[], None]
+    """Called once by a step of the shutdown when it is over, whatever came of it."""
+
 
 def _sentence(error: str) -> str:
-    """End what an errand says with a full stop."""
+    """Give the error of a forked task with a full stop at its end."""
     return error if error.endswith(".") else error + "."
 
 
 class Job:
-    """The agent's knowledge of one job and the steps that it takes."""
+    """One job on this host: its state, and the steps from its inputs to the record of its end."""
+
+    def _shutdown_steps(self) -> Tuple[Callable[[Done], None], ...]:
+        """Give the steps after the exit of the job's process, in their order; :meth:`_shut_down` takes them.
+
+        A job whose code never ran takes the last two only. One whose step fails takes the last only (:meth:`abort`).
+        """
+        return (
+            self._wait_for_orphans,
+            self._flush_checkpoints,
+            self._flush_outputs,
+            self._pack_artifacts,
+            self._record_packages,
+            self._wait_for_digests,
+            self._kill_helpers,
+            self._write_record,
+        )
+
+    @ends_job_on_error
+    def _shut_down(self, index: int = 0) -> None:
+        """Take a step of the shutdown, and the next one when it calls back."""
+        self._shutdown_steps()[index](functools.partial(self._shut_down, index + 1))
+
+    def _end_without_run(self) -> None:
+        """Take the last steps of the shutdown: the job's code never ran."""
+        self._shut_down(self._shutdown_steps().index(self._kill_helpers))
 
     def __init__(self, host: Host, job: str, lease: int, spec: Dict[str, Any], received: float) -> None:
         self.host = host
@@ -54,6 +82,7 @@ class Job:
         self.termination = Termination(host.loop, host.orphan_pids, self._cannot_be_killed)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
+        self.artifacts: List[Dict[str, Any]] = []
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._stage_task: Optional[ForkedTask] = None
@@ -134,7 +163,7 @@ class Job:
     def _refuse(self, sentence: str) -> None:
         self.errors.append(sentence)
         self.report["refused"] = sentence
-        self._over()
+        self._end_without_run()
 
     def _launch(self) -> None:
         taken = self.host.fork_server.take()
@@ -146,7 +175,7 @@ class Job:
         self.child = self.termination.child = taken
         taken.on_message, taken.on_exit, taken.on_born = (
             self._on_child_message,
-            self._exited,
+            self._on_exit,
             self.termination.send_sigterm,
         )
         folder = self.host.spool.adopt(taken.slot, self.id)
@@ -207,9 +236,9 @@ class Job:
             self.termination.cause = cause
             self.phase = "archiving"
             if self._stage_task is None:
-                self._over()
+                self._end_without_run()
             else:
-                self._stage_task.cancel_and_wait(self._over)
+                self._stage_task.cancel_and_wait(self._end_without_run)
         elif self.phase == "running":
             self.termination.request(grace, cause)
         elif self.phase == "archiving":
@@ -229,10 +258,10 @@ class Job:
         who = f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born"
         self.host.unusable_reason = f"{who}; this host ends."
         self.left_behind.append(self.host.unusable_reason)
-        self._exited(None, "the job's process cannot be ended")
+        self._on_exit(None, "the job's process cannot be ended")
 
     @ends_job_on_error
-    def _exited(self, status: Optional[int], reason: str) -> None:
+    def _on_exit(self, status: Optional[int], reason: str) -> None:
         self.status = status
         self._sampler.close(self.child.cpu)  # type: ignore[union-attr]
         self.at["exited"] = time.time()
@@ -245,30 +274,48 @@ class Job:
             self.errors.append(f"host: {reason}.")
             self.report["refused"] = self.errors[-1]
         self.send_event("exited", at=self.at["exited"])
-        self._look_for_causes(status)
-        Orphans(self.host, self.abort, self._alone).terminate(were_told=bool(self.termination.cause))
+        self._read_end_cause(status)
+        self._shut_down()
 
-    def _look_for_causes(self, status: Optional[int]) -> None:
-        """Find out, before anything is tidied up, what only this host can know of an end."""
+    def _read_end_cause(self, status: Optional[int]) -> None:
+        """Find out, before anything is removed, what only this host can see of an end."""
         self._oom = memory.oom_kills() - self._oom_before if self.child is not None else 0
         if status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS:
             # Memory that a file on a full disk backs: shared memory, mostly.
             self.report["remark"] = disk.format_full_disk(self.host.disks(self.id))
 
-    @ends_job_on_error
-    def _alone(self, orphans: List[str]) -> None:
-        self.left_behind += orphans
-        self._checkpoints.finish(self._kept)
+    # Shutdown, in the order of its steps
 
     @ends_job_on_error
-    def _kept(self, trouble: List[str]) -> None:
-        self.errors += trouble
-        self._continuous.finish(self._archive)
+    def _add_and_continue(self, sentences: List[str], done: Done, more: List[str]) -> None:
+        """Add what a step reports to the job's sentences; then the step is over."""
+        sentences += more
+        done()
 
-    @ends_job_on_error
-    def _archive(self, trouble: List[str]) -> None:
-        self.errors += trouble
+    def _wait_for_orphans(self, done: Done) -> None:
+        collect = functools.partial(self._add_and_continue, self.left_behind, done)
+        Orphans(self.host, self.abort, collect).terminate(were_told=bool(self.termination.cause))
+
+    def _flush_checkpoints(self, done: Done) -> None:
+        self._checkpoints.finish(functools.partial(self._add_and_continue, self.errors, done))
+
+    def _flush_outputs(self, done: Done) -> None:
+        self._continuous.finish(functools.partial(self._add_and_continue, self.errors, done))
+
+    def _pack_artifacts(self, done: Done) -> None:
         self._on_log_growth()
+        self._read_report()
+        failure.write_marker_file(self._facts())
+        work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
+        if archive.has_work(*work):
+            places = self.host.disks(self.id)
+            packed = functools.partial(self._on_packed, done)
+            self._archive_task = ForkedTask(self.host.loop, lambda: archive.stage_out(*work, places), packed)
+        else:
+            done()
+
+    def _read_report(self) -> None:
+        """Read what the job's process wrote of its end, or say why there is nothing to read."""
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:
@@ -276,16 +323,9 @@ class Job:
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:
             self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
-        failure.write_marker_file(self._facts())
-        work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
-        if archive.has_work(*work):
-            places = self.host.disks(self.id)
-            self._archive_task = ForkedTask(self.host.loop, lambda: archive.stage_out(*work, places), self._archived)
-        else:
-            self._account([])
 
     @ends_job_on_error
-    def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
+    def _on_packed(self, done: Done, result: Optional[Dict[str, Any]], error: str) -> None:
         packing, self._archive_task = self._archive_task, None
         if result is None:
             archive.remove_partial_archives(self.host.spool.path(self.id))
@@ -295,53 +335,35 @@ class Job:
                 self.report["refused"] = self.errors[-1]
                 if packing is not None and packing.was_aborted:
                     self.termination.cause = self.termination.cause or self._stall_watchdog.abort_cause
-            self._account([])
-            return
-        self.errors += result["errors"]
-        self._account(result["artifacts"])
-
-    def _account(self, artifacts: List[Dict[str, Any]]) -> None:
-        """Find out which packages the job saw; mostly that is known already."""
-        self.host.packages.find(self.report.get("imported") or {}, functools.partial(self._finish, artifacts))
-
-    @ends_job_on_error
-    def _finish(self, artifacts: List[Dict[str, Any]], found: packages.PackageReport) -> None:
-        self._package_report = found
-        self._inputs.call_when_described(lambda: self._over(artifacts))
-
-    def abort(self, error: Exception) -> None:
-        """End the job and its host, for nobody knows what state they are in."""
-        self._checkpoints.cancel()
-        sentence = f"host: this job could not be brought to its end ({type(error).__name__}: {error})."
-        self.host.unusable_reason = sentence
-        self.errors.append(sentence)
-        self.report = {"refused": sentence}
-        if self.phase == "ended":
-            self.host.shut_down(sentence, code=4)
         else:
-            self._end([])
+            self.errors += result["errors"]
+            self.artifacts = result["artifacts"]
+        done()
 
-    def _sweep(self) -> None:
-        try:
-            self.left_behind += self.host.remove_leftovers()
-        except Exception as error:  # noqa: BLE001 - border: whatever a job left that is like nothing we know
-            self.host.unusable_reason = (
-                f"host: what job {self.id} left cannot be removed ({type(error).__name__}: {error})."
-            )
-            self.left_behind.append(self.host.unusable_reason)
+    def _record_packages(self, done: Done) -> None:
+        """Find out which packages the job imported; mostly that is in the index already."""
+        self.host.packages.find(self.report.get("imported") or {}, functools.partial(self._on_packages, done))
 
     @ends_job_on_error
-    def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
-        """End it when nobody is left who brought something for an errand that was cut short."""
+    def _on_packages(self, done: Done, found: packages.PackageReport) -> None:
+        self._package_report = found
+        done()
+
+    def _wait_for_digests(self, done: Done) -> None:
+        self._inputs.call_when_described(done)
+
+    def _kill_helpers(self, done: Done) -> None:
+        """Kill the processes that a forked task which was cut short left behind, as those that fetch objects."""
         if self.phase == "ended":
             return
         self.phase = "archiving"
-        if self.host.unusable_reason:  # it ends with whoever is left, who was waited for already
-            self._end(artifacts or [])
+        if self.host.unusable_reason:  # the host ends with those that are left, which were waited for already
+            done()
         else:
-            Orphans(self.host, self.abort, lambda _couriers: self._end(artifacts or [])).terminate(were_told=True)
+            Orphans(self.host, self.abort, lambda _sentences: done()).terminate(were_told=True)
 
-    def _end(self, artifacts: List[Dict[str, Any]]) -> None:
+    def _write_record(self, _done: Optional[Done] = None) -> None:
+        """Release what the job has, write and send the record of its end, and make the host ready for the next job."""
         if self.phase == "ended":
             return
         if self._watch is not None:
@@ -349,9 +371,9 @@ class Job:
         self._inputs.close()
         self._stall_watchdog.stop()
         if self.child is not None:
-            self._sweep()
+            self._remove_leftovers()
         self.at["ended"] = time.time()
-        record = self.record(artifacts)
+        record = self.record(self.artifacts)
         try:
             told = self.host.spool.write_record(self.id, record)
         except OSError as error:
@@ -363,8 +385,30 @@ class Job:
         self.send_event("ended", **told)
         self.host.finish_job(self)
 
+    def _remove_leftovers(self) -> None:
+        try:
+            self.left_behind += self.host.remove_leftovers()
+        except Exception as error:  # noqa: BLE001 - border: a job may leave anything, and its record must come
+            self.host.unusable_reason = (
+                f"host: what job {self.id} left cannot be removed ({type(error).__name__}: {error})."
+            )
+            self.left_behind.append(self.host.unusable_reason)
+
+    def abort(self, error: Exception) -> None:
+        """End the job and its host after an unexpected error: their state is unknown."""
+        self._checkpoints.cancel()
+        sentence = f"host: this job could not be brought to its end ({type(error).__name__}: {error})."
+        self.host.unusable_reason = sentence
+        self.errors.append(sentence)
+        self.report = {"refused": sentence}
+        if self.phase == "ended":
+            self.host.shut_down(sentence, code=4)
+        else:
+            self.artifacts = []
+            self._write_record()
+
     def view(self) -> Dict[str, Any]:
-        """Give what a greeting says of it."""
+        """Give the job's part of the answer to ``hello``."""
         log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, sampler.SAMPLES)
         return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
 

@@ -154,7 +154,7 @@ def test_a_job_that_was_given_up_before_it_was_born_is_killed_when_it_is(
     """It ran the user's code, which it found in its socket."""
     given_up = Job.__new__(Job)
     given_up.child, given_up.host, given_up.left_behind = family.job, SimpleNamespace(), []  # type: ignore[assignment]
-    monkeypatch.setattr(Job, "_exited", lambda *_: None)
+    monkeypatch.setattr(Job, "_on_exit", lambda *_: None)
     given_up._cannot_be_killed()
     assert given_up.left_behind == ["the process of the job is never born; this host ends."]
     with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as born:

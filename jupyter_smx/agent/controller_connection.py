@@ -17,7 +17,7 @@ from jupyter_smx.agent.system.resources import disk
 if TYPE_CHECKING:
     import socket
 
-    from jupyter_smx.agent.host.job_protocol import JobEntry
+    from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
@@ -254,7 +254,8 @@ class Connection:
                 "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it ends. Take another one."
             )
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"])
-        host.start_job(job)
+        host.add_job(job)
+        job.start()
         return {"phase": job.phase}
 
     def _stop(self, header: Dict[str, Any]) -> Dict[str, Any]:

@@ -7,7 +7,6 @@ import glob
 import os
 import socket
 import sys
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
@@ -19,7 +18,7 @@ from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.deadline import Deadline
 from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
-from jupyter_smx.agent.host.job_protocol import EndedJob
+from jupyter_smx.agent.host.job_entry import EndedJob
 from jupyter_smx.agent.host.logwatch import LogWatch
 from jupyter_smx.agent.host.spool import Spool
 from jupyter_smx.agent.paths import INTERFACE, ML, HostInfo
@@ -34,7 +33,7 @@ from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import cgroups, disk, machine
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.host.job_protocol import HostedJob, JobEntry
+    from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.stores.digest import DigestCache
     from jupyter_smx.agent.system.files.host_folder import HostFolder
     from jupyter_smx.agent.system.processes.event_loop import Timer
@@ -102,7 +101,7 @@ class Host:
         self.deadline = Deadline(config.idle_limit)
         self.info = host_info(config, folder, isolation)
         self.jobs: Dict[str, JobEntry] = {}
-        self.current: Optional[HostedJob] = None
+        self.current: Optional[JobEntry] = None
         self.listeners: List[EventListener] = []
         # Older ones are told by their lease, which is lower than the highest.
         self.forgotten_jobs: Deque[str] = deque(maxlen=_MAX_FORGOTTEN)
@@ -171,8 +170,8 @@ class Host:
 
     # Jobs
 
-    def start_job(self, job: HostedJob) -> None:
-        """Start a job on this idle host."""
+    def add_job(self, job: JobEntry) -> None:
+        """Make a job the current one of this idle host, before it starts."""
         self.jobs[job.id] = job
         self.current = job
         self.highest_lease = max(self.highest_lease, job.lease)
@@ -180,7 +179,6 @@ class Host:
         if not self.is_private():
             # What other programs wrote while this host was idle is theirs.
             self._baseline = host_cleanup.take_baseline(self.folder, private=False)
-        job.start()
 
     def disks(self, job: str) -> disk.DiskPaths:
         """List where a job of this host writes."""
@@ -203,7 +201,7 @@ class Host:
         """Remove what the last job left in memory; says what it was."""
         return host_cleanup.remove_leftovers(self.folder, self._baseline, private=self.is_private())
 
-    def finish_job(self, job: HostedJob) -> None:
+    def finish_job(self, job: JobEntry, spec: Dict[str, Any]) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
         self.jobs[job.id] = EndedJob(job)
@@ -214,20 +212,20 @@ class Host:
             host_cleanup.reset_folders(self.folder, job.id)
             short_path.restore_link(self.folder, self._name)
             sourcedir.trim(self.folder.trees, self.folder.trash)
-            self._trim_inputs(job)
+            self._trim_inputs(spec)
         except OSError as error:
             self.unusable_reason = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
         if self.is_private():
             self._baseline = host_cleanup.take_baseline(self.folder, private=True)
-        self.deadline.end_job(float(job.spec["keep_alive"]))
+        self.deadline.end_job(float(spec["keep_alive"]))
         self.check_deadline()
         if self.unusable_reason:
             self.shut_down(self.unusable_reason, code=4)
             return
         self._cleanup.request()
 
-    def _trim_inputs(self, job: HostedJob) -> None:
-        if job.spec["channels"]:
+    def _trim_inputs(self, spec: Dict[str, Any]) -> None:
+        if spec["channels"]:
             self.input_cache().drop_layers()
             self.input_cache().prune()
 
@@ -304,15 +302,8 @@ class Host:
             exit_now(code)
 
     def _release_all(self, reason: str) -> None:
-        running = self.current
-        if running is not None and running.phase != "ended":
-            running.termination.cause = running.termination.cause or "stopped"
-            running.errors.append(f"host: {reason}.")
-            running.at["ended"] = time.time()
-            try:
-                self.spool.write_record(running.id, running.record([]))
-            except OSError as error:
-                process.log(f"the record of {running.id} is lost: {error}")
+        if self.current is not None:
+            self.current.end_with_host(reason)
         everything = process.tree(
             self.loop.watched_pids() + self.adopted_pids()
         )  # of who is gone nobody knows what it started

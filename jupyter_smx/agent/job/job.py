@@ -1,4 +1,7 @@
-"""One job on this host: ``staging → running → archiving → ended``, each step on disk or told before the next."""
+"""One job on this host: ``staging → running → archiving → ended``, each step on disk or sent before the next.
+
+What follows the exit of the job's process stands in one table, at the top of :class:`Job`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.host import end_record, spool
 from jupyter_smx.agent.host.end_record import cause_of
+from jupyter_smx.agent.host.job_entry import JobEntry
 from jupyter_smx.agent.host.termination import Termination
 from jupyter_smx.agent.job import continuous, mirror_task
 from jupyter_smx.agent.job.guard import ends_job_on_error
@@ -23,6 +27,7 @@ from jupyter_smx.agent.job.orphans import Orphans
 from jupyter_smx.agent.job.stall_watchdog import StallWatchdog
 from jupyter_smx.agent.paths import output_folders
 from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import disk, memory
 from jupyter_smx.agent.telemetry import sampler
@@ -42,7 +47,7 @@ def _sentence(error: str) -> str:
     return error if error.endswith(".") else error + "."
 
 
-class Job:
+class Job(JobEntry):
     """One job on this host: its state, and the steps from its inputs to the record of its end."""
 
     def _shutdown_steps(self) -> Tuple[Callable[[Done], None], ...]:
@@ -82,7 +87,7 @@ class Job:
         self.termination = Termination(host.loop, host.orphan_pids, self._cannot_be_killed)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
-        self.artifacts: List[Dict[str, Any]] = []
+        self._artifacts: List[Dict[str, Any]] = []
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._stage_task: Optional[ForkedTask] = None
@@ -337,7 +342,7 @@ class Job:
                     self.termination.cause = self.termination.cause or self._stall_watchdog.abort_cause
         else:
             self.errors += result["errors"]
-            self.artifacts = result["artifacts"]
+            self._artifacts = result["artifacts"]
         done()
 
     def _record_packages(self, done: Done) -> None:
@@ -373,7 +378,7 @@ class Job:
         if self.child is not None:
             self._remove_leftovers()
         self.at["ended"] = time.time()
-        record = self.record(self.artifacts)
+        record = self.record()
         try:
             told = self.host.spool.write_record(self.id, record)
         except OSError as error:
@@ -383,7 +388,7 @@ class Job:
             told = end_record.unwritten_event(record, self.host.unusable_reason)
         self.phase = "ended"
         self.send_event("ended", **told)
-        self.host.finish_job(self)
+        self.host.finish_job(self, self.spec)
 
     def _remove_leftovers(self) -> None:
         try:
@@ -404,8 +409,21 @@ class Job:
         if self.phase == "ended":
             self.host.shut_down(sentence, code=4)
         else:
-            self.artifacts = []
+            self._artifacts = []
             self._write_record()
+
+    def end_with_host(self, reason: str) -> None:
+        """Write the record of a job whose host ends before it does; the host kills its processes."""
+        if self.phase == "ended":
+            return
+        self.termination.cause = self.termination.cause or "stopped"
+        self.errors.append(f"host: {reason}.")
+        self.at["ended"] = time.time()
+        self._artifacts = []
+        try:
+            self.host.spool.write_record(self.id, self.record())
+        except OSError as error:
+            process.log(f"the record of {self.id} is lost: {error}")
 
     def view(self) -> Dict[str, Any]:
         """Give the job's part of the answer to ``hello``."""
@@ -415,7 +433,7 @@ class Job:
     def _facts(self, fate: str = "") -> failure.Facts:
         return failure.Facts(self.host.folder.ml, self.spec, self.host.info, self.report, self.status, fate)
 
-    def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
+    def record(self) -> Dict[str, Any]:
         """Give the record of the end, as it is written and sent."""
         status = self.status
         refused = bool(self.report.get("refused"))
@@ -440,7 +458,7 @@ class Job:
             "log": self.host.spool.size(self.id),
             "samples": self.host.spool.size(self.id, sampler.SAMPLES),
             "usage": self._sampler.peak,
-            "artifacts": artifacts,
+            "artifacts": self._artifacts,
             "received": self.report.get("received", {}),
             "errors": errors,
             "left_behind": self.left_behind,

@@ -1,0 +1,47 @@
+"""A job in the table of its host: a running one, which a higher layer implements, or one that has ended."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Dict
+
+
+class JobEntry(abc.ABC):
+    """What a host and its controllers use of a job, whether it runs or has ended."""
+
+    id: str
+    lease: int
+    phase: str
+
+    @abc.abstractmethod
+    def stop(self, grace: float, cause: str) -> None:
+        """End it: after ``grace`` seconds by force."""
+
+    @abc.abstractmethod
+    def view(self) -> Dict[str, Any]:
+        """Give the job's part of the answer to ``hello``."""
+
+    @abc.abstractmethod
+    def end_with_host(self, reason: str) -> None:
+        """Write the record of a job whose host ends before it does."""
+
+
+class EndedJob(JobEntry):
+    """A job that is over, until it is forgotten; what it took to run it is freed, for a warm host has thousands."""
+
+    phase = "ended"
+
+    def __init__(self, job: JobEntry) -> None:
+        self.id = job.id
+        self.lease = job.lease
+        self._view = dict(job.view(), phase=self.phase)
+
+    def stop(self, grace: float, cause: str) -> None:
+        """Do nothing: its record says how it ended."""
+
+    def view(self) -> Dict[str, Any]:
+        """Give the job's part of the answer to ``hello``."""
+        return self._view
+
+    def end_with_host(self, reason: str) -> None:
+        """Do nothing: its record is written."""

@@ -6,41 +6,41 @@ import errno
 from typing import Callable, NamedTuple, Optional
 
 DONE = "done"
-"""Status of a file that is kept, fetched or deleted, as was asked."""
+"""Status of a file that was uploaded, downloaded or deleted."""
 CHANGED = "changed"
-"""It changed meanwhile, so it was left."""
+"""The file changed meanwhile, so it was left as it is."""
 MISSING = "gone"
-"""It is not there any more."""
+"""The file does not exist any more."""
 FULL = "full"
-"""There is no room for it."""
+"""The disk or store has no room for it."""
 UNREACHABLE = "away"
-"""The place does not answer; a moment later it may."""
+"""The store does not answer; later it may."""
 REFUSED = "refused"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says where there is no room, or where the user's quota is used up."""
+"""Error numbers of a full disk and of a used-up quota."""
 
 EXIT_DISK_FULL = 5
-"""Exit code of an agent that found no room to write down what its host needs."""
+"""Exit code of an agent that cannot write the files of its host to a full disk."""
 
 
 class RefusalError(Exception):
-    """Something cannot be done here; the text is a sentence for the user, and says what to do."""
+    """Something cannot be done on this host; the text is a sentence for the user, with a remedy."""
 
 
 class FileResult(NamedTuple):
-    """One of the words above, and what the system or the store said of it."""
+    """Result for one file: a status of the above, and the message of the system or the store."""
 
     status: str
     message: str = ""
 
 
 def is_full(error: BaseException) -> bool:
-    """Say whether an error means that there is no room."""
+    """Return whether an error means a full disk."""
     return isinstance(error, OSError) and error.errno in NO_ROOM
 
 
 def find_errno(error: Optional[BaseException]) -> int:
-    """Give the system's number of an error, also where a library put its words over it; 0 where there is none."""
+    """Return the system's number of an error, also of one that a library wrapped; 0 if there is none."""
     while error is not None:
         if isinstance(error, OSError) and error.errno:
             return error.errno
@@ -49,7 +49,7 @@ def find_errno(error: Optional[BaseException]) -> int:
 
 
 def attempt(act: Callable[[], bool]) -> FileResult:
-    """Do something with files of this machine; False says that one of them changed."""
+    """Do something with files of this machine; False means that one of them changed."""
     try:
         return FileResult(DONE if act() else CHANGED)
     except FileNotFoundError:

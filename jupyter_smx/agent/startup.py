@@ -28,7 +28,7 @@ EXIT_CLAIMED = 3
 
 
 def claim(folder: HostFolder) -> bool:
-    """Take the host for this process; False when another one has it. A claim is never taken over."""
+    """Claim the host for this process; False when another one has it. A claim is never taken over."""
     try:
         fd = os.open(folder.claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -51,7 +51,7 @@ def _detach() -> None:
 
 
 def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
-    """Be the agent of a folder unless it has one; ``first`` is the process of its first zygote where there is one.
+    """Run the agent of a folder unless it has one; ``first`` is the process of its first zygote, if it is started.
 
     Gives the exit code.
     """
@@ -110,7 +110,7 @@ def _write_agent_json(host: Host) -> None:
 
 
 def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
-    """Enter the host's own namespaces, or say why jobs only get variables."""
+    """Enter the host's own namespaces, or give the reason why jobs only get variables."""
     if config.contained:
         folder.queues = QUEUES
         # Its engine put them into memory; the host's own folder does not show that.
@@ -127,7 +127,7 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
 def _plan_namespace(
     folder: HostFolder, host: str, addresses: Dict[str, str]
 ) -> Tuple[Optional[namespace.NamespacePlan], str]:
-    """Find out whether a host can have a world of its own here; None and the reason when it cannot."""
+    """Plan the host's own namespaces; None and the reason where it cannot have them."""
     needed = namespace.needed_paths(folder.root, process.entry(), dict(os.environ), sys.path)
     plan, reason = namespace.make_plan(folder, host, addresses, needed)
     if plan is None:
@@ -138,7 +138,7 @@ def _plan_namespace(
 
 
 def probe(words: List[str]) -> int:
-    """Print as JSON which isolation a host would have, tried out in a folder of its own: ``DIR``."""
+    """Print as JSON which isolation a host would have, tried in the folder ``DIR``."""
     folder = HostFolder(words[0])
     folder.make()
     plan, reason = _plan_namespace(folder, "algo-1", {"algo-1": hostconfig.LOOPBACK})
@@ -160,7 +160,7 @@ def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
     host.fork_server.on_ready = None
     try:
         _write_agent_json(host)
-    except OSError as error:  # whoever waits for it would wait long, and learn nothing
+    except OSError as error:  # the engine waits for this file, and would wait until its time-out
         host.shut_down(
             f"nobody can be told that it is ready: {error}",
             errors.EXIT_DISK_FULL if errors.is_full(error) else 1,
@@ -174,17 +174,17 @@ def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
 
 
 def serve(
-    config: hostconfig.HostConfig, folder: HostFolder, ready_fd: Optional[str], forerunner: Optional[SpawnedZygote]
+    config: hostconfig.HostConfig, folder: HostFolder, ready_fd: Optional[str], first: Optional[SpawnedZygote]
 ) -> None:
-    """Open the host and serve it until its end; its first zygote is the ``forerunner`` where there is one."""
+    """Isolate the host and serve it until its end; ``first`` is the process of its first zygote, if it is started."""
     host = Host(config, folder, _isolate(config, folder), process.entry())
     ControllerEndpoint(host, listen(folder))
     host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):
         host.loop.on_signal(number, lambda: host.shut_down("the engine gave notice"))
-    host.fork_server.start(list(config.preload), forerunner)
+    host.fork_server.start(list(config.preload), first)
     host.packages.read_ahead()
     host.check_deadline()
-    gc.freeze()  # what was loaded until now stays; only what jobs leave is worth a look
+    gc.freeze()  # all that is loaded now stays; only garbage of later jobs is worth a collection
     gc.enable()
     host.loop.run()

@@ -19,10 +19,12 @@ WHOLE_CHANNEL = {"turn": 0, "count": 1}
 
 
 class ChannelCapabilities(NamedTuple):
-    """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
+    """What this host can do for channels.
 
-    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
-    what earlier jobs left, which an idle host deletes, and one without room at once. In ``sealed`` nobody can write.
+    ``store`` is its input cache, and ``shown`` the folder of its views, '' where nothing can be mounted (``reason``).
+    ``layers`` says whether a channel can be an overlay of the cache, and ``means`` how objects are downloaded.
+    ``trash`` has what earlier jobs left, which is deleted when the host is idle, or at once when its disk is full.
+    ``sealed`` is a folder that is closed to writing.
     """
 
     store: str = ""
@@ -35,11 +37,11 @@ class ChannelCapabilities(NamedTuple):
 
 
 class ChannelError(RefusalError):
-    """A source that is not there."""
+    """A source that does not exist."""
 
 
 def entries(channel: Dict[str, Any]) -> Pairs:
-    """Give what a channel consists of: what its source names now, or what the controller found that it names.
+    """Give the files and folders of a channel: what its source names now, or what the controller found earlier.
 
     :raises ChannelError: the source names nothing on this host.
     """
@@ -57,11 +59,11 @@ def entries(channel: Dict[str, Any]) -> Pairs:
 
 
 def _expand_pattern(pattern: str) -> Pairs:
-    """Find what a pattern stands for, named from its fixed part on, so that files of equal names do not meet.
+    """Find the paths of a pattern, named below its fixed part, so that files of equal names do not clash.
 
-    What lies in a folder that was found, too, comes with it.
+    A path inside a folder that was found, too, is left out: it comes with the folder.
 
-    :raises ChannelError: something lies outside of that part, so it would have no place in the channel.
+    :raises ChannelError: a path is outside of the fixed part, so it has no name in the channel.
     """
     folder = os.path.dirname(os.path.normpath(pattern))
     while glob.has_magic(folder):
@@ -95,7 +97,7 @@ def select_share(pairs: Pairs, share: Dict[str, int]) -> Pairs:
 
 
 class StageResult:
-    """What a staging made: the descriptions of channels, what was learnt, what is to be mounted, and what to say."""
+    """Result of a staging: descriptions of channels, new digests, mounts that the agent makes, and notes."""
 
     def __init__(self, limit: int, known: digest.DigestCache) -> None:
         self.limit = limit
@@ -108,10 +110,10 @@ class StageResult:
         self.lazy: List[str] = []
         self.keys: Set[str] = set()
         self.link_scan = symlinks.LinkScan()
-        """What is known of the links of the channel that is presented, which are looked at once."""
+        """Links of the current channel, which are scanned once."""
 
     def add_channel(self, described: Dict[str, Any], fresh: digest.DigestCache) -> None:
-        """Take down what a channel is, and remember its files as far as there is room for those of this job."""
+        """Add the description of a channel, and the digests of its files as far as the quota of this job reaches."""
         self.inputs.append(described)
         if fresh and described["files"] <= self.digest_quota:
             self.fresh.update(fresh)
@@ -120,6 +122,6 @@ class StageResult:
             self.digest_quota -= described["files"]
 
     def to_json(self) -> Dict[str, Any]:
-        """Give it as it travels from an errand to the agent."""
+        """Give it in the form that a forked task sends to the agent."""
         said = {"inputs": self.inputs, "fresh": self.fresh, "lazy": self.lazy}
         return dict(said, mounts=self.mounts, notes=self.notes)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 EXIT_NOT_READY = 70
-"""Exit code of a child that could not make itself ready."""
-# Two doubles, awake and first line, before the report. Binary, for it delays the user.
+"""Exit code of a child whose preparation failed."""
+# Two times, awake and first line, before the report. Binary, since it delays the user.
 FIRST_LINE = struct.Struct(">Bdd")
 FIRST_LINE_TAG = 1
-# Its code is over, others that it started may go on: exit code, and seconds of CPU with those that it waited for.
+# Its code has ended, processes that it started may run on: exit code, and CPU seconds with those it waited for.
 CODE_EXIT = struct.Struct(">BBd")
 CODE_EXIT_TAG = 2
 SIZES = {FIRST_LINE_TAG: FIRST_LINE.size, CODE_EXIT_TAG: CODE_EXIT.size}
-"""Bytes of each, its tag included."""
+"""Bytes of each message, its tag included."""

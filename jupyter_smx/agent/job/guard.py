@@ -9,7 +9,7 @@ from jupyter_smx.agent.system.processes import process
 
 
 def ends_job_on_error(step: Callable[..., None]) -> Callable[..., None]:
-    """Bring a job to its end although one of its steps fails in a way that nobody foresaw: it would never end."""
+    """Decorate a step of a job: an unexpected error in it ends the job, which would otherwise never end."""
 
     @functools.wraps(step)
     def sure(job: Any, *arguments: Any) -> None:

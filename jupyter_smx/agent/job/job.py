@@ -256,7 +256,7 @@ class Job(JobEntry):
 
     @ends_job_on_error
     def _cannot_be_killed(self) -> None:
-        """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
+        """End a job although its own process still exists; later messages of that process are ignored."""
         child: ChildHandle = self.child  # type: ignore[assignment]
         child.on_exit = child.on_message = None
         child.on_born = child.kill  # it would find in its socket what to run

@@ -11,11 +11,11 @@ from typing import Any, List, NoReturn, Optional, Sequence
 from jupyter_smx.agent.system.processes import process
 
 _PATIENCE = 10.0
-"""Seconds that a script has to end by itself; then it is killed."""
+"""Seconds from SIGTERM to SIGKILL for a script."""
 
 
 class SignalWaiter:
-    """Lets :meth:`wait` come back for the end of a child and for SIGTERM, which ends nothing by itself from now on."""
+    """Makes :meth:`wait` return at the end of a child and at SIGTERM, which no longer ends this process by itself."""
 
     def __init__(self) -> None:
         self.has_sigterm = False
@@ -30,14 +30,14 @@ class SignalWaiter:
         self.has_sigterm = True
 
     def wait(self, others: Sequence[socket.socket] = (), seconds: Optional[float] = None) -> List[socket.socket]:
-        """Wait for news, or until one of the others can be read, or for no longer than so many seconds; gives those."""
+        """Wait for a signal, for one of ``others`` to become readable, or for ``seconds``; gives the readable ones."""
         ready, _, _ = select.select([self._read_end, *others], [], [], None if seconds is None else max(seconds, 0.0))
         if self._read_end in ready:
             self._read_end.recv(4096)
         return [one for one in others if one in ready]
 
     def restore_handlers(self) -> None:
-        """Let signals do again what they do in any program; one that was noted comes now."""
+        """Restore the default handlers; a SIGTERM that came meanwhile is sent once more."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -48,7 +48,7 @@ class SignalWaiter:
 
 
 def terminate_script(script: int) -> None:
-    """End a script, and what it started, without which it could do nothing."""
+    """Terminate a script and the processes that it started."""
     everything = process.tree([script])
     process.kill(everything, signal.SIGTERM)
     process.kill(process.wait_gone(everything, _PATIENCE))
@@ -56,14 +56,14 @@ def terminate_script(script: int) -> None:
 
 
 def exit_like(status: int) -> NoReturn:
-    """End as the script with this wait status did."""
+    """Exit as the script with this wait status did."""
     if os.WIFSIGNALED(status):
         exit_by_signal(os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
 
 
 def exit_by_signal(number: int) -> NoReturn:
-    """End by a signal."""
+    """Exit by a signal."""
     signal.set_wakeup_fd(-1)
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)

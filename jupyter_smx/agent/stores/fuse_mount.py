@@ -33,12 +33,12 @@ _ANONYMOUS = "anon"
 _ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
 """Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
 _MOUNT_S3 = "mount-s3"
-"""Mountpoint for Amazon S3, which serves a mount where it is installed: it takes an open device."""
+"""Mountpoint for Amazon S3, which serves a mount if it is installed: it takes an open device."""
 _MOUNT_S3_VERSION = (1, 14)
-"""The version that takes a device instead of a folder."""
+"""First version that takes a device instead of a folder."""
 _VERSION_TIMEOUT = 10.0
 _OPEN_DEVICE = "/dev/fd/"
-"""Stands among the words of mount-s3 for the device, whose number is known when it is open."""
+"""Argument of mount-s3 that stands for the device, whose number is known when it is open."""
 _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cache-mode", "off", "--poll-interval", "0")
 
 
@@ -75,7 +75,7 @@ def find_rclone(pythons: Sequence[str]) -> str:
 
 
 def find_mount_s3() -> str:
-    """Find mount-s3 in ``PATH``; '' where it is not, or too old."""
+    """Find mount-s3 in ``PATH``; '' if it is not installed, or too old."""
     program = shutil.which(_MOUNT_S3)
     if program is None:
         return ""
@@ -121,7 +121,7 @@ def rclone_command(rclone: str, source: str, target: str) -> List[str]:
 
 
 def mount_s3_command(program: str, source: str, given: Dict[str, str]) -> List[str]:
-    """Give the words that start mount-s3 for a source, which is a whole folder; ``given`` are AWS' variables."""
+    """Give the command of mount-s3 for a source, which is a whole folder; ``given`` are the variables of AWS."""
     bucket, _, folder = source.split("://", 1)[1].strip("/").partition("/")
     words = [program, bucket, _OPEN_DEVICE, "--read-only", "--foreground"]
     if folder:

@@ -34,7 +34,7 @@ _TIMES = (
     "mtime",
 )
 _INSIDE = ("CRC",)
-"""In an archive times say little: who packs the same twice sets them to the same."""
+"""In an archive times say little: two archives of the same files may have the same times."""
 _MILLISECONDS = 1e11
 
 
@@ -168,10 +168,10 @@ def parse_manifest(text: str, source: str) -> List[Tuple[str, str]]:
 
 
 def change_tag(info: Dict[str, Any], now: float, *, inside: bool) -> str:
-    """Give what changes with an object's content, '' where that is not sure: it has nothing, or was written just now.
+    """Give a tag that changes with an object's content, '' if there is none, or if it was written just now.
 
-    A time that nobody here can read may be one of minutes, as some FTP servers give it, and is no sign either.
-    ``inside`` says that it lies in an archive.
+    A time in an unknown form may be exact to minutes only, as of some FTP servers, so it is no tag either.
+    ``inside`` says that the object is in an archive.
     """
     name = next((name for name in (_INSIDE if inside else (*_TAGS, *_TIMES)) if info.get(name) not in (None, "")), "")
     if not name or (name in _TIMES and _is_new(info[name], now)):
@@ -180,7 +180,7 @@ def change_tag(info: Dict[str, Any], now: float, *, inside: bool) -> str:
 
 
 def modified_time(info: Dict[str, Any]) -> Optional[float]:
-    """Give when an object was written, in seconds; None where that is not said in a way that is known here."""
+    """Give when an object was written, in seconds; None if its store gives no time, or one in an unknown form."""
     told = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
     return None if told is None else _seconds(told)
 
@@ -193,7 +193,7 @@ def _is_new(told: Any, now: float) -> bool:
 
 
 def _seconds(told: Any) -> Optional[float]:
-    """Read a time as stores of different kinds write it; None for one in another form."""
+    """Read a time as stores of different kinds write it; None for one in an unknown form."""
     import calendar  # noqa: PLC0415 - as above
     import datetime as dt  # noqa: PLC0415 - as above
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - as above

@@ -11,9 +11,9 @@ from typing import Callable, Iterator, List, NamedTuple, Tuple
 
 
 class Level(NamedTuple):
-    """One folder on the way: its path, its name below the first one ("" of that), and what is in it, by name.
+    """One folder of a walk: its path, its name below the first one ("" of that), and its entries, sorted by name.
 
-    ``files`` is all that the way does not lead into.
+    ``files`` are all entries that the walk does not enter.
     """
 
     path: str
@@ -34,12 +34,12 @@ class LoopError(OSError):
 
 
 def raise_error(error: OSError) -> None:
-    """Raise what keeps from the way down."""
+    """Raise the error of a folder that cannot be read."""
     raise error
 
 
 def raise_unless_loop(error: OSError) -> None:
-    """Raise it, but go no further where a link leads back: what it leads to is found already."""
+    """Raise the error, unless a link leads back: its target is found already."""
     if not isinstance(error, LoopError):
         raise error
 
@@ -47,9 +47,9 @@ def raise_unless_loop(error: OSError) -> None:
 def descend(top: str, *, follow: bool = False, on_error: Callable[[OSError], None] = raise_error) -> Iterator[Level]:
     """Give a folder, then each one in it with those below, in the order of names; links only where they are followed.
 
-    ``on_error`` hears of each folder that cannot be looked into, and is passed over if that is no reason to raise.
+    ``on_error`` is called for each folder that cannot be read; the folder is skipped unless it raises.
 
-    :raises OSError: a folder cannot be looked into.
+    :raises OSError: a folder cannot be read.
     :raises LoopError: a link that is followed leads back.
     """
     waiting: List[Tuple[str, str, Tuple[Tuple[int, int], ...]]] = [(top, "", ())]

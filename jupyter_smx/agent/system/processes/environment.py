@@ -26,7 +26,7 @@ SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 SPIN = "18"
 """Cycles, as a power of 2, that OpenBLAS's threads wait busily; its own 26 burn 30 ms of CPU in each parked child."""
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-"""By which CUDA and ROCm are told which GPUs a process may see."""
+"""Variables by which CUDA and ROCm limit the GPUs of a process."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -85,9 +85,9 @@ def zygote_environment(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
 
 
 def visibility_variables(gpus: List[int], environ: Mapping[str, str]) -> Dict[str, str]:
-    """Show a job its GPUs only; nothing is said where it was given none.
+    """Give the variables that show a job only its GPUs; none if no GPU is assigned to it.
 
-    ``gpus`` are numbers among those that this host sees, which may be some of the machine's, by number or by name.
+    ``gpus`` are numbers among the GPUs of this host, which may be some of the machine's, by number or by name.
     """
     found = {}
     for name in GPU_VARIABLES if gpus else ():

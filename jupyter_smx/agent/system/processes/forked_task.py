@@ -89,10 +89,10 @@ class ForkedTask:
             _work(work, theirs)
         os.close(theirs)
         self._pid = pid
-        self._loop.on_exit(pid, lambda _status: self._exited())
+        self._loop.on_exit(pid, lambda _status: self._on_exit())
         self._loop.watch(ours, READ, lambda: self._read(ours))
 
-    def _exited(self) -> None:
+    def _on_exit(self) -> None:
         self._pid = 0  # the system gives it to another process
         self._notify_gone()
 

@@ -70,7 +70,7 @@ def test_one_that_was_told_to_end_and_is_leaving_was_not_left_behind(machine: Ma
 
 def test_one_that_was_told_and_stays_is_killed_in_a_moment(machine: Machine) -> None:
     when, sentences = machine.ends(were_told=True)
-    assert (sentences, machine.spoilt) == (NAMED, "")
+    assert (sentences, machine.unusable_reason) == (NAMED, "")
     assert machine.killed_at[0] == when == pytest.approx(EXIT_GRACE, abs=0.01)
 
 
@@ -82,5 +82,5 @@ def test_one_that_cannot_be_killed_is_said_so(machine: Machine) -> None:
     machine.heeds_kill = False
     when, sentences = machine.ends(were_told=False)
     assert sentences == [*NAMED, f"process {PID} cannot be killed; this host ends."]
-    assert machine.spoilt == sentences[-1]
+    assert machine.unusable_reason == sentences[-1]
     assert when == pytest.approx(PATIENCE, abs=0.1)

@@ -166,7 +166,7 @@ class FakeEngine(Doors):
     async def find(self, cluster: str) -> Handle | None:
         return self.handle(cluster)
 
-    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         return [Observation.RUNNING for _ in handles]
 
     async def release(self, handle: Handle) -> None:
@@ -175,8 +175,8 @@ class FakeEngine(Doors):
     def clusters_folder(self) -> Path | None:
         return self.folder
 
-    def isolates_network(self) -> bool:
+    def is_network_isolated(self) -> bool:
         return False
 
-    def remains(self, cluster: str, host: str) -> None:
+    def spool_path(self, cluster: str, host: str) -> None:
         del cluster, host

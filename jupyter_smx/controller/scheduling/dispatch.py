@@ -70,7 +70,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Task[None]] = {}
         """What was begun last for each cluster and is not done."""
-        self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="look")
+        self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
 
     def has_full_visibility(self, job: Job) -> bool:
         """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""

@@ -73,7 +73,7 @@ class ControllerStateMachine(Invariants):
         self.arrays[array] = ArrayRequest(spec=self.sim.spec(**wish), tasks=tasks, max_concurrent=max_concurrent)
         self.sim.call(lambda: self.sim.controller.facade.arrays.submit(array, self.arrays[array]))
 
-    @precondition(lambda self: self.alive() and self.arrays)
+    @precondition(lambda self: self.is_alive() and self.arrays)
     @rule(number=indices, again=st.booleans())
     def stop_array(self, number: int, again: bool) -> None:
         """A user wants none of them any more, or sends the same wish once more."""
@@ -98,14 +98,14 @@ class ControllerStateMachine(Invariants):
         self.sim.pass_time(1.0)
         self.sim.end_job(job)
 
-    @precondition(lambda self: self.alive() and self.jobs)
+    @precondition(lambda self: self.is_alive() and self.jobs)
     @rule(number=indices)
     def resubmit(self, number: int) -> None:
         """A kernel that got no answer sends its wish again."""
         job = self._job(number)
         self.sim.submit(job_id=job, **self.jobs[job])
 
-    @precondition(lambda self: self.alive() and self.jobs)
+    @precondition(lambda self: self.is_alive() and self.jobs)
     @rule(number=indices)
     def stop(self, number: int) -> None:
         """A user wants no job any more."""
@@ -115,7 +115,7 @@ class ControllerStateMachine(Invariants):
             # A job whose submission died with the controller is not known.
             self.sim.stop(job)
 
-    @precondition(lambda self: self.alive() and self.jobs)
+    @precondition(lambda self: self.is_alive() and self.jobs)
     @rule(number=indices)
     def interrupt(self, number: int) -> None:
         """The market takes the hosts of a job away, if it may."""
@@ -133,7 +133,7 @@ class ControllerStateMachine(Invariants):
         self.has_random_interruptions |= per_hour > 0
         self.sim.world.random_draw = draw
 
-    @precondition(lambda self: self.alive() and self.sim.pools())
+    @precondition(lambda self: self.is_alive() and self.sim.pools())
     @rule(number=indices, seconds=st.sampled_from([0, 10, 300]))
     def extend(self, number: int, seconds: int) -> None:
         """A user wants a pool to live longer or not at all; what is in use refuses."""
@@ -148,7 +148,7 @@ class ControllerStateMachine(Invariants):
 
     # The user's code
 
-    @precondition(lambda self: self.sim.world.running())
+    @precondition(lambda self: self.sim.world.running_jobs())
     @rule(number=indices, exit_code=st.sampled_from([0, 0, 0, 3]), writes=st.booleans(), one_host=st.booleans())
     def code_ends(self, number: int, exit_code: int, writes: bool, one_host: bool) -> None:
         """The code of a job ends, on all its hosts or on one."""
@@ -198,7 +198,7 @@ class ControllerStateMachine(Invariants):
         """Something goes wrong at the engine until further notice."""
         self.sim.set_faults(kind())
 
-    @precondition(lambda self: self.alive() and not self.sim.engine.faults)
+    @precondition(lambda self: self.is_alive() and not self.sim.engine.faults)
     @rule(kind=st.sampled_from([fake_engine.Outage, fake_engine.NeverStarts, fake_engine.DropsStreams]))
     def a_job_runs_into_a_fault(self, kind: Any) -> None:
         """Something goes wrong for as long as it takes to give up, and then no more."""

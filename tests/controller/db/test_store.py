@@ -336,12 +336,12 @@ def test_a_checkpoint_of_records_that_are_away_makes_no_others(store: Store, pat
 WRITER = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[3:]
 from records import a_job, an_id
 from jupyter_smx.controller.db.store import Store
 from test_store import news
 store = Store.open(Path(sys.argv[1]))
-for number in range(int(sys.argv[3]), 1_000_000):
+for number in range(int(sys.argv[2]), 1_000_000):
     store.write([a_job(number)], events=[news(a_job(number))])
     sys.stdout.write(f"{number}\\n")
     sys.stdout.flush()
@@ -350,9 +350,10 @@ for number in range(int(sys.argv[3]), 1_000_000):
 
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(path: Path) -> None:
     dice = random.Random(4)  # noqa: S311 - where to kill, not a secret
-    here, start, acknowledged = str(Path(__file__).parent), 0, 0
+    folders = [str(folder) for folder in Path(__file__).parents[:2]]
+    start = acknowledged = 0
     for _ in range(4):
-        command = [sys.executable, "-c", WRITER, str(path), here, str(start)]
+        command = [sys.executable, "-c", WRITER, str(path), str(start), *folders]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
             for _ in range(dice.randrange(1, 400)):

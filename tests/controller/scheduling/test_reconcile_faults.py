@@ -209,7 +209,7 @@ def test_two_controllers_on_one_store_never_make_two_pools_and_the_older_one_end
     sim.pass_time(START)
     old = sim.controller
     new = sim.call(lambda: _controller(sim))
-    sim.call(new.begin)
+    sim.call(new.start)
     sim.end_job(job)
     assert new.live_state.job(job).status() is Status.COMPLETED
     with pytest.raises(FencedError):
@@ -231,7 +231,7 @@ def test_an_old_controller_that_wakes_up_writes_nothing_and_says_that_it_is_over
     sim.run_to_end(keep_alive=20)
     old = sim.controller
     new = sim.call(lambda: _controller(sim))
-    sim.call(new.begin)
+    sim.call(new.start)
     sim.pass_time(30)
     assert old.reconciler.fenced_event.is_set()
     assert new.live_state.clusters == {}

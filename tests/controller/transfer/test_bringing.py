@@ -226,7 +226,7 @@ def test_looking_for_sources_takes_no_thread_that_anybody_else_needs(
     monkeypatch.setattr(input_listing, "list_inputs", list_inputs)
     far.submit(channels=channels(data))
     far.pass_time(START)
-    assert [name.partition("_")[0] for name in names] == ["list_inputs"]
+    assert [name.partition("_")[0] for name in names] == ["list-inputs"]
 
 
 def test_a_host_that_cannot_be_reached_is_brought_it_later(far: Simulation, data: Path) -> None:

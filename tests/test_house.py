@@ -38,7 +38,7 @@ BORDERS = {
     "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",
     "jupyter_smx/controller/telemetry/progress_tracker.py": "a log may say anything, and no outcome may depend on it",
     "jupyter_smx/controller/server.py": "one bad record must not end all others' jobs",
-    "jupyter_smx/controller/unexpected.py": "an engine or the system may raise anything, and no job may wait for ever",
+    "jupyter_smx/controller/errors.py": "an engine or the system may raise anything, and no job may wait for ever",
     "jupyter_smx/engines/registry.py": "an engine is somebody else's code",
     "jupyter_smx/kernel/options/expression.py": "attributes and items of the user's objects",
     "jupyter_smx/kernel/handles/job.py": "the user's callbacks",

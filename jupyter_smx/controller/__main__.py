@@ -1,4 +1,4 @@
-"""``python -m jupyter_smx.controller``."""
+"""The program of ``python -m jupyter_smx.controller``: Python asks for a file of this name."""
 
 import logging
 import os

@@ -1,4 +1,7 @@
-"""The clock that only runs forward: for pauses, patience and periods, whatever people set the other one to."""
+"""The monotonic clock, for delays and time-outs; apart, because the records and the live state import it.
+
+It only runs forward, whatever the system clock is set to.
+"""
 
 from __future__ import annotations
 

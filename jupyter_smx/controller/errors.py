@@ -1,4 +1,8 @@
-"""Errors of the records: another controller took over, a later job holds the cluster, the disk refuses."""
+"""Errors of the controller, and how they are contained.
+
+Those of the records (another controller took over, a later job holds the cluster, the disk refuses), and unexpected
+ones, which reach the job that waits for the task and the log.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,10 @@ class StaleError(SmxError):
     status = 409
 
 
+class UnexpectedError(SmxError):
+    """An error that no code raises on purpose: our fault, an engine's or the system's, never the user's."""
+
+
 @contextmanager
 def log_and_continue(log: logging.Logger, what: str, whose: str) -> Iterator[None]:
     """Let what cannot be done for one keep no other from its turn; the log says ``what``, with ``whose`` in it.
@@ -42,3 +50,23 @@ def log_and_continue(log: logging.Logger, what: str, whose: str) -> Iterator[Non
         raise
     except SmxError as error:
         log.warning("%s: %s", what.format(whose), error)
+
+
+@contextmanager
+def wrap_unexpected(log: logging.Logger, what: str) -> Iterator[None]:
+    """Turn an unexpected error into one that is handled, so that no job waits for a task that died.
+
+    A ``SmxError`` passes unchanged; any other error is logged with its traceback.
+
+    :raises UnexpectedError: ``what``, a sentence's subject, broke off.
+    """
+    try:
+        yield
+    except SmxError:
+        raise
+    except Exception as error:  # the border of engines and of the system, which may raise anything
+        log.exception("%s broke off", what)
+        said = str(error) or "without a word"
+        raise UnexpectedError(
+            f"{what} broke off ({type(error).__name__}: {said}).", cure="The controller's log says where."
+        ) from error

@@ -1,28 +1,33 @@
-"""What keeps the records and the folders of a controller small, beside everything else: nobody waits for the disk."""
+"""Retention: keeps the records, the log and the folders of a controller small, in threads beside everything else."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+import os
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.controller.errors import RecordsError
-from jupyter_smx.controller.retention import prune_hosts, rotate_log
 from jupyter_smx.controller.transfer.stage_out import delete_unused_payloads
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from jupyter_smx.controller.retention import RetentionPolicy
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine
 
 _log = logging.getLogger(__name__)
 
+DAY = 86_400.0
+MIB = 2**20
 MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is moved into the records although more are coming."""
 CLEAN_FIRST = 60.0
@@ -32,8 +37,18 @@ CLEAN_EVERY = 3_600.0
 MAX_EVENTS = 20_000
 
 
+class RetentionPolicy(Struct, frozen=True, kw_only=True):
+    """What is kept: seconds for the folders of ended hosts, bytes of the controller's log before it is put aside."""
+
+    ended_hosts: float = 7 * DAY
+    log: int = 10 * MIB
+
+
+DEFAULT_RETENTION = RetentionPolicy()
+
+
 class Housekeeping:
-    """Two chores, each done once at a time and never by the event loop itself; ``look`` begins those that are due.
+    """Two chores, each done once at a time and never by the event loop itself; ``tick`` starts those that are due.
 
     ``clock`` gives seconds since the epoch, for what files say of their age.
     """
@@ -131,3 +146,44 @@ class Housekeeping:
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:
     return task is None or task.done()
+
+
+def rotate_log(log: Path, most: int) -> bool:
+    """Put a log of more than ``most`` bytes aside as ``<name>.1``, over the one before; False when it is short.
+
+    Those who write into it go on: they append, so what comes next is at its new beginning.
+    """
+    try:
+        if not log.exists() or log.stat().st_size <= most:
+            return False
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
+    except OSError:
+        # A full disk cannot hold two of them; a log that nobody can read is worth less than a controller that runs.
+        with suppress(OSError):
+            os.truncate(log, 0)
+    return True
+
+
+def prune_hosts(clusters: Path, needed: Collection[str], older_than: float) -> list[str]:
+    """Delete the folders of clusters that are not ``needed`` and in which nothing changed since; give their ids.
+
+    ``older_than`` is seconds since the epoch. Blocks.
+    """
+    gone = []
+    for folder in sorted(clusters.glob("*")):
+        if folder.name in needed or folder.is_symlink() or not folder.is_dir():
+            continue
+        if _last_change(folder) < older_than:
+            rmtree.remove_if_possible(os.fspath(folder))
+            gone.append(folder.name)
+    return gone
+
+
+def _last_change(folder: Path) -> float:
+    # Two levels are enough: whatever happens on a host renews a name in its folder.
+    moments = [0.0]
+    for path in (folder, *folder.glob("*"), *folder.glob("*/*")):
+        with suppress(OSError):
+            moments.append(path.lstat().st_mtime)
+    return max(moments)

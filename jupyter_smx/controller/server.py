@@ -19,8 +19,7 @@ from jupyter_smx.controller.api.handlers import make_server
 from jupyter_smx.controller.environments.build_process import Installer
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.controller.errors import FencedError
-from jupyter_smx.controller.housekeeping import Housekeeping
-from jupyter_smx.controller.retention import DEFAULT_RETENTION
+from jupyter_smx.controller.housekeeping import DEFAULT_RETENTION, Housekeeping
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
 from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
 from jupyter_smx.controller.state.change_signal import ChangeSignal, KeyedSignals
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.controller.db.store import Store
-    from jupyter_smx.controller.retention import RetentionPolicy
+    from jupyter_smx.controller.housekeeping import RetentionPolicy
     from jupyter_smx.controller.singleton import ListenSocket
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.job import Job

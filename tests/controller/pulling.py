@@ -1,4 +1,4 @@
-"""A log pump at the door of an agent that has the log of one job."""
+"""A log collector connected to an agent that has the log of one job; apart, because two test files share it."""
 
 from __future__ import annotations
 

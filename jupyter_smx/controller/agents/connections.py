@@ -12,10 +12,11 @@ from jupyter_smx.model.errors import UnavailableError, VersionMismatchError
 from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.job import Job
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +84,14 @@ class Agents:
         if stream is None:
             raise UnavailableError(f"The agent on {host} of cluster {cluster} cannot be reached now.", transient=True)
         return stream
+
+    def request_stop(self, job: Job, hosts: Iterable[str], grace: float, cause: str) -> None:
+        """Ask hosts to end their part of a job: SIGTERM now, and SIGKILL after ``grace`` seconds.
+
+        :raises UnavailableError: one of them has no open stream.
+        """
+        for host in hosts:
+            self.stream(job.cluster, host).send_now("stop", job=job.id, lease=job.lease, grace=grace, cause=cause)
 
     def dropped_frames(self) -> int:
         """Count the frames of open streams that fitted nothing that was asked."""

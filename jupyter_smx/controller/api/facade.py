@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
-from jupyter_smx.controller.api import diagnostics
 from jupyter_smx.controller.api.array_facade import ArrayFacade
 from jupyter_smx.controller.api.shell_commands import ShellCommands
 from jupyter_smx.controller.api.submission import SubmissionValidator
@@ -322,7 +321,7 @@ class ControllerFacade:
             "epoch": self._live_state.store.epoch,
             "jobs": len(self._live_state.jobs),
             "pools": len(self._live_state.clusters),
-            "engines": {name: await diagnostics.examine(self._engine_of, name) for name in sorted(self._engines)},
+            "engines": {name: await _examine(self._engine_of, name) for name in sorted(self._engines)},
             "instance_types": sorted(limits.catalogue),
             "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
@@ -332,7 +331,7 @@ class ControllerFacade:
     async def fix(self) -> dict[str, list[str]]:
         """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
         found = {
-            name: await diagnostics.sweep(self._engine_of, name, lambda: [*self._live_state.clusters])
+            name: await _sweep(self._engine_of, name, lambda: [*self._live_state.clusters])
             for name in sorted(self._engines)
         }
         return {name: ended for name, ended in found.items() if ended}
@@ -340,3 +339,19 @@ class ControllerFacade:
 
 def _is_reached(job: Job, until: str) -> bool:
     return is_final(job.state) or (until == "first_line" and "first_line" in job.timings)
+
+
+async def _examine(engine_of: Callable[[str], Engine], engine: str) -> dict[str, Any]:
+    """Give the report of an engine on itself, or the error that it raised."""
+    try:
+        return await engine_of(engine).doctor()
+    except (SmxError, OSError) as error:
+        return {"trouble": str(error)}
+
+
+async def _sweep(engine_of: Callable[[str], Engine], engine: str, known: Callable[[], Collection[str]]) -> list[str]:
+    """Name what an engine ended of clusters that are none of those that ``known`` gives, or say why it could not."""
+    try:
+        return await engine_of(engine).sweep(known)
+    except (SmxError, OSError) as error:
+        return [f"Nothing could be ended: {error}"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from jupyter_smx.controller.errors import wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
-from jupyter_smx.controller.unexpected import wrap_unexpected
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.job import Job, Transition

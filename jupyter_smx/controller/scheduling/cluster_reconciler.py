@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue
-from jupyter_smx.controller.unexpected import wrap_unexpected
+from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
-from jupyter_smx.policy.hosts.info import hosts_of
+from jupyter_smx.policy.hosts.agent_messages import hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable import UnreachablePeriod, extend_unreachable
 from jupyter_smx.policy.lifecycle import transitions

@@ -6,8 +6,7 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.errors import log_and_continue
-from jupyter_smx.controller.unexpected import wrap_unexpected
+from jupyter_smx.controller.errors import log_and_continue, wrap_unexpected
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.lifecycle import spot, transitions
 

@@ -8,15 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.controller.errors import FencedError, log_and_continue
+from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.run_request import run_spec
 from jupyter_smx.controller.transfer import input_listing
-from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.policy.admission import host_visibility
-from jupyter_smx.policy.hosts.names import named_hosts
-from jupyter_smx.policy.hosts.sharding import has_channel
+from jupyter_smx.policy.hosts.names import has_channel, named_hosts
 from jupyter_smx.policy.lifecycle import transitions
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
+from jupyter_smx.controller.errors import UnexpectedError, wrap_unexpected
 from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.stage_out import HostOutputs
-from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
 from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
@@ -24,7 +24,6 @@ from jupyter_smx.policy.lifecycle import keep_alive, retries, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome
 from jupyter_smx.policy.preload import preload_candidates, preload_costs
-from jupyter_smx.policy.scheduling import array_pools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -218,7 +217,7 @@ class JobFinalizer:
             keep = keep_alive.decide_after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
             waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
             left = keep_alive.remaining_pool_lifetime(cluster, limits, idle_from)
-            keep = array_pools.decide_after_task(job, keep, left, others_wait=waits)
+            keep = keep_alive.decide_after_task(job, keep, left, others_wait=waits)
         else:
             keep = _UNHEALTHY
         job = replace(job, warm_pool=transitions.pool_of_job(keep))

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue
+from jupyter_smx.controller.errors import FencedError, RecordsError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling.finalize import MAX_UNEXPECTED_ERRORS
 from jupyter_smx.controller.state.job_runtime import JobRuntime
 from jupyter_smx.controller.transfer.job_folder import StagingError
-from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
 from jupyter_smx.engines.base import ImageMissingError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
-from jupyter_smx.policy.hosts.info import isolation_notes
+from jupyter_smx.policy.hosts.agent_messages import isolation_notes
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.lifecycle import image_pull, retries, transitions
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
-from jupyter_smx.controller.errors import FencedError, log_and_continue
+from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.cluster_reconciler import ClusterReconciler
 from jupyter_smx.controller.scheduling.desired_state import DesiredStateSetter
@@ -22,20 +22,18 @@ from jupyter_smx.controller.scheduling.dispatch import Dispatcher
 from jupyter_smx.controller.scheduling.job_events import JobEventHandler
 from jupyter_smx.controller.scheduling.preparation import Preparation
 from jupyter_smx.controller.scheduling.scheduler import Scheduler
-from jupyter_smx.controller.scheduling.stop_request import send_stop
-from jupyter_smx.controller.unexpected import UnexpectedError, wrap_unexpected
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks
-from jupyter_smx.policy.lifecycle import spot, transitions
+from jupyter_smx.policy.lifecycle import keep_alive, spot, transitions
 from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES
 from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
 from jupyter_smx.policy.lifecycle.outcome import Outcome, effective_goal, stop_cause
 from jupyter_smx.policy.lifecycle.retries import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
-from jupyter_smx.policy.scheduling import array_pools, placement, reuse
+from jupyter_smx.policy.scheduling import placement, reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,7 +202,7 @@ class JobReconciler(JobEventHandler):
     def schedule_waiting_jobs(self) -> None:
         """Look at the jobs that wait for others, then call those in the line until one has to stay in it."""
         self._scheduler.reconcile_blocked()
-        for pool in array_pools.unneeded_pools(
+        for pool in keep_alive.unneeded_pools(
             self.live_state.clusters.values(), self.live_state.job_queue.has_queued_tasks
         ):
             self.live_state.release_pool(pool, "Every task of its array has begun.")
@@ -314,13 +312,13 @@ class JobReconciler(JobEventHandler):
         trail.stop_sent = True
         limits = self.live_state.limits
         grace = limits.interruption_grace if job.goal is DesiredState.INTERRUPT else limits.grace
-        send_stop(self.agents, job, set(trail.hosts) - set(trail.records), grace, stop_cause(job.goal))
+        self.agents.request_stop(job, set(trail.hosts) - set(trail.records), grace, stop_cause(job.goal))
 
     def _drain(self, job: Job) -> None:
         trail = self._runtime(job)
         due = trail.hosts_to_drain()
         trail.drained_hosts.update(due)
-        send_stop(self.agents, job, due, self.live_state.limits.grace, "drained")
+        self.agents.request_stop(job, due, self.live_state.limits.grace, "drained")
 
     def _stop_unstarted(self, job: Job) -> None:
         self._finalizer.stop_unstarted(job)

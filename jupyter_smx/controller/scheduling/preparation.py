@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.errors import FencedError, log_and_continue
-from jupyter_smx.controller.unexpected import wrap_unexpected
+from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
 from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.status import TERMINAL_GOALS

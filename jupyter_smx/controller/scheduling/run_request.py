@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from jupyter_smx.policy.hosts.names import named_hosts
-from jupyter_smx.policy.hosts.sharding import Shard, has_channel, shard_of
+from jupyter_smx.policy.hosts.names import Shard, has_channel, named_hosts, shard_of
 from jupyter_smx.policy.lifecycle import retries
 from jupyter_smx.policy.lifecycle.environment import format_for_pip
 

@@ -1,13 +1,15 @@
-"""Who has a turn when there is room: those whom others let begin stand in line, and the line is called."""
+"""Schedules the job queue: decides which waiting job is reconciled next, and when a long queue waits for a burst."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.errors import log_and_continue
-from jupyter_smx.controller.scheduling.submission_throttle import SubmissionThrottle
 from jupyter_smx.policy.lifecycle.dependencies import is_waiting_for_dependencies, mark_dependencies_met
+from jupyter_smx.policy.scheduling.fair_queue import next_schedule_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,33 +22,35 @@ _log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Calls the line; ``step`` looks at one job and raises nothing but that another controller took over."""
+    """Schedules the waiting jobs; ``reconcile`` does the next step of a job and raises nothing but ``FencedError``."""
 
-    def __init__(self, books: LiveState, preparation: Preparation, step: Callable[[Job], None]) -> None:
+    def __init__(self, books: LiveState, preparation: Preparation, reconcile: Callable[[Job], None]) -> None:
         self._live_state = books
         self._preparation = preparation
-        self._reconcile = step
-        self._throttle = SubmissionThrottle(books.monotonic, self.schedule)
+        self._reconcile = reconcile
+        self._submitted_at = self._scheduled_at = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def on_submission(self) -> None:
-        """Learn that somebody handed a job in."""
-        self._throttle.on_submission()
+        """Record the moment of a submission."""
+        self._submitted_at = self._live_state.monotonic()
 
     def reconcile_blocked(self) -> None:
-        """Look at the jobs that come after others, until nothing ends any more."""
+        """Reconcile the jobs that wait for others, until no more of them end."""
         ended = True
         while ended:
             # What ends here may end others: a chain of jobs is walked to its last one.
-            held = self._live_state.job_queue.blocked_jobs()
-            self._save_unblocked(held)
-            for job in held:
+            blocked = self._live_state.job_queue.blocked_jobs()
+            self._save_unblocked(blocked)
+            for job in blocked:
                 if not self._is_ready_to_place(job):
                     self._reconcile(job)
-            ended = any(job.id not in self._live_state.jobs for job in held)
+            ended = any(job.id not in self._live_state.jobs for job in blocked)
 
     def schedule(self) -> None:
-        """Place those in the line until one has to stay in it; later, where a crowd of wishes comes."""
-        if self._throttle.defer(len(self._live_state.job_queue)):
+        """Place the jobs of the queue until one has to stay in it; later, where submissions arrive in a burst."""
+        if self._defer(len(self._live_state.job_queue)):
             return
         full: set[str] = set()
         while engine := self._live_state.job_queue.next_engine(full):
@@ -56,15 +60,32 @@ class Scheduler:
                 full.add(engine)
 
     def close(self) -> None:
-        """Call nobody any more."""
-        self._throttle.close()
+        """Schedule nothing any more; requests may still arrive on open connections."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _save_unblocked(self, held: Iterable[Job]) -> None:
-        """Write down at once of all whom nobody holds any more that they stand in line."""
+    def _defer(self, waiting: int) -> bool:
+        """Say whether a queue of ``waiting`` jobs has to wait now; a timer then schedules it."""
+        now = self._live_state.monotonic()
+        due = next_schedule_at(waiting, self._submitted_at, self._scheduled_at)
+        if due > now or self._closed:
+            if self._timer is None and not self._closed:
+                self._timer = asyncio.get_running_loop().call_later(due - now, self._run_deferred)
+            return True
+        self._scheduled_at = now
+        return False
+
+    def _run_deferred(self) -> None:
+        self._timer = None
+        self.schedule()
+
+    def _save_unblocked(self, blocked: Iterable[Job]) -> None:
+        """Save in one write that the jobs whose dependencies are met now wait in the queue."""
         now = self._live_state.clock()
         freed = [
             mark_dependencies_met(job, now)
-            for job in held
+            for job in blocked
             if self._live_state.job_queue.is_queued(job) and is_waiting_for_dependencies(job)
         ]
         if freed:
@@ -72,5 +93,5 @@ class Scheduler:
                 self._live_state.save(jobs=freed)
 
     def _is_ready_to_place(self, job: Job) -> bool:
-        # Who stands in line is called from there, in its turn; but what it has to be built takes time, and no room.
+        # A job in the queue is placed in its turn; but what has to be built for it takes time, and no room.
         return self._live_state.job_queue.is_queued(job) and self._preparation.is_over(job)

@@ -1,7 +1,7 @@
-"""What agents say, looked at before anything of it is believed. Pure.
+"""Messages of agents: validation before use, and the hosts of a cluster from their replies to ``hello``. Pure.
 
-A job has the user of the agent on its host, so it can end that and say anything in its place: what does not have the
-form of a record, a greeting or an event is none, and what remains can be written down and read again.
+A job has the user of the agent on its host, so it can end the agent and send anything in its place. What does not
+have the form of a record, a reply or an event is rejected, and what remains can be written down and read again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, ValidationError, convert
 
+from jupyter_smx.model.records.cluster import Host
+from jupyter_smx.policy.hosts.names import named_hosts
+from jupyter_smx.policy.hosts.provenance import limits_of, machine_of
+from jupyter_smx.policy.preload import preload_costs
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from jupyter_smx.model.records.cluster import Cluster
 
 _LARGEST = 2**53
 """What a browser can count to."""
@@ -200,3 +207,43 @@ def _sanitize(said: Any, deepest: int) -> Any:
 
 def _is_representable(number: float) -> bool:
     return abs(number) <= _LARGEST if isinstance(number, int) else math.isfinite(number)
+
+
+def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
+    """Give the hosts in the job's order; an older agent says less of itself."""
+    rows = []
+    given_up = {one.host: one.given_up for one in cluster.handle.hosts} if cluster.handle else {}
+    for host in named_hosts(cluster.key.instance_groups):
+        said = greetings[host.name]
+        isolation, preload = said.get("isolation", {}), said.get("preload", {})
+        rows.append(
+            Host(
+                name=host.name,
+                group=host.group,
+                instance_type=host.instance_type,
+                isolation=isolation.get("mode", ""),
+                isolation_reason=isolation.get("reason", ""),
+                given_up=given_up.get(host.name, ()),
+                limits=limits_of(said),
+                python_version=str(said.get("python", "")),
+                agent_version=str(said.get("version", "")),
+                preloaded=tuple(preload.get("loaded", ())),
+                preload_failures=dict(preload.get("failed", {})),
+                preload_costs=preload_costs(preload),
+                machine=machine_of(said),
+            )
+        )
+    return tuple(rows)
+
+
+def isolation_notes(hosts: Iterable[Host]) -> tuple[str, ...]:
+    """Say what of their isolation hosts lack, each thing once, as notes for the job that runs there."""
+    hosts = tuple(hosts)
+    whose: dict[str, list[str]] = {}
+    for host in hosts:
+        for sentence in host.given_up:
+            whose.setdefault(sentence, []).append(host.name)
+    return tuple(
+        f"Given up: {sentence}" if len(names) == len(hosts) else f"Given up on {', '.join(names)}: {sentence}"
+        for sentence, names in whose.items()
+    )

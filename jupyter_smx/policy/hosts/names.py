@@ -1,4 +1,4 @@
-"""A job's hosts: ``algo-1 … algo-N`` over all groups, in the groups' order, and which of them only help others."""
+"""A job's hosts: ``algo-1 … algo-N`` over all groups, which of them only help others, and their shards of channels."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from jupyter_smx.model.records.job import HostEnd
+    from jupyter_smx.model.spec.channel import Channel
     from jupyter_smx.model.spec.instance import InstanceGroup
 
 _OWN_CAUSES = ("exit", "signal", "memory")
@@ -85,3 +86,27 @@ def helper_notes(groups: Iterable[InstanceGroup]) -> tuple[str, ...]:
         for group in groups
         if group.until
     )
+
+
+class Shard(Struct, frozen=True):
+    """Every ``count``-th file, from number ``index`` on, in the order of names; ``0, 1`` is all of them."""
+
+    index: int = 0
+    count: int = 1
+
+
+def has_channel(host: NamedHost, channel: Channel) -> bool:
+    """Say whether a host gets anything of a channel."""
+    return not channel.groups or host.group in channel.groups
+
+
+def shard_of(host: NamedHost, channel: Channel, hosts: Sequence[NamedHost]) -> Shard:
+    """Give the part of a channel that belongs to a host which has it.
+
+    SageMaker promises each of n hosts about one n-th of the objects by count, and not which: here they are dealt out in
+    turns, so that equal names always go to the same host.
+    """
+    if channel.distribution != "ShardedByS3Key":
+        return Shard()
+    among = [each.name for each in hosts if has_channel(each, channel)]
+    return Shard(among.index(host.name), len(among))

@@ -1,4 +1,4 @@
-"""How long hosts that cannot be reached are waited for: they may still run code, unless nobody wants that any more."""
+"""The time-out of unreachable hosts, which may still run code; apart, so that the one place for it is found by name."""
 
 from __future__ import annotations
 

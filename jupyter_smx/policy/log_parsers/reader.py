@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from jupyter_smx.model.results.progress import MAX_METRICS, Progress
-from jupyter_smx.policy.log_parsers import boosting, generic, huggingface, keras, rich, tqdm
+from jupyter_smx.policy.log_parsers import frameworks, generic, tqdm
 from jupyter_smx.policy.log_parsers.line_splitter import MAX_LINE, LineSplitter, strip_escapes
 from jupyter_smx.policy.log_parsers.observations import COUNT, AnnouncedTotals
 from jupyter_smx.policy.log_parsers.progress_state import (
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from jupyter_smx.policy.log_parsers.observations import LineObservation
 
 _DIALECTS = (
-    (keras.HINTS, keras.read),
-    (rich.HINTS, rich.read),
-    (huggingface.HINTS, huggingface.read),
-    (boosting.HINTS, boosting.read),
+    (frameworks.KERAS_HINTS, frameworks.read_keras),
+    (frameworks.RICH_HINTS, frameworks.read_rich),
+    (frameworks.HUGGINGFACE_HINTS, frameworks.read_huggingface),
+    (frameworks.BOOSTING_HINTS, frameworks.read_boosting),
     (generic.HINTS, generic.read),
 )
 _HINTS = tuple(dict.fromkeys([*tqdm.HINTS, *(hint for hints, _ in _DIALECTS for hint in hints)]))
@@ -175,7 +175,7 @@ def _parse_line(text: str, ups: int) -> LineObservation | None:
 
 def _parse_partial_line(text: str, ups: int) -> LineObservation | None:
     """Read a line whose end has not come: a bar that is whole says so, a number at its end may have more digits."""
-    found = tqdm.read(text, ups) or keras.read(text) or rich.read(text)
+    found = tqdm.read(text, ups) or frameworks.read_keras(text) or frameworks.read_rich(text)
     return found if found is not None and found.counter is not None else None
 
 

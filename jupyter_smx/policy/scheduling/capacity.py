@@ -1,4 +1,4 @@
-"""Shares of this machine: what a job's hosts need, what is taken, and whether the rest is enough.
+"""Shares of this machine: what a job's hosts need, what is taken, whether the rest is enough, and which GPUs are used.
 
 An instance type larger than the machine gets the whole machine and a note that says so; ``local`` is one CPU and its
 share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host holds only its place.
@@ -6,18 +6,23 @@ share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host ho
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from jupyter_smx.model.spec.instance import InstanceType
+from jupyter_smx.policy.hosts.names import named_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jupyter_smx.model.records.cluster import Cluster
     from jupyter_smx.model.spec.instance import InstanceGroup
     from jupyter_smx.policy.limits import Limits
+
+Gpus = dict[str, tuple[int, ...]]
+"""Numbers of GPUs, from 0 on, by host; a host without any is not in it and sees whatever the machine shows it."""
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -130,3 +135,28 @@ def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
             count = f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''}"
             said.append(f"{kind.name} has {count}, this machine has {limits.gpus}.")
     return tuple(dict.fromkeys(said))
+
+
+def assign_gpus(
+    groups: Iterable[InstanceGroup], clusters: Sequence[Cluster], limits: Limits, *, lasting: bool = False
+) -> Gpus:
+    """Give each host the lowest GPUs that no busy cluster holds.
+
+    Hosts that together want more than the machine has (which a note of their start says) share those that there are.
+    Those that have them for as long as they live (``lasting``) get the ones of idle hosts last, which want theirs back.
+    """
+    held = gpus_of_clusters(cluster for cluster in clusters if cluster.is_busy())
+    wanted = gpus_of_clusters(cluster for cluster in clusters if lasting and cluster.is_live())
+    every = sorted(range(limits.gpus), key=lambda number: number in wanted)
+    turn = itertools.cycle([number for number in every if number not in held] or every)
+    given = {host.name: _gpu_count(host.instance_type, limits) for host in named_hosts(tuple(groups))}
+    return {host: tuple(sorted({next(turn) for _ in range(count)})) for host, count in given.items() if count}
+
+
+def gpus_of_clusters(clusters: Iterable[Cluster]) -> set[int]:
+    """Give the numbers of the GPUs that clusters were given."""
+    return {number for cluster in clusters for row in cluster.gpus.values() for number in row}
+
+
+def _gpu_count(instance_type: str, limits: Limits) -> int:
+    return host_share(resolve_instance_type(instance_type, limits), limits).gpus

@@ -1,19 +1,30 @@
-"""Whose turn it is among those that wait for hosts: first come, first served, and an array counts as one who came.
+"""The order of jobs that wait for hosts: first come, first served, where an array counts as one job.
 
 The task of an array stands behind as many turns as tasks of its array run or wait before it, so:
 
-* jobs that are no tasks are served strictly in the order in which they came;
-* a long array delays a job that came later by one turn, not by all its tasks;
+* jobs that are no tasks are served strictly in the order of their submission;
+* a long array delays a later job by one turn, not by all its tasks;
 * arrays that wait at the same time run about equally many tasks each;
-* nobody starves: whoever has nothing running stands in the first turn, and there by age.
+* none starves: an array without running tasks stands in the first turn, and there by age.
 
-Whoever is first and finds no room holds up the others of the engine, so that wide jobs get their hosts.
+A first job that finds no room holds up the others of the engine, so that wide jobs get their hosts.
+
+While many submissions arrive at once, accepting them comes before placing the next job of a long queue: a client that
+submits a thousand jobs waits for the last one, and each job that starts meanwhile takes the same cores. Only jobs that
+wait anyway are delayed, and by ``MAX_DELAY`` at most.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from typing import NamedTuple
+
+BURST_SIZE = 16
+"""Waiting jobs from which on the queue is long."""
+DEBOUNCE = 0.01
+"""Seconds without a submission, after which no more is expected."""
+MAX_DELAY = 0.1
+"""Seconds by which a long queue is delayed at most, however many submissions arrive."""
 
 
 class QueueEntry(NamedTuple):
@@ -115,3 +126,14 @@ class _Tasks:
         if number >= len(self):
             return len(self)
         return number + (self.waiting[number].age < age)
+
+
+def next_schedule_at(waiting: int, submitted_at: float, scheduled_at: float) -> float:
+    """Give the moment from which on the queue may be scheduled, in monotonic seconds.
+
+    ``waiting`` counts its jobs; ``submitted_at`` is when the last submission arrived, ``scheduled_at`` when the queue
+    was scheduled last.
+    """
+    if waiting < BURST_SIZE:
+        return scheduled_at
+    return min(submitted_at + DEBOUNCE, scheduled_at + MAX_DELAY)

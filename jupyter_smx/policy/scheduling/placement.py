@@ -12,13 +12,13 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.start_reason import Difference, Why
 from jupyter_smx.model.status import message_of
 from jupyter_smx.policy import preload
-from jupyter_smx.policy.hosts.info import isolation_notes
+from jupyter_smx.policy.hosts.agent_messages import isolation_notes
 from jupyter_smx.policy.hosts.names import helper_notes
 from jupyter_smx.policy.lifecycle import keep_alive, transitions
 from jupyter_smx.policy.lifecycle.dependencies import FREED
 from jupyter_smx.policy.lifecycle.environment import BUILT
 from jupyter_smx.policy.scheduling import capacity, reuse
-from jupyter_smx.policy.scheduling.gpu_assignment import Gpus, assign_gpus
+from jupyter_smx.policy.scheduling.capacity import Gpus, assign_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.start_reason import Difference
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.policy.lifecycle.environment import environment_diff, environment_of
-from jupyter_smx.policy.scheduling.gpu_assignment import gpus_of_clusters
+from jupyter_smx.policy.scheduling.capacity import gpus_of_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -19,7 +19,7 @@ from jupyter_smx.model.results.usage import Usage
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
 from jupyter_smx.policy.hosts import agent_messages
-from jupyter_smx.policy.hosts.info import hosts_of
+from jupyter_smx.policy.hosts.agent_messages import hosts_of
 from jupyter_smx.policy.hosts.provenance import provenance_of
 from jupyter_smx.policy.lifecycle.outcome import job_outcome
 

@@ -11,7 +11,7 @@ from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError, Res
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.array import ArrayCounts, TaskOverrides, task_id
 from jupyter_smx.model.status import Status
-from jupyter_smx.policy.scheduling.array_pools import HAND_OVER
+from jupyter_smx.policy.lifecycle.keep_alive import HAND_OVER
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:

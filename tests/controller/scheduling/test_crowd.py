@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.model.status import Status
-from jupyter_smx.policy.scheduling.throttle import BURST_SIZE, DEBOUNCE, MAX_DELAY
+from jupyter_smx.policy.scheduling.fair_queue import BURST_SIZE, DEBOUNCE, MAX_DELAY
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import a_job, a_spec
 
+from jupyter_smx.agent.channels.archive import pack
 from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import StagingError, atomic_write
-from jupyter_smx.controller.transfer.merge_archives import merge
-from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager
+from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager, merge_archives
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.channel import Artifact, Output
 
@@ -269,7 +269,7 @@ def test_merged_archives_unpack_and_hold_every_winner(
     for number, tree in enumerate(trees_of_hosts):
         paths.append(folder / f"{number}.tar.gz")
         paths[-1].write_bytes(archive(tree))
-    merge(paths, folder / "merged.tar.gz")
+    merge_archives(paths, folder / "merged.tar.gz")
     files: dict[str, bytes] = {}
     with tarfile.open(folder / "merged.tar.gz") as tar:
         for member in tar:
@@ -337,3 +337,26 @@ async def test_bringing_much_home_lets_others_run(desk: OutputStager, tmp_path: 
         await asyncio.sleep(0)
         ran += 1
     assert ran > 100
+
+
+LONG = "the name of more than a hundred letters, which a header of its own has, " * 2
+
+
+def packed(tmp_path: Path, host: str, linked: str) -> Path:
+    """Give what a host packs of a checkpoint, and of a second name of it unless that is ""."""
+    folder, path = tmp_path / host, tmp_path / f"{host}.tar.gz"
+    folder.mkdir()
+    (folder / "checkpoint").write_text(f"of {host}")
+    if linked:
+        (folder / linked).hardlink_to(folder / "checkpoint")
+        (folder / LONG).hardlink_to(folder / "checkpoint")
+    assert pack(str(folder), str(path)) == []
+    return path
+
+
+def test_a_second_name_of_a_file_keeps_its_content_where_another_host_has_the_first(tmp_path: Path) -> None:
+    archives = [packed(tmp_path, "algo-1", "last"), packed(tmp_path, "algo-2", "")]
+    merge_archives(archives, tmp_path / "merged")
+    with tarfile.open(tmp_path / "merged") as merged:
+        found = {one.name: merged.extractfile(one).read() for one in merged}  # type: ignore[union-attr]
+    assert found == {"checkpoint": b"of algo-2", "last": b"of algo-1", LONG: b"of algo-1"}

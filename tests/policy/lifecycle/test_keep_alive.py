@@ -14,8 +14,8 @@ from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.policy.lifecycle import keep_alive
+from jupyter_smx.policy.lifecycle.keep_alive import HAND_OVER, decide_after_task
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
-from jupyter_smx.policy.scheduling.array_pools import HAND_OVER, decide_after_task
 
 CHAIN = 7_200
 WISHES = (0, 1, 600, 3_600, 21_600)

@@ -1,4 +1,4 @@
-"""Whose turn it is: first come, first served, where an array counts as one who came."""
+"""Whose turn it is: first come, first served, where an array counts as one; and when a long queue is scheduled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.policy.scheduling.fair_queue import FairQueue, QueueEntry
+from jupyter_smx.policy.scheduling.fair_queue import (
+    BURST_SIZE,
+    DEBOUNCE,
+    MAX_DELAY,
+    FairQueue,
+    QueueEntry,
+    next_schedule_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -139,3 +146,29 @@ def test_a_queue_forgets_arrays_of_which_nobody_waits_or_runs() -> None:
     queue.add_running("a", -1)
     queue.count_ahead(waiter)
     assert vars(queue) == vars(FairQueue())
+
+
+moments = st.floats(0.0, 1000.0)
+
+
+@given(st.integers(0, BURST_SIZE - 1), moments, moments)
+def test_a_short_line_is_called_at_once(waiting: int, wished_at: float, called_at: float) -> None:
+    assert next_schedule_at(waiting, wished_at, called_at) <= called_at
+
+
+@given(st.integers(BURST_SIZE), moments, moments)
+def test_a_long_one_waits_for_quiet_and_not_for_ever(waiting: int, wished_at: float, called_at: float) -> None:
+    due = next_schedule_at(waiting, wished_at, called_at)
+    assert due <= called_at + MAX_DELAY
+    assert due in (called_at + MAX_DELAY, wished_at + DEBOUNCE)
+
+
+@given(st.integers(BURST_SIZE), st.lists(st.floats(0.0, DEBOUNCE * 0.99), min_size=1, max_size=200))
+def test_however_many_wishes_come_it_is_called_ten_times_a_second(waiting: int, pauses: list[float]) -> None:
+    now = called_at = 0.0
+    for pause in pauses:
+        now += pause
+        if now >= next_schedule_at(waiting, now, called_at):
+            assert now - called_at <= MAX_DELAY + DEBOUNCE
+            called_at = now
+    assert now - called_at <= MAX_DELAY

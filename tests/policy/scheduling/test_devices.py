@@ -11,7 +11,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling import capacity
-from jupyter_smx.policy.scheduling.gpu_assignment import assign_gpus
+from jupyter_smx.policy.scheduling.capacity import assign_gpus
 
 CATALOGUE = {f"gpu{n}": InstanceType(name=f"gpu{n}", vcpus=1, memory_gib=1.0, gpus=n) for n in range(9)}
 

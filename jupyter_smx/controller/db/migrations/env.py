@@ -1,4 +1,4 @@
-"""What Alembic runs: the versions, on the connection and in the transaction that the store holds."""
+"""The script that Alembic runs, under the name that it asks for: all versions, in the transaction of the store."""
 
 from __future__ import annotations
 

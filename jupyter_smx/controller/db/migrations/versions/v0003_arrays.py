@@ -1,4 +1,4 @@
-"""Arrays, and whose task a job is."""
+"""Version 3, in a file of its own as Alembic asks: arrays, and the array of each job."""
 
 from __future__ import annotations
 

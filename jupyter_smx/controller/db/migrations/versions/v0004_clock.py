@@ -1,4 +1,4 @@
-"""By what clock the records are written, so that the next controller sees when it was set meanwhile."""
+"""Version 4, in a file of its own as Alembic asks: the clock of the records, to detect that it was set meanwhile."""
 
 from __future__ import annotations
 

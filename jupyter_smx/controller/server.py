@@ -84,17 +84,8 @@ class ControllerServer:
         )
         self._log_collector = LogCollector(jobs_folder, self._agents, self._on_log_growth)
         self._output_stager = OutputStager(jobs_folder)
-        finisher = JobFinalizer(
-            self.live_state,
-            self._agents,
-            self._log_collector,
-            self._output_stager,
-            engine_of,
-            measure=self._progress_tracker.read_final_metrics,
-        )
-        finisher.on_outcome = self._schedule_job_files
         self._usage_recorder = UsageRecorder(jobs_folder, self._agents, self._progress_tracker.on_sample)
-        finisher.collect_samples = self._usage_recorder.collect
+        finisher = self._new_finalizer(engine_of)
         self.reconciler = JobReconciler(
             self.live_state,
             self._agents,
@@ -105,7 +96,7 @@ class ControllerServer:
             new_id=_new_cluster_id,
             user=user,
         )
-        self.reconciler.on_sample = self._usage_recorder.on_sample
+        self.reconciler.events.on_sample = self._usage_recorder.on_sample
         desk = ControllerFacade(self.live_state, self._agents, self.reconciler, engine_of, engines)
         self._about = {
             "version": installed_version(""),
@@ -115,6 +106,19 @@ class ControllerServer:
             "data_dir": os.fspath(data_dir),
         }
         self.server = make_server(self._handler_services(desk), min(IDLE_CONNECTION, idle_exit))
+
+    def _new_finalizer(self, engine_of: Callable[[str], Engine]) -> JobFinalizer:
+        finalizer = JobFinalizer(
+            self.live_state,
+            self._agents,
+            self._log_collector,
+            self._output_stager,
+            engine_of,
+            measure=self._progress_tracker.read_final_metrics,
+        )
+        finalizer.on_outcome = self._schedule_job_files
+        finalizer.collect_samples = self._usage_recorder.collect
+        return finalizer
 
     def _handler_services(self, desk: ControllerFacade) -> HandlerServices:
         return HandlerServices(
@@ -240,7 +244,7 @@ class ControllerServer:
         return self._about | {"seq": self.store.last_seq()}
 
     def _on_agent_event(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:
-        self.reconciler.on_agent_event(cluster, host, header)
+        self.reconciler.events.on_agent_event(cluster, host, header)
 
     def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:
         del host, reason

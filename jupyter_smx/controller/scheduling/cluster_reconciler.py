@@ -1,6 +1,6 @@
-"""The fleet: does for each cluster the one step that policy names, one action per cluster at a time.
+"""Reconciles clusters: does for each one the step that policy names, one action per cluster at a time.
 
-It knows engines and streams and no jobs; what concerns a job is told to its crew.
+It works with engines and streams. Events that concern a job go to the ``JobEventHandler``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from jupyter_smx.controller.agents.connections import Agents
-    from jupyter_smx.controller.scheduling.cluster_listener import ClusterObserver
+    from jupyter_smx.controller.scheduling.job_events import JobEventHandler
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.model.records.cluster import ReuseKey
 
@@ -71,14 +71,14 @@ class ClusterReconciler:
         books: LiveState,
         agents: Agents,
         engine_of: Callable[[str], Engine],
-        crew: ClusterObserver,
+        events: JobEventHandler,
         *,
         python_of: Callable[[ReuseKey], str],
     ) -> None:
         self._live_state = books
         self._agents = agents
         self._engine_of = engine_of
-        self._observer = crew
+        self._events = events
         self._python_of = python_of
         self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in books.clusters}
         self._observed_at: dict[str, float] = {}
@@ -133,7 +133,7 @@ class ClusterReconciler:
                 await act(cluster)
             watch.failures = 0
         except FencedError:
-            self._observer.on_fenced()
+            self._events.on_fenced()
             raise
         except SmxError as error:
             watch.failures += 1
@@ -247,7 +247,7 @@ class ClusterReconciler:
                 cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
             )
             if ready is not None:
-                self._observer.on_cluster_ready(ready, greetings)
+                self._events.on_cluster_ready(ready, greetings)
 
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
         with wrap_unexpected(_log, f"The launch of hosts by the engine {engine.name}"):
@@ -270,11 +270,11 @@ class ClusterReconciler:
                 await self._free(now)
             except UnavailableError as away:
                 self._detach_job(now, away)
-                self._observer.on_cluster_refused(now, away, again=False)
+                self._events.on_cluster_refused(now, away, again=False)
                 return
         self._agents.close(cluster.id)
         self._live_state.save_cluster_end(now, str(error))
-        self._observer.on_cluster_refused(now, error)
+        self._events.on_cluster_refused(now, error)
 
     async def _open(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
         if cluster.handle is None:
@@ -296,7 +296,7 @@ class ClusterReconciler:
             seen = await self._engine_of(cluster.key.engine).observe_all([cluster.handle])
             if seen[0] is not Observation.GONE:
                 if isinstance(error, UnavailableError) and watch.failures:  # one miss is no news
-                    self._observer.on_cluster_unreachable(cluster, error)
+                    self._events.on_cluster_unreachable(cluster, error)
                 raise
             watch.gone = True
             return
@@ -306,7 +306,7 @@ class ClusterReconciler:
             if hosts != changed.hosts:
                 # What they imported while nobody listened is warmth, too.
                 changed = self._live_state.amend_cluster(changed.id, hosts=hosts) or changed
-            self._observer.on_cluster_ready(changed, greetings)
+            self._events.on_cluster_ready(changed, greetings)
 
     async def _handle_lost(self, cluster: Cluster) -> None:
         # First everything of it is ended, then its remains are read: nothing can begin in between.
@@ -317,8 +317,8 @@ class ClusterReconciler:
         else:
             said = self._live_state.exit_reasons.pop(cluster.id, "The host was lost.")
             self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], said)
-        await self._observer.on_cluster_lost(cluster)
-        self._observer.schedule_waiting_jobs()
+        await self._events.on_cluster_lost(cluster)
+        self._events.on_hosts_freed()
 
     def _detach_job(self, cluster: Cluster, away: UnavailableError) -> None:
         """Begin to release hosts without their job, while their engine is away, if it need not wait for that.
@@ -332,7 +332,7 @@ class ClusterReconciler:
         watch.engine_unreachable = extend_unreachable(watch.engine_unreachable, job, now)
         is_coming_up = cluster.state is ClusterState.PROVISIONING
         if not (stopped or (is_coming_up and watch.engine_unreachable.is_expired(now, self._live_state.limits))):
-            self._observer.on_cluster_unreachable(cluster, away)
+            self._events.on_cluster_unreachable(cluster, away)
             raise away
         leaving = transitions.release(cluster, away.message, self._live_state.clock())
         self._live_state.save(clusters=[replace(leaving, job="")], durable=True)
@@ -342,7 +342,7 @@ class ClusterReconciler:
         said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended by itself.")
         reason = "The keep-alive ran out." if self._is_expired(cluster) else said
         self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], reason)
-        self._observer.schedule_waiting_jobs()
+        self._events.on_hosts_freed()
 
     async def _release(self, cluster: Cluster) -> None:
         if not self._is(cluster.id, ClusterState.RELEASING):
@@ -356,7 +356,7 @@ class ClusterReconciler:
         now = self._live_state.clusters[cluster.id]
         reason = now.reason or ("The keep-alive ran out." if self._is_expired(now) else "Released.")
         self._live_state.save_cluster_end(now, reason)
-        self._observer.schedule_waiting_jobs()
+        self._events.on_hosts_freed()
 
     async def _free(self, cluster: Cluster) -> None:
         self._live_state.store.check_owner()

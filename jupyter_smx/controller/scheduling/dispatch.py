@@ -6,11 +6,12 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.run_request import run_spec
+from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.controller.transfer import input_listing
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.policy.admission import host_visibility
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jupyter_smx.controller.agents.connections import Agents
-    from jupyter_smx.controller.state.job_runtime import JobRuntime
+    from jupyter_smx.controller.scheduling.job_events import JobEventHandler
+    from jupyter_smx.controller.state.job_runtime import JobRuntime, JobRuntimes
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Handle
@@ -36,36 +38,23 @@ _LISTING_THREADS = 2
 """Threads that look at what a job's sources are."""
 
 
-class DispatchObserver(Protocol):
-    """Who is told how it went."""
-
-    def runtime_of(self, job_id: str) -> JobRuntime | None:
-        """Give what is known of a job on its hosts now."""
-
-    def on_host_refused(self, job: Job, host: str, reason: str) -> None:
-        """Learn that a host cannot have a job, and that asking again would be answered in the same way."""
-
-    def on_host_failed(self, job: Job, host: str, reason: str) -> None:
-        """Learn that a host cannot have a job, and that this is not the job's fault."""
-
-    def reconcile(self, job_id: str) -> None:
-        """Look at a job."""
-
-    def on_fenced(self) -> None:
-        """Learn that another controller owns the records; this one ends."""
-
-
 class Dispatcher:
     """What is on its way to the hosts of jobs; nothing of it is stored, a new controller begins it anew."""
 
     def __init__(
-        self, books: LiveState, agents: Agents, engine_of: Callable[[str], Engine], crew: DispatchObserver
+        self,
+        books: LiveState,
+        agents: Agents,
+        engine_of: Callable[[str], Engine],
+        runtimes: JobRuntimes,
+        events: JobEventHandler,
     ) -> None:
         self._live_state = books
         self._agents = agents
         self._engine_of = engine_of
-        self._observer = crew
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._runtimes = runtimes
+        self._events = events
+        self._tasks = TaskSet()
         self._last: dict[str, asyncio.Task[None]] = {}
         """What was begun last for each cluster and is not done."""
         self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
@@ -83,13 +72,11 @@ class Dispatcher:
             return
         # What was begun for a job that needs nothing any more ends at once; two would be in each other's way on a host.
         before = self._last.get(job.cluster)
-        task = asyncio.create_task(self._provide_files(job, trail, before), name=f"bring {job.id}")
+        task = self._tasks.start(self._provide_files(job, trail, before), f"bring {job.id}")
         trail.provide_task = self._last[job.cluster] = task
-        self._tasks.add(task)
         task.add_done_callback(partial(self._on_task_done, job.cluster))
 
     def _on_task_done(self, cluster: str, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         if self._last.get(cluster) is task:
             del self._last[cluster]
 
@@ -97,29 +84,27 @@ class Dispatcher:
         try:
             if before is not None:
                 await asyncio.wait({before})
-            if self._observer.runtime_of(job.id) is trail:
+            if self._runtimes.find(job.id) is trail:
                 with wrap_unexpected(_log, "Bringing what it needs to its hosts"):
                     await self._provide_to_hosts(job, trail)
         except FencedError:
-            self._observer.on_fenced()
+            self._events.on_fenced()
             raise
         except SmxError as error:
             _log.warning("Job %s: %s", job.name, error)
-            if self._observer.runtime_of(job.id) is not trail:
+            if self._runtimes.find(job.id) is not trail:
                 return
             if error.transient:
                 trail.not_before = self._live_state.monotonic() + RETRY_DELAY
                 self._remark_delayed(job)
                 return
-            end = (
-                self._observer.on_host_failed if isinstance(error, UnexpectedError) else self._observer.on_host_refused
-            )
+            end = self._events.on_host_failed if isinstance(error, UnexpectedError) else self._events.on_host_refused
             for host in trail.hosts:
                 end(job, host, str(error))
         finally:
             trail.provide_task = None
-        if trail.provided_paths is not None and self._observer.runtime_of(job.id) is trail:
-            self._observer.reconcile(job.id)
+        if trail.provided_paths is not None and self._runtimes.find(job.id) is trail:
+            self._events.on_files_provided(job.id)
 
     def _remark_delayed(self, job: Job) -> None:
         now = self._live_state.jobs[job.id]
@@ -186,19 +171,17 @@ class Dispatcher:
             return
         # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
         _log.warning("Job %s on %s: %s", job.name, host, answer.exception())
-        if self._observer.runtime_of(job.id) is not trail:
+        if self._runtimes.find(job.id) is not trail:
             return
         trail.dispatched_hosts.discard(host)
         if isinstance(answer.exception(), ValidationError):
-            self._observer.on_host_refused(job, host, str(answer.exception()))
+            self._events.on_host_refused(job, host, str(answer.exception()))
 
     async def settle(self) -> None:
         """Wait until nothing is under way; for tests and an orderly end."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.settle()
 
     def close(self) -> None:
         """End what is under way; the next controller begins it anew."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         self._listing_pool.shutdown(wait=False, cancel_futures=True)

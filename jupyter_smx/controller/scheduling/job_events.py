@@ -1,33 +1,31 @@
-"""Takes down what the fleet and the agents say of jobs, in trails and records, and has the job looked at again."""
+"""Handles events of clusters, agents and preparations: updates the runtime and record of a job, and reconciles it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.errors import FencedError, RecordsError, UnexpectedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling.finalize import MAX_UNEXPECTED_ERRORS
-from jupyter_smx.controller.state.job_runtime import JobRuntime
-from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.engines.base import ImageMissingError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.lifecycle import image_pull, retries, transitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.scheduling.finalize import JobFinalizer
+    from jupyter_smx.controller.scheduling.task_set import TaskSet
+    from jupyter_smx.controller.state.job_runtime import JobRuntime, JobRuntimes
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.controller.telemetry.log_collector import LogCollector
     from jupyter_smx.model.records.job import Job
@@ -40,86 +38,110 @@ RETRY_DELAY = 1.0
 """Seconds until an agent that did not answer is asked again."""
 
 
-class JobEventHandler(ABC):
-    """Hears of greetings, first lines, ends, refusals and losses; what is next is decided by whoever steps."""
+@dataclass(frozen=True)
+class ReconcilerCallbacks:
+    """What follows from an event; the ``JobReconciler`` provides it."""
 
-    def __init__(self, books: LiveState, agents: Agents, pump: LogCollector, finisher: JobFinalizer) -> None:
-        self.live_state = books
-        self.agents = agents
+    reconcile: Callable[[str], None]
+    """Does the next step of a job."""
+    schedule: Callable[[], None]
+    """Places jobs that wait for hosts."""
+    on_fenced: Callable[[], None]
+    """Ends this controller, because another one owns the records."""
+
+
+class JobEventHandler:
+    """Handles greetings, first lines, ends, refusals and losses; the next step is decided by the reconciler."""
+
+    def __init__(
+        self,
+        books: LiveState,
+        agents: Agents,
+        pump: LogCollector,
+        finisher: JobFinalizer,
+        runtimes: JobRuntimes,
+        tasks: TaskSet,
+        callbacks: ReconcilerCallbacks,
+    ) -> None:
+        self._live_state = books
+        self._agents = agents
         self._log_collector = pump
         self._finalizer = finisher
-        self._runtimes: dict[str, JobRuntime] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        # Told of each sample of what a job uses: job, host, bytes of samples there, newest figures.
+        self._runtimes = runtimes
+        self._tasks = tasks
+        self._reconcile = callbacks.reconcile
+        self._schedule = callbacks.schedule
+        self._on_fenced = callbacks.on_fenced
+        # Called with each sample of what a job uses: job, host, bytes of samples there, newest figures.
         self.on_sample: Callable[[Job, str, int, Mapping[str, Any]], None] = lambda *_news: None
 
-    @abstractmethod
-    def reconcile(self, job_id: str) -> None:
-        """Look at one job."""
-
-    @abstractmethod
-    def schedule_waiting_jobs(self) -> None:
-        """Look at the jobs that wait for hosts."""
-
-    @abstractmethod
     def on_fenced(self) -> None:
-        """Learn that another controller owns the records."""
+        """End this controller: another one owns the records."""
+        self._on_fenced()
+
+    def on_hosts_freed(self) -> None:
+        """Schedule the jobs that wait for hosts."""
+        self._schedule()
+
+    def on_files_provided(self, job_id: str) -> None:
+        """Do the next step of a job whose hosts have the files that it needs."""
+        self._reconcile(job_id)
 
     def on_cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Adopt what the agents know: jobs that run or ended, and how long an idle pool has left."""
-        job = self.live_state.jobs.get(cluster.job)
+        """Adopt the state of the agents: jobs that run or ended, and how long an idle pool has left."""
+        job = self._live_state.jobs.get(cluster.job)
         if job is not None:
             job = self._note_missing_isolation(self._clear_unreachable_remark(job), cluster)
         for host, said in greetings.items():
             for known, facts in said.get("jobs", {}).items():
                 if job is not None and known == job.id:
                     self._adopt(job, host, facts)
-                elif known not in self.live_state.jobs:
-                    self.agents.stream(cluster.id, host).send_now("forget", job=known, lease=facts.get("lease", 0))
+                elif known not in self._live_state.jobs:
+                    self._agents.stream(cluster.id, host).send_now("forget", job=known, lease=facts.get("lease", 0))
         if cluster.state is ClusterState.AVAILABLE:
             self._finalizer.adopt_deadline(cluster, greetings)
-            self.schedule_waiting_jobs()
+            self._schedule()
         if job is not None:
-            self.reconcile(job.id)
+            self._reconcile(job.id)
 
     def _note_missing_isolation(self, job: Job, cluster: Cluster) -> Job:
         notes = isolation_notes(cluster.hosts)
         if job.why is None or not set(notes) - set(job.why.notes):
             return job
         told = replace(job, why=replace(job.why, notes=tuple(dict.fromkeys([*job.why.notes, *notes]))))
-        self.live_state.save(jobs=[told])
+        self._live_state.save(jobs=[told])
         return told
 
     def _adopt(self, job: Job, host: str, facts: Mapping[str, Any]) -> None:
-        job = self.live_state.jobs.get(job.id, job)  # another host's facts may have moved it on
-        trail = self._runtime(job)
+        job = self._live_state.jobs.get(job.id, job)  # another host's facts may have moved it on
+        trail = self._runtimes.get(job)
         trail.dispatched_hosts.add(host)
         self._log_collector.on_growth(job, host, int(facts.get("log", 0)))
         self.on_sample(job, host, int(facts.get("samples", 0)), {})
         if facts.get("phase") == "staging":
-            self._mark_downloading(job)
+            self.mark_downloading(job)
         at = facts.get("at", {})
         if at.get("exited") is not None:
             trail.exited_hosts.add(host)  # nobody listened, so the records have to say what was wished then
         if at.get("first_line") is not None and "first_line" not in job.timings:
             # Nobody listened when the code began.
-            self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
+            self.record_first_line(job, {name: moment for name, moment in at.items() if moment is not None})
         if facts.get("phase") == "ended":
             self._read_record(job, host)
 
     def _read_record(self, job: Job, host: str) -> None:
         """Begin to read a record where it lies, unless that is under way; a long one takes a while."""
-        trail = self._runtime(job)
+        trail = self._runtimes.get(job)
         if host not in trail.fetching_hosts:
             trail.fetching_hosts.add(host)
-            self._begin(self._fetch_record(job, host, trail), f"record {job.id} {host}")
+            self._tasks.start(self._fetch_record(job, host, trail), f"record {job.id} {host}")
 
     async def _fetch_record(self, job: Job, host: str, trail: JobRuntime) -> None:
         try:
             record = await self._fetch_record_with_retry(job, host)
         finally:
             trail.fetching_hosts.discard(host)
-        now = self.live_state.jobs.get(job.id)
+        now = self._live_state.jobs.get(job.id)
         # Meanwhile the job may have lost these hosts, and begun again on others of the same names.
         if record is not None and now is not None and (now.cluster, now.lease) == (job.cluster, job.lease):
             self._host_ended(job.id, host, record)
@@ -127,7 +149,7 @@ class JobEventHandler(ABC):
     async def _fetch_record_with_retry(self, job: Job, host: str) -> dict[str, Any] | None:
         record = None
         # Where the stream broke, the next greeting says again that it is there.
-        while record is None and job.id in self.live_state.jobs and self.agents.is_open(job.cluster):
+        while record is None and job.id in self._live_state.jobs and self._agents.is_open(job.cluster):
             record = await self._try_record(job, host)
         return record
 
@@ -141,55 +163,51 @@ class JobEventHandler(ABC):
 
     def on_cluster_refused(self, cluster: Cluster, error: SmxError, *, again: bool = True) -> None:
         """Try again after a transient refusal, a few times; otherwise the job failed before it began."""
-        job = self.live_state.jobs.get(cluster.job)
+        job = self._live_state.jobs.get(cluster.job)
         if job is None:
             return
-        trail = self._runtime(job)
+        trail = self._runtimes.get(job)
         trail.refusals += 1
         waits = replace(job, cluster="", lease=0) if error.transient else None
         if isinstance(error, ImageMissingError) and job.image is not None:
             waits, error = (
-                image_pull.mark_image_missing(job, self.live_state.clock()),
+                image_pull.mark_image_missing(job, self._live_state.clock()),
                 image_pull.image_missing_error(job.image),
             )
         if again and waits is not None and trail.refusals < MAX_REFUSALS and job.goal not in TERMINAL_GOALS:
-            trail.not_before = self.live_state.monotonic() + 0.5 * 2**trail.refusals
+            trail.not_before = self._live_state.monotonic() + 0.5 * 2**trail.refusals
             trail.hosts = ()
-            self.live_state.save(jobs=[waits])
+            self._live_state.save(jobs=[waits])
             return
         if job.goal in TERMINAL_GOALS:
             self._finalizer.stop_unstarted(replace(job, cluster="", lease=0))
         else:
             self._finalizer.fail_unstarted([job], _reason(error))
-        self._drop_runtime(job.id)
-        self.schedule_waiting_jobs()
+        self._runtimes.drop(job.id)
+        self._schedule()
 
     def on_environment_ready(self) -> None:
-        """Let jobs stand in line, with their age."""
-        self.schedule_waiting_jobs()
+        """Schedule the jobs that waited for the environment or the image."""
+        self._schedule()
 
     def on_environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
-        """End jobs whose requirements cannot be had."""
+        """End jobs whose requirements cannot be installed."""
         # What sagemaker-training says where pip fails.
         pip = f"AlgorithmError: InstallRequirementsError: {error}"
         self._finalizer.fail_unstarted(jobs, _reason(error) if isinstance(error, UnexpectedError) else pip)
         for job in jobs:
-            self._drop_runtime(job.id)
-        self.schedule_waiting_jobs()
+            self._runtimes.drop(job.id)
+        self._schedule()
 
     def on_image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
         """End jobs of whose image no hosts can be made."""
         self._finalizer.fail_unstarted(jobs, _reason(error))
         for job in jobs:
-            self._drop_runtime(job.id)
-        self.schedule_waiting_jobs()
-
-    def runtime_of(self, job_id: str) -> JobRuntime | None:
-        """Give what is known of a job on its hosts now."""
-        return self._runtimes.get(job_id)
+            self._runtimes.drop(job.id)
+        self._schedule()
 
     def on_host_refused(self, job: Job, host: str, reason: str) -> None:
-        """End a job on a host that would refuse it for ever."""
+        """End a job on a host that would refuse it again."""
         self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
 
     def on_host_failed(self, job: Job, host: str, reason: str) -> None:
@@ -197,37 +215,37 @@ class JobEventHandler(ABC):
         self._host_ended(job.id, host, {"cause": "host", "failure": reason})
 
     def on_cluster_unreachable(self, cluster: Cluster, error: UnavailableError) -> None:
-        """Say on a job's record why nothing is heard of it, and what to do; taken back when its hosts answer."""
-        job = self.live_state.jobs.get(cluster.job)
+        """Save on a job's record why its hosts are unreachable, and what to do; removed when they answer."""
+        job = self._live_state.jobs.get(cluster.job)
         if job is None or job.cluster != cluster.id:
             return
-        trail, said = self._runtime(job), transitions.remark_of(job)
+        trail, said = self._runtimes.get(job), transitions.remark_of(job)
         if not said.startswith(_UNREACHABLE_REMARK):
             trail.last_remark = said
         told = transitions.remark(job, f"{_UNREACHABLE_REMARK}{error.message} {error.cure}".strip())
         if told is not job:
-            self.live_state.save(jobs=[told])
+            self._live_state.save(jobs=[told])
 
     def _clear_unreachable_remark(self, job: Job) -> Job:
         if not transitions.remark_of(job).startswith(_UNREACHABLE_REMARK):
             return job
-        told = transitions.remark(job, self._runtime(job).last_remark or message_of(job.state))
-        self.live_state.save(jobs=[told])
+        told = transitions.remark(job, self._runtimes.get(job).last_remark or message_of(job.state))
+        self._live_state.save(jobs=[told])
         return told
 
     async def on_cluster_lost(self, cluster: Cluster) -> None:
-        """Read what the hosts left on disk; then the job ends by that, or begins again elsewhere."""
-        job = next((each for each in self.live_state.jobs.values() if each.cluster == cluster.id), None)
-        if job is None or self._runtime(job).is_reading_spool:
+        """Read what the hosts left on disk; then the job ends by that, or begins on other hosts."""
+        job = next((each for each in self._live_state.jobs.values() if each.cluster == cluster.id), None)
+        if job is None or self._runtimes.get(job).is_reading_spool:
             return
-        trail = self._runtime(job)
+        trail = self._runtimes.get(job)
         trail.is_reading_spool = True
         try:
             await self._read_spools(job, cluster, trail)
         finally:
             trail.is_reading_spool = False
         trail.hosts_lost = True
-        self.reconcile(job.id)
+        self._reconcile(job.id)
 
     async def _read_spools(self, job: Job, cluster: Cluster, trail: JobRuntime) -> None:
         # Code may take its own log away; that its first line was heard is written where it cannot.
@@ -242,20 +260,13 @@ class JobEventHandler(ABC):
                 else:
                     trail.records[host] = record
 
-    def _lost_cluster(self, job: Job) -> Cluster | None:
-        """Give the cluster of a live job that has ended, or is being released, without the job's record saying so."""
-        live = self.live_state.cluster_of(job)
-        if live is None:
-            return self.live_state.store.cluster(job.cluster) if job.cluster else None
-        return live if live.state is ClusterState.RELEASING else None
-
-    async def _process_loss(self, job: Job, cluster: Cluster) -> None:
-        """Tell a job of the end of its hosts that was written down, while what follows from it for the job was not."""
+    async def process_loss(self, job: Job, cluster: Cluster) -> None:
+        """Handle a loss of hosts that is on record, while its consequences for the job are not."""
         try:
             with log_and_continue(_log, "What became of {} on its hosts is not known yet", job.name):
                 await self._process_loss_or_delay(job, cluster)
         except FencedError:
-            self.on_fenced()
+            self._on_fenced()
             raise
 
     async def _process_loss_or_delay(self, job: Job, cluster: Cluster) -> None:
@@ -263,8 +274,8 @@ class JobEventHandler(ABC):
             with wrap_unexpected(_log, f"A look at the lost hosts of {job.name}"):
                 await self.on_cluster_lost(cluster)
         except UnexpectedError:
-            trail = self._runtime(job)
-            if trail.record_error(self.live_state.monotonic()) >= MAX_UNEXPECTED_ERRORS:
+            trail = self._runtimes.get(job)
+            if trail.record_error(self._live_state.monotonic()) >= MAX_UNEXPECTED_ERRORS:
                 # Its end is brought without what they left, and code that may have begun is never begun again.
                 trail.code_started = trail.hosts_lost = True
             raise
@@ -277,10 +288,10 @@ class JobEventHandler(ABC):
             _log.warning("What %s of cluster %s said has not the form of an event: %s", host, cluster_id, error)
             return
         try:
-            self.live_state.detect_clock_change()
+            self._live_state.detect_clock_change()
             self._take_event(cluster_id, host, said)
         except FencedError:
-            self.on_fenced()
+            self._on_fenced()
         except SmxError as error:
             # A full disk, say; what matters of it is kept in the trail, and written down when there is room.
             _log.warning("What %s of cluster %s said is not written down yet: %s", host, cluster_id, error)
@@ -291,20 +302,20 @@ class JobEventHandler(ABC):
             self._finalizer.save_preloaded(cluster_id, host, header)
             return
         if event == "spoilt":
-            self.live_state.exit_reasons[cluster_id] = f"{host} ended: {header.get('reason', '')}"
+            self._live_state.exit_reasons[cluster_id] = f"{host} ended: {header.get('reason', '')}"
             return
-        job = self.live_state.jobs.get(str(header.get("job", "")))
+        job = self._live_state.jobs.get(str(header.get("job", "")))
         if job is None or job.cluster != cluster_id or header.get("lease") != job.lease:
             return
         if event == "first_line":
-            self._first_line(job, header.get("at", {}))
+            self.record_first_line(job, header.get("at", {}))
         elif event == "grew":
             self._log_collector.on_growth(job, host, int(header.get("total", 0)))
         elif event == "sampled":
             self.on_sample(job, host, int(header.get("total", 0)), header.get("now", {}))
         elif event == "exited":
-            self._runtime(job).record_exit(host, job.goal)
-            self.reconcile(job.id)
+            self._runtimes.get(job).record_exit(host, job.goal)
+            self._reconcile(job.id)
         elif event == "ended":
             self._take_end(job, host, header)
 
@@ -313,68 +324,34 @@ class JobEventHandler(ABC):
             self._host_ended(job.id, host, header.get("record") or agent_messages.parse_record(None))
             return
         # What is wished while the record is read changes nothing of how the code ended.
-        self._runtime(job).record_exit(host, job.goal)
+        self._runtimes.get(job).record_exit(host, job.goal)
         self._read_record(job, host)
 
-    def _first_line(self, job: Job, at: Mapping[str, float]) -> None:
-        now = self.live_state.clock()
-        trail = self._runtime(job)
+    def record_first_line(self, job: Job, at: Mapping[str, float]) -> None:
+        """Save that the code of a job has begun, with the moments ``at`` of its host."""
+        now = self._live_state.clock()
+        trail = self._runtimes.get(job)
         trail.first_line_moments = dict(at)
         timings = {**at, **job.timings, **trail.moments}
         begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
-        self.live_state.save(jobs=[begun])
+        self._live_state.save(jobs=[begun])
         trail.first_line_moments = None
 
     def _host_ended(self, job_id: str, host: str, record: dict[str, Any]) -> None:
-        job = self.live_state.jobs.get(job_id)
+        job = self._live_state.jobs.get(job_id)
         if job is None:
             return
-        trail = self._runtime(job)
+        trail = self._runtimes.get(job)
         trail.records[host] = record
         if host not in trail.exited_hosts:
             trail.record_exit(host, job.goal)
-        self.reconcile(job_id)
+        self._reconcile(job_id)
 
-    def _mark_downloading(self, job: Job) -> None:
-        moved = transitions.advance(job, SecondaryStatus.DOWNLOADING, self.live_state.clock())
+    def mark_downloading(self, job: Job) -> None:
+        """Save that the inputs of a job are on their way, unless it is further already."""
+        moved = transitions.advance(job, SecondaryStatus.DOWNLOADING, self._live_state.clock())
         if moved is not job:
-            self.live_state.save(jobs=[moved])
-
-    def _remark_version_mismatch(self, job: Job) -> Job:
-        told = transitions.remark(
-            job, "It runs under another version of jupyter-smx; its end is read when its hosts end."
-        )
-        if told is not job:
-            self.live_state.save(jobs=[told])
-        return told
-
-    def _remark_delayed(self, job_id: str, error: SmxError) -> None:
-        job = self.live_state.jobs[job_id]
-        # Lists show it, so it names no path.
-        full = isinstance(error, (StagingError, RecordsError))
-        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
-        if waits is not job:
-            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
-            with suppress(RecordsError):
-                self.live_state.save(jobs=[waits])
-
-    def _runtime(self, job: Job) -> JobRuntime:
-        trail = self._runtimes.setdefault(job.id, JobRuntime())
-        if job.cluster and not trail.hosts:
-            trail.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
-            trail.groups = job.spec.instance_groups
-        return trail
-
-    def _drop_runtime(self, job_id: str) -> None:
-        """Forget what is known of a job on its hosts; what is being brought to them for it is not needed any more."""
-        trail = self._runtimes.pop(job_id, None)
-        if trail is not None and trail.provide_task is not None:
-            trail.provide_task.cancel()
-
-    def _begin(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(coroutine, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._live_state.save(jobs=[moved])
 
 
 def _reason(error: SmxError) -> str:

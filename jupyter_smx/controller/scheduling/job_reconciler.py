@@ -1,7 +1,7 @@
-"""The loop: load, decide, act, save, emit. It looks at each job, asks policy what is next, and does that one thing.
+"""The loop: load, decide, act, save, emit. For each job it does the one step that policy names.
 
-What concerns hosts is done by the :class:`~jupyter_smx.controller.scheduling.cluster_reconciler.ClusterReconciler`,
-what they say is taken down by the :class:`~jupyter_smx.controller.scheduling.job_events.JobEventHandler`.
+Clusters are reconciled by the :class:`~jupyter_smx.controller.scheduling.cluster_reconciler.ClusterReconciler`;
+events are handled by the :class:`~jupyter_smx.controller.scheduling.job_events.JobEventHandler`.
 ``finalize`` and ``stage_out`` collect outputs at the end. The only clock is the one that is given.
 """
 
@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
-from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.errors import FencedError, RecordsError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.cluster_reconciler import ClusterReconciler
 from jupyter_smx.controller.scheduling.desired_state import DesiredStateSetter
 from jupyter_smx.controller.scheduling.dispatch import Dispatcher
-from jupyter_smx.controller.scheduling.job_events import JobEventHandler
+from jupyter_smx.controller.scheduling.job_events import JobEventHandler, ReconcilerCallbacks
 from jupyter_smx.controller.scheduling.preparation import Preparation
 from jupyter_smx.controller.scheduling.scheduler import Scheduler
+from jupyter_smx.controller.scheduling.task_set import TaskSet
+from jupyter_smx.controller.state.job_runtime import JobRuntimes
+from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.results.start_reason import Why
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class JobReconciler(JobEventHandler):
+class JobReconciler:
     """Brings every job from where it is to where it should be."""
 
     def __init__(
@@ -65,10 +69,18 @@ class JobReconciler(JobEventHandler):
         new_id: Callable[[], str],
         user: str,
     ) -> None:
-        super().__init__(books, agents, pump, finisher)
-        self.cluster_reconciler = ClusterReconciler(books, agents, engine_of, self, python_of=environments.python_of)
-        self.preparation = Preparation(books, environments, engine_of, self, user)
-        self.dispatcher = Dispatcher(books, agents, engine_of, self)
+        self.live_state = books
+        self.runtimes = JobRuntimes()
+        self._agents = agents
+        self._finalizer = finisher
+        self._tasks = TaskSet()
+        callbacks = ReconcilerCallbacks(self.reconcile, self.schedule_waiting_jobs, self.on_fenced)
+        self.events = JobEventHandler(books, agents, pump, finisher, self.runtimes, self._tasks, callbacks)
+        self.cluster_reconciler = ClusterReconciler(
+            books, agents, engine_of, self.events, python_of=environments.python_of
+        )
+        self.preparation = Preparation(books, environments, engine_of, self.events, user)
+        self.dispatcher = Dispatcher(books, agents, engine_of, self.runtimes, self.events)
         self.desired_state = DesiredStateSetter(books, engine_of, self.reconcile, self._is_ending)
         self._scheduler = Scheduler(books, self.preparation, self._reconcile_or_log)
         self.fenced_event = asyncio.Event()
@@ -144,24 +156,24 @@ class JobReconciler(JobEventHandler):
                 wrap_unexpected(_log, f"A look at {job.name}"),
             ):
                 if (lost := self._lost_cluster(job)) is not None:
-                    await self.on_cluster_lost(lost)
+                    await self.events.on_cluster_lost(lost)
         self.tick()
 
     def reconcile(self, job_id: str) -> None:
         """Look at one job, ask policy, and do that one thing."""
         job = self.live_state.jobs.get(job_id)
         if job is None:
-            self._drop_runtime(job_id)
+            self.runtimes.drop(job_id)
             self.preparation.drop(job_id)
             return
-        trail = self._runtime(job)
+        trail = self.runtimes.get(job)
         if trail.is_finalizing or trail.is_reading_spool or self.live_state.monotonic() < trail.not_before:
             return
         if trail.first_line_moments is not None:
-            self._first_line(job, trail.first_line_moments)
+            self.events.record_first_line(job, trail.first_line_moments)
             job = self.live_state.jobs[job_id]
         if (lost := self._lost_cluster(job)) is not None and not trail.hosts_lost:
-            self._begin(self._process_loss(job, lost), f"lost {job.id}")
+            self._tasks.start(self.events.process_loss(job, lost), f"lost {job.id}")
             return
         # A lost cluster has left the books, but the job still has to learn what became of it there.
         on_hosts = self.live_state.cluster_of(job) or lost
@@ -169,7 +181,7 @@ class JobReconciler(JobEventHandler):
             return
         if job.cluster in self.cluster_reconciler.incompatible_clusters():
             job = self._remark_version_mismatch(job)
-        connected = bool(job.cluster) and self.agents.is_open(job.cluster)
+        connected = bool(job.cluster) and self._agents.is_open(job.cluster)
         order = self.live_state.job_queue.dependency_status(job) if on_hosts is None else NO_DEPENDENCIES
         prepared = bool(job.cluster) or self.preparation.is_over(job)
         progress = trail.observation(
@@ -196,7 +208,7 @@ class JobReconciler(JobEventHandler):
                 with wrap_unexpected(_log, f"A look at {job.name}"):
                     self.reconcile(job.id)
             except UnexpectedError:
-                self._runtime(job).record_error(self.live_state.monotonic())
+                self.runtimes.get(job).record_error(self.live_state.monotonic())
                 raise
 
     def schedule_waiting_jobs(self) -> None:
@@ -209,12 +221,19 @@ class JobReconciler(JobEventHandler):
             self.cluster_reconciler.reconcile(pool.id)
         self._scheduler.schedule()
 
+    def _lost_cluster(self, job: Job) -> Cluster | None:
+        """Give the cluster of a live job that ended or is being released, if the job's record does not say so yet."""
+        live = self.live_state.cluster_of(job)
+        if live is None:
+            return self.live_state.store.cluster(job.cluster) if job.cluster else None
+        return live if live.state is ClusterState.RELEASING else None
+
     def _is_ending(self, job: Job) -> bool:
-        trail = self._runtimes.get(job.id)
+        trail = self.runtimes.find(job.id)
         return trail is not None and (trail.is_finalizing or trail.hosts_lost or trail.has_ended())
 
     def on_fenced(self) -> None:
-        """Another controller owns the records; whoever waits for ``ended`` takes this process down."""
+        """Set ``fenced_event``, which ends this process: another controller owns the records."""
         self.fenced_event.set()
 
     # The steps of a job
@@ -231,7 +250,7 @@ class JobReconciler(JobEventHandler):
         else:
             self._finalizer.fail_unstarted([job], order.reason)
         self.preparation.drop(job.id)
-        self._drop_runtime(job.id)
+        self.runtimes.drop(job.id)
 
     def _place(self, job: Job) -> None:
         try:
@@ -240,7 +259,7 @@ class JobReconciler(JobEventHandler):
         except ValidationError as error:
             # The administrator took it out of the configuration while the job waited.
             self._finalizer.fail_unstarted([job], f"ClientError: {error}")
-            self._drop_runtime(job.id)
+            self.runtimes.drop(job.id)
             return
         decision = self.placement_of(job)
         if isinstance(decision, placement.Wait):
@@ -269,7 +288,7 @@ class JobReconciler(JobEventHandler):
             "Reusing a warm pool.",
         )
         self.live_state.save(jobs=[leased, *told], clusters=[taken])
-        self._runtime(leased).moments["committed"] = self.live_state.clock()
+        self.runtimes.get(leased).moments["committed"] = self.live_state.clock()
         self.reconcile(job.id)
 
     def _launch(self, job: Job, decision: placement.Launch) -> None:
@@ -297,42 +316,42 @@ class JobReconciler(JobEventHandler):
             self.cluster_reconciler.reconcile(cluster_id)
 
     def _provide_files(self, job: Job) -> None:
-        trail = self._runtime(job)
+        trail = self.runtimes.get(job)
         if job.spec.channels:
-            self._mark_downloading(job)
+            self.events.mark_downloading(job)
         self.dispatcher.provide_files(job, trail)
 
     def _dispatch(self, job: Job) -> None:
-        self.dispatcher.dispatch(job, self._runtime(job))
+        self.dispatcher.dispatch(job, self.runtimes.get(job))
         if job.spec.channels or job.spec.checkpoint:
-            self._mark_downloading(job)
+            self.events.mark_downloading(job)
 
     def _send_stop(self, job: Job) -> None:
-        trail = self._runtime(job)
+        trail = self.runtimes.get(job)
         trail.stop_sent = True
         limits = self.live_state.limits
         grace = limits.interruption_grace if job.goal is DesiredState.INTERRUPT else limits.grace
-        self.agents.request_stop(job, set(trail.hosts) - set(trail.records), grace, stop_cause(job.goal))
+        self._agents.request_stop(job, set(trail.hosts) - set(trail.records), grace, stop_cause(job.goal))
 
     def _drain(self, job: Job) -> None:
-        trail = self._runtime(job)
+        trail = self.runtimes.get(job)
         due = trail.hosts_to_drain()
         trail.drained_hosts.update(due)
-        self.agents.request_stop(job, due, self.live_state.limits.grace, "drained")
+        self._agents.request_stop(job, due, self.live_state.limits.grace, "drained")
 
     def _stop_unstarted(self, job: Job) -> None:
         self._finalizer.stop_unstarted(job)
         self.preparation.drop(job.id)
-        self._drop_runtime(job.id)
+        self.runtimes.drop(job.id)
         if job.cluster:
             self.cluster_reconciler.reconcile(job.cluster)
         self.schedule_waiting_jobs()
 
     def _finalize(self, job: Job) -> None:
-        trail = self._runtime(job)
+        trail = self.runtimes.get(job)
         trail.mark_missing_hosts_failed()
         trail.is_finalizing, trail.goal_at_exit = True, trail.goal_at_exit or effective_goal(job, trail.host_ends())
-        self._begin(self._finalize_and_schedule(job, trail), f"finish {job.id}")
+        self._tasks.start(self._finalize_and_schedule(job, trail), f"finish {job.id}")
 
     async def _finalize_and_schedule(self, job: Job, trail: JobRuntime) -> None:
         try:
@@ -346,12 +365,30 @@ class JobReconciler(JobEventHandler):
         finally:
             trail.is_finalizing = False
             trail.not_before = max(trail.not_before, self.live_state.monotonic() + 1.0)
-        self._drop_runtime(job.id)
+        self.runtimes.drop(job.id)
         self.cluster_reconciler.reconcile(job.cluster)
         self.schedule_waiting_jobs()
 
+    def _remark_version_mismatch(self, job: Job) -> Job:
+        told = transitions.remark(
+            job, "It runs under another version of jupyter-smx; its end is read when its hosts end."
+        )
+        if told is not job:
+            self.live_state.save(jobs=[told])
+        return told
+
+    def _remark_delayed(self, job_id: str, error: SmxError) -> None:
+        job = self.live_state.jobs[job_id]
+        # Lists show it, so it names no path.
+        full = isinstance(error, (StagingError, RecordsError))
+        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
+        if waits is not job:
+            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
+            with suppress(RecordsError):
+                self.live_state.save(jobs=[waits])
+
     def _reset_placement(self, job: Job) -> None:
-        self._drop_runtime(job.id)
+        self.runtimes.drop(job.id)
         again = placement.mark_hosts_lost(job, self.live_state.clock())
         if again.placements > MAX_PLACEMENTS:
             lost = Outcome(state=SecondaryStatus.FAILED, reason=NOT_STARTED_REASON)
@@ -368,7 +405,7 @@ class JobReconciler(JobEventHandler):
         """Look at a cluster whose stream broke: reconnect, or learn that it is gone."""
         cluster = self.live_state.clusters.get(cluster_id)
         job = self.live_state.jobs.get(cluster.job) if cluster else None
-        trail = self._runtimes.get(job.id) if job else None
+        trail = self.runtimes.find(job.id) if job else None
         if trail is not None:
             # What was sent may not have arrived; the agent's greeting tells, and a second run is harmless.
             trail.dispatched_hosts.clear()
@@ -378,8 +415,7 @@ class JobReconciler(JobEventHandler):
 
     async def settle(self) -> None:
         """Wait until nothing is under way; for tests and an orderly end."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.settle()
         await self.preparation.settle()
         await self.dispatcher.settle()
         await self.cluster_reconciler.settle()
@@ -390,5 +426,4 @@ class JobReconciler(JobEventHandler):
         self.cluster_reconciler.close()
         self.preparation.close()
         self.dispatcher.close()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.status import TERMINAL_GOALS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.controller.environments.cache import EnvironmentCache
+    from jupyter_smx.controller.scheduling.job_events import JobEventHandler
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine, PullProgress
     from jupyter_smx.model.records.cluster import ReuseKey
@@ -29,22 +31,6 @@ _log = logging.getLogger(__name__)
 
 BUILDING = "Building the environment"
 RESOLVING = "Looking at the image"
-
-
-class PreparationObserver(Protocol):
-    """Who is told what became of an environment, or an image, once for all the jobs that waited for it."""
-
-    def on_environment_ready(self) -> None:
-        """Learn that jobs may stand in line which could not before."""
-
-    def on_image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
-        """Learn that no hosts can be made of the image that some jobs name."""
-
-    def on_environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
-        """Learn that the requirements of some jobs cannot be had."""
-
-    def on_fenced(self) -> None:
-        """Learn that another controller owns the records; this one ends."""
 
 
 class _PreparationTask:
@@ -100,18 +86,18 @@ class Preparation:
         books: LiveState,
         environments: EnvironmentCache,
         engine_of: Callable[[str], Engine],
-        crew: PreparationObserver,
+        events: JobEventHandler,
         user: str,
     ) -> None:
         self._live_state = books
         self._environments = environments
         self._engine_of = engine_of
-        self._observer = crew
+        self._events = events
         self._user = user
         self._preparations: dict[str, _PreparationTask] = {}
         self._waits: dict[str, str] = {}
         """Which environment, or image, a job waits for."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     def is_over(self, job: Job) -> bool:
         """Say whether a job may stand in line: it wants nothing, or has it and that is on record."""
@@ -166,9 +152,7 @@ class Preparation:
         build = self._preparations.get(name)
         if build is None:
             build = self._preparations[name] = _PreparationTask(self._live_state.clock)
-            build.task = asyncio.create_task(self._provide(name, build, job), name=f"prepare {name}")
-            self._tasks.add(build.task)
-            build.task.add_done_callback(self._tasks.discard)
+            build.task = self._tasks.start(self._provide(name, build, job), f"prepare {name}")
         build.jobs[job.id] = None
 
     async def _provide(self, name: str, build: _PreparationTask, job: Job) -> None:
@@ -185,7 +169,7 @@ class Preparation:
         try:
             self._on_done(build, job, image, trouble)
         except FencedError:
-            self._observer.on_fenced()
+            self._events.on_fenced()
             raise
         except SmxError as error:
             # The records cannot be written now: the next look begins again, and finds what is ready.
@@ -219,10 +203,10 @@ class Preparation:
             self._ready(jobs, one, image, build)
         elif one.spec.image:
             _log.warning("The image of %s: %s", _format_names(jobs), trouble)
-            self._observer.on_image_refused(jobs, trouble)
+            self._events.on_image_refused(jobs, trouble)
         else:
             _log.warning("The environment of %s: %s", _format_names(jobs), trouble)
-            self._observer.on_environment_failed(jobs, trouble)
+            self._events.on_environment_failed(jobs, trouble)
 
     def _waiting_jobs(self, build: _PreparationTask) -> list[Job]:
         found = (self._live_state.jobs.get(job_id) for job_id in build.jobs)
@@ -235,7 +219,7 @@ class Preparation:
         if image is None:
             self._environments.mark_used(self._key(one))
             self._environments.prune(self._keys_in_use())
-        self._observer.on_environment_ready()
+        self._events.on_environment_ready()
 
     def _keys_in_use(self) -> list[ReuseKey]:
         wanted = [self._key(job) for job in self._live_state.jobs.values() if environment.environment_of(job.spec)]
@@ -310,13 +294,11 @@ class Preparation:
 
     async def settle(self) -> None:
         """Wait until every build is over; for tests and an orderly end."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.settle()
 
     def close(self) -> None:
         """End every build; the next controller begins them anew."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
 
 async def _try_to_find(engine: Engine, name: str, build: _PreparationTask, seconds: float) -> Image | None:

@@ -1,4 +1,4 @@
-"""What is known of one live job on its hosts, gathered from the agents' frames; never stored."""
+"""The runtime state of live jobs on their hosts, gathered from the agents' frames; never stored."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model import redaction
 from jupyter_smx.model.records.job import HostEnd, RemoteException
-from jupyter_smx.policy.hosts.names import drainable_hosts, mark_drained_helpers
+from jupyter_smx.policy.hosts.names import drainable_hosts, mark_drained_helpers, named_hosts
 from jupyter_smx.policy.lifecycle.next_step import JobObservation
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.instance import InstanceGroup
     from jupyter_smx.model.status import DesiredState
     from jupyter_smx.policy.admission.host_visibility import LocalSource
@@ -125,6 +126,31 @@ class JobRuntime:
         return self.provided_paths is not None and self.dispatched_hosts.union(self.provided_paths).issuperset(
             self.hosts
         )
+
+
+class JobRuntimes:
+    """The runtimes of live jobs, by the id of the job."""
+
+    def __init__(self) -> None:
+        self._runtimes: dict[str, JobRuntime] = {}
+
+    def find(self, job_id: str) -> JobRuntime | None:
+        """Give the runtime of a job, None where it has none."""
+        return self._runtimes.get(job_id)
+
+    def get(self, job: Job) -> JobRuntime:
+        """Give the runtime of a job, made now where it has none; once the job is on a cluster, with its hosts."""
+        runtime = self._runtimes.setdefault(job.id, JobRuntime())
+        if job.cluster and not runtime.hosts:
+            runtime.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
+            runtime.groups = job.spec.instance_groups
+        return runtime
+
+    def drop(self, job_id: str) -> None:
+        """Remove the runtime of a job, and cancel what brings files to its hosts."""
+        runtime = self._runtimes.pop(job_id, None)
+        if runtime is not None and runtime.provide_task is not None:
+            runtime.provide_task.cancel()
 
 
 def _text(said: str) -> str:

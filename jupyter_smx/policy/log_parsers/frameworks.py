@@ -17,7 +17,7 @@ from jupyter_smx.policy.log_parsers.observations import (
     parse_number,
     parse_pairs,
 )
-from jupyter_smx.policy.log_parsers.tqdm import clean_label, is_aside
+from jupyter_smx.policy.log_parsers.tqdm import clean_label, is_secondary_work
 
 KERAS_HINTS = (b"Epoch ", b"/step", b"s/epoch", b"=]", b">.", b"\xe2\x94\x81")
 _KERAS_EPOCH = re.compile(rf"Epoch ({COUNT})/({COUNT})\s*$")
@@ -84,7 +84,7 @@ def read_rich(line: str) -> LineObservation | None:
         words=f"{done}/{total}" if bar["total"] else f"{done} %",
         label=label,
         remaining=parse_clock(bar["left"]),
-        aside=is_aside(label),
+        aside=is_secondary_work(label),
     )
     # Lightning says the number of its last epoch, which is one less than how many there are.
     said = Epoch(int(epoch[1]), int(epoch[2]) + 1, from_zero=True) if epoch else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jupyter_smx.policy.log_parsers.observations import COUNT, Counter, Epoch, LineObservation, parse_pairs
-from jupyter_smx.policy.log_parsers.tqdm import is_aside
+from jupyter_smx.policy.log_parsers.tqdm import is_secondary_work
 
 HINTS = (
     b"poch", b"POCH", b"step", b"Step", b"STEP", b"iter", b"Iter", b"atch", b"ound", b"rial", b"old", b"rogress",
@@ -61,7 +61,9 @@ def _counter(match: re.Match[str]) -> Counter | None:
     if not 0 < total >= done:
         return None
     noun = match["noun"].lower()
-    return Counter(done=done, total=total, words=f"{match['done']}/{match['total']}", label=noun, aside=is_aside(noun))
+    return Counter(
+        done=done, total=total, words=f"{match['done']}/{match['total']}", label=noun, aside=is_secondary_work(noun)
+    )
 
 
 def _percent_observation(percent: float) -> LineObservation | None:

@@ -45,7 +45,7 @@ def read(line: str, ups: int = 0) -> LineObservation | None:
         label=label,
         remaining=parse_clock(left.strip()) if left else None,
         depth=ups,
-        aside=is_aside(label),
+        aside=is_secondary_work(label),
     )
     return LineObservation(counter=counter, epoch=epoch_of(label), values=parse_pairs(tail["postfix"] or ""))
 
@@ -56,7 +56,7 @@ def epoch_of(label: str) -> Epoch | None:
     return Epoch(int(match[1]), int(match[2]) if match[2] else None) if match else None
 
 
-def is_aside(label: str) -> bool:
+def is_secondary_work(label: str) -> bool:
     """Say whether a bar's description names something that is not the job's main work."""
     return _ASIDE.search(label) is not None
 

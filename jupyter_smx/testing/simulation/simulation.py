@@ -128,7 +128,7 @@ class Controller:
 
     def _on_message(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:
         if not self.is_dead:
-            self.reconciler.on_agent_event(cluster, host, header)
+            self.reconciler.events.on_agent_event(cluster, host, header)
 
     def _on_stream_closed(self, cluster: str, _host: str, _reason: str) -> None:
         if not self.is_dead:

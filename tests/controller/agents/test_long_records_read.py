@@ -76,7 +76,7 @@ def test_it_is_read_on_when_the_host_greets_again_and_a_later_stop_changes_nothi
     monkeypatch.setattr(JobFinalizer, "fetch_record", silent_at_first)
     job = began(sim)
     sim.end_job(job, artifacts=FILES)
-    trail = sim.controller.reconciler.runtime_of(job)
+    trail = sim.controller.reconciler.runtimes.find(job)
     assert trail is not None
     assert trail.has_ended()
     sim.break_streams(sim.hosts(job)[0])

@@ -196,7 +196,7 @@ def test_what_is_said_under_an_old_lease_is_not_heard(sim: Simulation, event: st
         sim.call(lambda stale=stale: sim.hosts(second)[0].send_event(stale))
         if job == second:
             # Not even when the stream let it pass.
-            sim.call(lambda stale=stale: sim.controller.reconciler.on_agent_event(now.cluster, "algo-1", stale))
+            sim.call(lambda stale=stale: sim.controller.reconciler.events.on_agent_event(now.cluster, "algo-1", stale))
     assert sim.job(second) == now
     assert world.start_counts[second, "algo-1"] == 1
     sim.end_job(second)

@@ -219,7 +219,7 @@ def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def observation(trail: JobRuntime, **known: bool) -> JobObservation:
-        if trail is sim.controller.reconciler.runtime_of(bad):
+        if trail is sim.controller.reconciler.runtimes.find(bad):
             raise RuntimeError("a bug")
         return was(trail, **known)
 

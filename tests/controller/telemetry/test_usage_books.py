@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def books_of(sim: Simulation) -> UsageRecorder:
     """Let the usage of jobs be written down, as the service does."""
     books = UsageRecorder(sim.folder / "jobs", sim.controller.agents, lambda *_news: None)
-    sim.controller.reconciler.on_sample = books.on_sample
+    sim.controller.reconciler.events.on_sample = books.on_sample
     sim.controller.reconciler._finalizer.collect_samples = books.collect
     return books
 

@@ -25,7 +25,7 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
 
 
 @pytest.fixture
-def cache(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
+def inspected_image(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the image and the ground have been looked at: what they are is tried elsewhere."""
     from jupyter_smx.engines.docker.images.image import Images, InspectedImage  # noqa: PLC0415 - the same
     from jupyter_smx.engines.docker.preflight import Preflight  # noqa: PLC0415 - imports Docker's library

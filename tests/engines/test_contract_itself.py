@@ -81,11 +81,11 @@ class TellsEachHostAnotherPort(LocalEngine):
 LIES: list[tuple[type[LocalEngine], str]] = [
     (ForgetsWhatDied, "test_a_cluster_is_found_after_its_agents_died_and_until_it_is_released"),
     (CallsAnOutageGone, "test_during_an_outage_nothing_is_known_and_nothing_is_gone"),
-    (SortsItsAnswers, "test_a_survey_keeps_the_order_of_what_it_was_asked"),
+    (SortsItsAnswers, "test_observations_keep_the_order_of_the_handles"),
     (ReleasesInWordsOnly, "test_release_leaves_nothing"),
     (BlocksTheLoop, "test_the_event_loop_is_never_blocked_for_long"),
     (PlansSomethingElse, "test_the_plan_is_what_is_launched"),
-    (KnowsNoGroups, "test_each_host_of_two_groups_knows_itself_and_the_others"),
+    (KnowsNoGroups, "test_each_host_of_two_groups_has_its_own_name_and_the_others"),
     (RefusesNothing, "test_what_cannot_be_is_refused_before_anything_is_launched"),
 ]
 
@@ -132,7 +132,7 @@ def test_an_exception_to_the_contract_is_declared_strict_and_with_its_reason() -
         expected_failures = {  # noqa: RUF012 - as an engine's author writes it
             "test_a_handle_survives_json": never("The Moon has no JSON."),
             "test_release_leaves_nothing": notimpl("We have no broom."),
-            "test_a_stranger_is_not_found": notyet("They have no list."),
+            "test_an_unknown_cluster_is_not_found": notyet("They have no list."),
         }
 
     marks = {

@@ -68,7 +68,7 @@ def away(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch, request: pytest.F
     return Away(daemon, monkeypatch, did=request.param)
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_launch_that_breaks_off_leaves_nothing(daemon: FakeDockerd, tmp_path: Path, away: Away) -> None:
     ends: list[BaseException | None] = []
     for moment in range(1, MOMENTS):
@@ -85,7 +85,7 @@ async def test_a_launch_that_breaks_off_leaves_nothing(daemon: FakeDockerd, tmp_
     assert {type(end) for end in ends[:-1]} == {UnavailableError}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_launch_whose_controller_dies_at_any_moment_is_ended_by_the_next_one(
     daemon: FakeDockerd, tmp_path: Path, away: Away
 ) -> None:
@@ -111,7 +111,7 @@ async def test_a_launch_whose_controller_dies_at_any_moment_is_ended_by_the_next
     assert is_whole, "there are more moments"
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_release_that_breaks_off_is_ended_by_the_next_one(
     daemon: FakeDockerd, tmp_path: Path, away: Away
 ) -> None:

@@ -59,7 +59,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return waits
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: FakeDockerd, tmp_path: Path) -> None:
     engine = engine_at(daemon, tmp_path)
     handle = await up(engine, wanted(3))
@@ -73,7 +73,7 @@ async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: Fake
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 @pytest.mark.parametrize("words", [NO_ROOM, "all predefined address pools have been fully subnetted"])
 async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_several_do_not(
     daemon: FakeDockerd, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: str
@@ -98,7 +98,7 @@ async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_se
     assert daemon.containers == {}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 @pytest.mark.parametrize("podman", [False, True])
 async def test_a_network_and_who_joins_it_are_made_side_by_side_but_by_podman(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, podman: bool
@@ -120,7 +120,7 @@ async def test_a_network_and_who_joins_it_are_made_side_by_side_but_by_podman(
     assert looks == [not podman]
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 @pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves by itself"])
 async def test_a_network_is_taken_away_from_who_was_let_into_it(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, leaves: bool
@@ -143,7 +143,7 @@ async def test_a_network_is_taken_away_from_who_was_let_into_it(
     assert leaves or mine["networks"] == {}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_another_no_to_a_network_is_no_reason_to_share_one(daemon: FakeDockerd, tmp_path: Path) -> None:
     daemon.refuses["POST /networks/create"] = (403, "not today")
     with pytest.raises(UnavailableError, match="did not get its network: not today"):
@@ -151,7 +151,7 @@ async def test_another_no_to_a_network_is_no_reason_to_share_one(daemon: FakeDoc
     assert daemon.containers == {}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_release_waits_for_a_network_that_is_still_made(
     daemon: FakeDockerd, tmp_path: Path, made: threading.Event, waits: threading.Event
 ) -> None:
@@ -166,7 +166,7 @@ async def test_a_release_waits_for_a_network_that_is_still_made(
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_network_that_is_made_for_ever_is_told_and_left_to_the_next_release(
     daemon: FakeDockerd, tmp_path: Path, made: threading.Event
 ) -> None:
@@ -183,7 +183,7 @@ async def test_a_network_that_is_made_for_ever_is_told_and_left_to_the_next_rele
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_who_waits_for_a_network_takes_no_thread_of_others(
     daemon: FakeDockerd, tmp_path: Path, made: threading.Event, waits: threading.Event
 ) -> None:
@@ -198,7 +198,7 @@ async def test_who_waits_for_a_network_takes_no_thread_of_others(
         await asyncio.gather(release, launch)
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_network_is_not_made_behind_a_release(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +221,7 @@ async def test_a_network_is_not_made_behind_a_release(
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_host_is_there_when_it_has_its_network_and_its_bounds(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +241,7 @@ async def test_a_host_is_there_when_it_has_its_network_and_its_bounds(
     assert len(handle.hosts) == 1
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 @pytest.mark.parametrize(
     "refused", ["POST /networks/jupyter-smx-c1/connect", "POST /containers/jupyter-smx-c1-algo-1/update"]
 )
@@ -254,7 +254,7 @@ async def test_a_host_without_its_network_or_its_bounds_is_none(
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 @pytest.mark.parametrize(("network", "given_up"), [("jupyter-smx-c1", ()), ("bridge", (SHARED_NETWORK,))])
 async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str, given_up: tuple[str, ...]

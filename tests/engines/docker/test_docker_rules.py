@@ -143,7 +143,7 @@ async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(
     assert daemon.containers == {}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_hosts_are_made_of_what_was_looked_at_and_start_its_python(daemon: FakeDockerd, tmp_path: Path) -> None:
     engine = engine_at(daemon, tmp_path)
     await up(engine, wanted(image="train:1"))
@@ -152,7 +152,7 @@ async def test_hosts_are_made_of_what_was_looked_at_and_start_its_python(daemon:
     assert container["config"]["Entrypoint"][0] == "/opt/conda/bin/python"
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDockerd, tmp_path: Path) -> None:
     """Whoever has its digest on record brings it again."""
     daemon.refuses["GET /images"] = (404, "no such image")
@@ -183,7 +183,7 @@ async def test_what_cannot_be_the_name_of_an_image_is_not_to_be_built_or_downloa
     assert cure in error.cure
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_daemon_that_has_no_gpus_to_give_is_asked_once_and_nothing_of_it_stays(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
@@ -197,7 +197,7 @@ async def test_a_daemon_that_has_no_gpus_to_give_is_asked_once_and_nothing_of_it
     assert sum(what.endswith("algo-2/start") for what in daemon.asked) == 1
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_why_a_host_did_not_come_up_is_told_also_where_it_cannot_be_released_then(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
@@ -211,7 +211,7 @@ async def test_why_a_host_did_not_come_up_is_told_also_where_it_cannot_be_releas
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_containers_end_although_the_data_folder_is_away(daemon: FakeDockerd, tmp_path: Path) -> None:
     folder, away = tmp_path / "smx", tmp_path / "away"
     engine = engine_at(daemon, folder)
@@ -229,7 +229,7 @@ async def test_containers_end_although_the_data_folder_is_away(daemon: FakeDocke
     assert await engine.find("c1") is None
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: FakeDockerd, tmp_path: Path) -> None:
     engine = engine_at(daemon, tmp_path)
     handle = await up(engine, wanted(2))
@@ -244,7 +244,7 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
     ]
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon: FakeDockerd, tmp_path: Path) -> None:
     """With Docker 28 nothing was said, once, of a container that had just been killed: its list was suspected."""
     engine = engine_at(daemon, tmp_path)
@@ -257,7 +257,7 @@ async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon
     assert said[1].startswith("its container was ended from outside")
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_what_is_made_while_nobody_can_see_whether_it_was_released_does_not_stay(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +275,7 @@ async def test_what_is_made_while_nobody_can_see_whether_it_was_released_does_no
     assert daemon.containers == {}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_its_folder(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,7 +343,7 @@ async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_
     assert (mine.stat().st_mode & 0o777, mine.stat().st_uid) == (0o700, os.getuid())
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
@@ -370,7 +370,7 @@ async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another
         assert (daemon.containers, daemon.networks) == ({}, {})
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("inspected_image")
 async def test_hosts_of_which_nobody_wrote_down_where_they_are_are_at_the_usual_daemon(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:

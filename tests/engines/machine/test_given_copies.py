@@ -181,7 +181,7 @@ def test_a_release_takes_what_is_brought_when_the_copy_has_ended(
         return False
 
     with ThreadPoolExecutor(2) as threads:
-        copy = threads.submit(provide_files, host, private(tmp_path / "large"), given_up=in_the_middle)
+        copy = threads.submit(provide, host, private(tmp_path / "large"), given_up=in_the_middle)
         assert begun.wait(20)
         (host.path.parent / RELEASED_MARKER).touch()
         sweep = threads.submit(host.sweep)

@@ -63,7 +63,7 @@ def _agent() -> psutil.Process:
 
 def _soak(smx: Any, count: int) -> None:
     smx.train("pass", keep_alive="1h").wait()
-    pid = client().greet().pid
+    pid = client().controller_info().pid
     agent = _agent().pid
     controller_rows, agent_rows, took = [], [], []
     step = max(1, count // 40)
@@ -90,7 +90,7 @@ def _soak(smx: Any, count: int) -> None:
 def _idle(smx: Any) -> None:
     smx.train("\n".join(f"import {module}" for module in MODULES), keep_alive="1h").wait()
     wait_for_preload(client(), MODULES)
-    pid = client().greet().pid
+    pid = client().controller_info().pid
     controller = psutil.Process(pid)
     agent = _agent()
     time.sleep(2.0)

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     with place():
         smx.train("import numpy", keep_alive="10m").wait()
         wait_for_preload(client(), ("numpy",))
-        controller = psutil.Process(client().greet().pid)
+        controller = psutil.Process(client().controller_info().pid)
         before = controller.memory_info().rss
         for turn in range(options.rounds):
             table[0] = turn

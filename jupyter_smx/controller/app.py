@@ -20,7 +20,7 @@ from traitlets.config import Application
 
 from jupyter_smx import controller_launch
 from jupyter_smx.controller.singleton import ListenSocket, SingletonLock
-from jupyter_smx.engines import config_check, registry
+from jupyter_smx.engines import registry
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.spec.instance import Catalogue, InstanceType, catalogue, read_catalogue
@@ -193,7 +193,7 @@ class ControllerApp(Application):
                 cure="Mend the file in one of the folders that `jupyter --paths` lists.",
             ) from error
         self.update_config(said_here)
-        config_check.check_config(self.config, type(self), registry.engine_class_names())
+        registry.check_config(self.config, type(self), registry.engine_class_names())
 
     def limits(self) -> Limits:
         """Give the administrator's choices as plain values.

@@ -1,24 +1,45 @@
-"""Which engines are installed, found by entry points, so that a third party's engine is used like one of ours."""
+"""Find, load and configure engines by entry points, so that a third party's engine is used like one of ours.
+
+A name in the configuration that configures nothing is refused: it would be a limit that holds for no job.
+"""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from traitlets import TraitError
+from traitlets.config import Application, Config
 
 from jupyter_smx.controller_launch import restart_hint
-from jupyter_smx.engines import config_check
 from jupyter_smx.engines.base import Engine
 from jupyter_smx.model.errors import RefusedError, ValidationError, suggest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from traitlets.config import Configurable
 
 GROUP = "jupyter_smx.engines"
+
+RENAMED_METHODS = {
+    "survey": "observe_all",
+    "pin": "resolve_image",
+    "glimpse": "peek_image",
+    "recall": "cached_image",
+    "bring": "provide_files",
+    "remains": "spool_path",
+    "obituary": "exit_reason",
+}
+"""Methods of the port by their names in earlier versions."""
+_OTHER_CONFIG_FILES = {"SmxMagics": "ipython_config.py", "SmxServerExtension": "jupyter_server_config.py"}
+"""Sections that another file configures."""
+_SIMILARITY_CUTOFF = 0.9
+"""Two names at least as similar as this differ by a typing error. A name with one word more is another name, as of an
+engine that another machine has."""
 
 
 def installed_engines() -> Mapping[str, EntryPoint]:
@@ -35,7 +56,7 @@ def engine_class(name: str) -> type[Engine]:
     """Import the engine of that name, and with it the client of its platform.
 
     :raises ValidationError: no installed package offers an engine of that name.
-    :raises RefusedError: one does, and what it needs is not installed or is broken.
+    :raises RefusedError: one does, and what it needs is not installed or is broken, or it has methods of an old port.
     """
     known = installed_engines()
     point = known.get(name)
@@ -57,6 +78,7 @@ def engine_class(name: str) -> type[Engine]:
         raise _refusal(name, f"cannot be imported ({type(problem).__name__}: {problem})", "") from problem
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise _refusal(name, f"is {point.value}, which is no subclass of jupyter_smx.engines.base.Engine", "")
+    _check_method_names(name, found)
     return found
 
 
@@ -67,12 +89,71 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     :raises RefusedError: it is installed only in part, or is configured with what it cannot take.
     """
     found = engine_class(name)
-    for unread, meant in config_check.unknown_traits(parent.config, found).items() if parent is not None else ():
+    for unread, meant in unknown_traits(parent.config, found).items() if parent is not None else ():
         raise _config_error(name, f"{unread} is no name of its configuration", meant)
     try:
         return found(parent=parent)
     except TraitError as problem:
         raise _config_error(name, str(problem).rstrip("."), "") from problem
+
+
+def check_config(config: Config, app: type[Configurable], engines: Collection[str]) -> None:
+    """Check that each name configures something: its section exists, and the application has a trait of that name.
+
+    ``engines`` names the classes of the installed engines. Their traits are checked when one is imported.
+
+    :raises ValidationError: a name configures nothing; the text has the nearest name that exists.
+    """
+    known = {app.__name__, *engines}
+    for section, names in config.items():
+        if not isinstance(names, Config):
+            raise _unknown_name_error(f"c.{section}", "it is in no section", f"Write c.{app.__name__}.{section}.")
+        if section in _OTHER_CONFIG_FILES:
+            raise _unknown_name_error(
+                f"c.{section}", f"{section} is read from {_OTHER_CONFIG_FILES[section]}", "Write it there."
+            )
+        near = get_close_matches(section, known, n=1, cutoff=_SIMILARITY_CUTOFF)
+        if near and section not in known:
+            raise _unknown_name_error(f"c.{section}", "nothing is called that", f"Did you mean {near[0]}?")
+    for name, meant in (unknown_traits(config, app) | unknown_traits(config, app, Application)).items():
+        raise _unknown_name_error(name, f"{app.__name__} has nothing of that name", meant)
+
+
+def unknown_traits(
+    config: Config, configured: type[Configurable], parent: type[Configurable] | None = None
+) -> dict[str, str]:
+    """Find names in the section of a class, or of its ``parent``, that are no traits of the class.
+
+    Returns a hint for each. Sections within a section are skipped: they configure the children of an object.
+    """
+    section, known = (parent or configured).__name__, configured.class_trait_names(config=True)
+    names = [name for name, value in config.get(section, {}).items() if not isinstance(value, Config)]
+    return {f"c.{section}.{name}": suggest_names(name, known) for name in names if name not in known}
+
+
+def _check_method_names(name: str, found: type[Engine]) -> None:
+    """Refuse a class that has a method of the port by its old name, which no caller would find; runs nothing of it."""
+    methods = {old: inspect.getattr_static(found, old, None) for old in RENAMED_METHODS}
+    old_names = [old for old, method in methods.items() if inspect.isroutine(method)]
+    if old_names:
+        renamed = ", ".join(f"{old} (now {RENAMED_METHODS[old]})" for old in old_names)
+        raise RefusedError(
+            f"--engine: {name!r} has methods that the engine port has renamed: {renamed}.",
+            field="engine",
+            value=name,
+            rule="An engine has the methods of the port by their present names only.",
+            cure="Install a version of that engine that has them, or rename its methods.",
+        )
+
+
+def _unknown_name_error(name: str, why: str, cure: str) -> ValidationError:
+    return ValidationError(
+        f"config: {name} is read by nobody: {why}.",
+        field="config",
+        value=name,
+        rule="What is configured holds for every job, so nothing runs while a part of it does not.",
+        cure=f"{cure} Correct it in one of the folders that `jupyter --paths` lists, or in the command.".strip(),
+    )
 
 
 def _config_error(name: str, what: str, meant: str) -> RefusedError:

@@ -8,7 +8,7 @@ import pytest
 from traitlets import Int
 from traitlets.config import Application, Config
 
-from jupyter_smx.engines import config_check, registry
+from jupyter_smx.engines import registry
 from jupyter_smx.model.errors import ValidationError
 
 ENGINES = ("DockerEngine", "LocalEngine")
@@ -43,7 +43,7 @@ class App(Application):
     ],
 )
 def test_what_somebody_may_read_is_left_alone(found: dict[str, Any]) -> None:
-    config_check.check_config(Config(found), App, ENGINES)
+    registry.check_config(Config(found), App, ENGINES)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_somebody_may_read_is_left_alone(found: dict[str, Any]) -> None:
 )
 def test_what_nobody_reads_is_refused_with_what_was_meant(found: dict[str, Any], name: str, says: str) -> None:
     with pytest.raises(ValidationError) as told:
-        config_check.check_config(Config(found), App, ENGINES)
+        registry.check_config(Config(found), App, ENGINES)
     assert (told.value.field, told.value.value) == ("config", name)
     assert f"config: {name} is read by nobody" in told.value.message
     assert says in str(told.value)
@@ -71,7 +71,7 @@ def test_what_nobody_reads_is_refused_with_what_was_meant(found: dict[str, Any],
 def test_a_list_that_is_added_to_is_a_name_like_others() -> None:
     config = Config()
     config.App.max_hosts.append(2)
-    config_check.check_config(config, App, ENGINES)
+    registry.check_config(config, App, ENGINES)
 
 
 def test_the_sections_of_what_is_installed_are_known_without_an_import() -> None:

@@ -8,10 +8,12 @@ import pytest
 from traitlets.config import Config, Configurable
 
 from jupyter_smx.engines import registry
+from jupyter_smx.engines.base import Engine
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ENTRY_POINTS = """[jupyter_smx.engines]
@@ -20,6 +22,30 @@ moon = far_engines:Moon [moon]
 bare = far_engines_without_extra:Bare
 broken = far_engines_broken:Broken
 word = far_engines_word:WORD
+old = far_engines_old:Old
+new = far_engines_old:New
+"""
+
+OLD_ENGINE = """
+from jupyter_smx.engines.base import Engine
+
+class Base(Engine):
+    async def bring(self, handle, host, sources):
+        raise AssertionError("nothing of it runs")
+
+    @classmethod
+    def remains(cls, cluster, host):
+        raise AssertionError("nothing of it runs")
+
+class Old(Base):
+    def __init__(self, **traits):
+        raise AssertionError("nothing of it runs")
+
+    async def survey(self, handles):
+        raise AssertionError("nothing of it runs")
+
+class New(Engine):
+    recall = 3.0
 """
 
 
@@ -34,6 +60,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "far_engines_without_extra.py").write_text("import bare_client_that_nobody_has\n")
     (tmp_path / "far_engines_broken.py").write_text("raise OSError('no driver')\n")
     (tmp_path / "far_engines_word.py").write_text("WORD = 'hello'\n")
+    (tmp_path / "far_engines_old.py").write_text(OLD_ENGINE)
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -92,6 +119,30 @@ def test_an_engine_whose_import_fails_is_refused_with_the_reason() -> None:
 def test_an_entry_point_that_is_no_engine_is_refused() -> None:
     with pytest.raises(RefusedError, match="far_engines_word:WORD, which is no subclass"):
         registry.engine_class("word")
+
+
+@pytest.mark.parametrize("load", [registry.engine_class, registry.create])
+def test_an_engine_with_methods_of_an_earlier_port_is_refused_with_the_old_and_the_new_names(
+    load: Callable[[str], object],
+) -> None:
+    with pytest.raises(RefusedError) as told:
+        load("old")
+    assert told.value.message == (
+        "--engine: 'old' has methods that the engine port has renamed: survey (now observe_all), "
+        "bring (now provide_files), remains (now spool_path)."
+    )
+    assert (told.value.field, told.value.value) == ("engine", "old")
+    assert told.value.rule
+    assert told.value.cure
+
+
+def test_what_has_an_old_name_and_is_no_method_is_no_reason_to_refuse_an_engine() -> None:
+    assert registry.engine_class("new").__name__ == "New"
+
+
+@pytest.mark.parametrize(("old", "new"), registry.RENAMED_METHODS.items())
+def test_the_port_has_each_method_by_its_new_name_only(old: str, new: str) -> None:
+    assert (hasattr(Engine, old), callable(getattr(Engine, new))) == (False, True)
 
 
 def test_listing_engines_imports_none() -> None:

@@ -18,7 +18,7 @@ from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Obser
 from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation
 from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
-from jupyter_smx.engines.docker.daemon import daemon_info, proxies, users
+from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry, are_alive, handle_daemon_url
 from jupyter_smx.engines.docker.images.image import Images, cached_inspection
@@ -369,7 +369,7 @@ class DockerEngine(Engine):
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
-            proxies=proxies.read_proxies(self._daemons.url),
+            proxies=cli_config.read_proxies(self._daemons.url),
             kind=self._daemons.kind(),
             visible_gpus=gpus.visible_gpus(os.environ),
         )

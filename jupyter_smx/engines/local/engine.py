@@ -15,10 +15,10 @@ from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.local import probe, shell
+from jupyter_smx.engines.local import namespaces
 from jupyter_smx.engines.local.limits import LocalLimits
 from jupyter_smx.engines.local.start import CLAIM_LOST, AgentStart, Children, format_exit
-from jupyter_smx.engines.machine import agent_zipapp, processes, python_check, request_validation
+from jupyter_smx.engines.machine import agent_zipapp, processes, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import (
     HostFolder,
@@ -160,7 +160,7 @@ class LocalEngine(Engine):
         """Enter the namespaces of the agent."""
         folder = self._folder(handle.cluster, host)
         birth = await asyncio.to_thread(folder.read_agent)
-        return None if birth is None else shell.shell_command(birth.pid, os.fspath(folder.path / "ml"))
+        return None if birth is None else namespaces.shell_command(birth.pid, os.fspath(folder.path / "ml"))
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
@@ -169,7 +169,7 @@ class LocalEngine(Engine):
             found: dict[str, object] = {"isolation": "variables", "reason": "LocalEngine.isolate is off."}
         else:
             environment = controller_environment(os.environ)
-            found = await asyncio.to_thread(probe.detect_isolation, archive, environment)
+            found = await asyncio.to_thread(namespaces.detect_isolation, archive, environment)
         found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().description()}
         return {name: fact for name, fact in found.items() if fact}
 
@@ -208,7 +208,7 @@ class LocalEngine(Engine):
     def _prepare(self, request: ClusterRequest) -> Path:
         """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
         request_validation.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
-        python_check.check_python(request.python)
+        request_validation.check_python(request.python)
         try:
             if self._folders.is_released(request.cluster):
                 raise request_validation.released_error(request.cluster)

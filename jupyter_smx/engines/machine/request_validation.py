@@ -1,16 +1,18 @@
-"""What a request must be before an engine of this machine launches anything, and the sentences that refuse it."""
+"""Validate a request before an engine of this machine launches anything; raise the error that refuses it."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.errors import EXIT_DISK_FULL, is_full
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE
 from jupyter_smx.engines.machine.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.python_version import MIN_PYTHON, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +49,32 @@ def check_names(request: ClusterRequest) -> None:
             value=names,
             rule="A cluster has at least one host and each has a name of its own.",
         )
+
+
+def check_python(python: str) -> tuple[int, int]:
+    """Start the interpreter of the hosts once and return its version. Blocks for some ten milliseconds.
+
+    :raises RefusedError: it cannot be started or is too old for an agent.
+    """
+    if not os.path.isabs(python):  # noqa: PTH117 - a word, not yet a path
+        raise _python_error(python, "is not an absolute path")
+    try:
+        found = version(python)
+    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        raise _python_error(python, f"cannot be started ({problem})") from problem
+    if found < MIN_PYTHON:
+        raise _python_error(python, f"is Python {found[0]}.{found[1]}")
+    return found
+
+
+def _python_error(python: str, what: str) -> RefusedError:
+    return RefusedError(
+        f"python: {python!r} {what}.",
+        field="python",
+        value=python,
+        rule=f"A host runs an interpreter of this machine, Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer.",
+        cure="Run the notebook with a kernel whose sys.executable exists and can be started here.",
+    )
 
 
 def check_sockets(folders: Iterable[HostFolder]) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan, Settings
-from jupyter_smx.engines.docker.daemon import daemon_client, proxies
+from jupyter_smx.engines.docker.daemon import cli_config, daemon_client
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import HostFolder
@@ -202,7 +202,7 @@ def test_hosts_have_the_proxies_that_docker_run_gives_and_reach_each_other_past_
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    settings = replace(SETTINGS, proxies=proxies.read_proxies("unix:///x.sock"))
+    settings = replace(SETTINGS, proxies=cli_config.read_proxies("unix:///x.sock"))
     both = plans(2)
     whole = dict(line.split("=", 1) for line in asked(request_of(both), both[0], settings)["Env"])
     assert [whole.get(name) for name in ("http_proxy", "no_proxy")] == found

@@ -12,7 +12,7 @@ from msgspec import Struct
 from jupyter_smx.agent.paths import INTERFACE, ML, PORT
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
 from jupyter_smx.engines.docker.containers import gpus, isolation
-from jupyter_smx.engines.docker.daemon import proxies
+from jupyter_smx.engines.docker.daemon import cli_config
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import MARK, description
 
@@ -238,7 +238,7 @@ def container(
 
 def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, str]:
     reachable = {} if _is_isolated(request, settings) else settings.proxies
-    ways_out = proxies.add_no_proxy(reachable, [host.host for host in request.hosts])
+    ways_out = cli_config.add_no_proxy(reachable, [host.host for host in request.hosts])
     return {**ways_out, **settings.variables, **_identity(plan)}
 
 

@@ -26,7 +26,7 @@ from docker import errors
 from requests.exceptions import RequestException
 
 from jupyter_smx.controller_launch import restart_hint
-from jupyter_smx.engines.docker.daemon import context, daemon_info
+from jupyter_smx.engines.docker.daemon import cli_config, daemon_info
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def daemon_address(wish: str, environ: Mapping[str, str]) -> str:
 
     :raises RefusedError: it is no unix socket, or there is no context of the name that is chosen.
     """
-    found = wish or environ.get("DOCKER_HOST", "") or context.context_address(environ) or _find_default_address(environ)
+    found = (
+        wish or environ.get("DOCKER_HOST", "") or cli_config.context_address(environ) or _find_default_address(environ)
+    )
     if not found.startswith(f"{UNIX}/"):
         raise RefusedError(
             f"docker_host: {found!r} is no address of a unix socket.",

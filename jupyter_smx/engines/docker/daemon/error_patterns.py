@@ -1,4 +1,4 @@
-"""Why somebody said no: known by words of the answer, with the rule that is behind it and the cure."""
+"""Match error texts to a rule and a cure. Apart: both ``containers`` and ``images`` use it, and it needs no daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docker's context in use, as its own program keeps it: where the daemon is that a user chose.
+"""The configuration of Docker's command line: the context in use, and the proxies of containers.
 
 Docker's library finds contexts only beside a configuration file, which they do not need.
 """
@@ -8,20 +8,25 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from docker.utils.config import load_general_config
+from docker.utils.proxy import ProxyConfig
 
 from jupyter_smx.controller_launch import restart_hint
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _DEFAULT_CONTEXT = "default"
 _RULE = "Hosts are made at the daemon of the context that DOCKER_CONTEXT, or docker context use, has chosen."
+_ALL_PROXY = "allProxy"
+_NO_PROXY = ("no_proxy", "NO_PROXY")
 
 
 def context_address(environ: Mapping[str, str]) -> str:
-    """Give the address of the context in use, "" where it is the usual one.
+    """Return the daemon address of the context in use, "" where it is the usual one.
 
     :raises RefusedError: there is no context of that name, or it says nothing of a daemon.
     """
@@ -66,3 +71,26 @@ def _unknown_context_error(name: str, folder: Path) -> RefusedError:
         cure="See docker context ls; or name the daemon by DOCKER_HOST or DockerEngine.docker_host, which go before. "
         + restart_hint(),
     )
+
+
+def read_proxies(url: str) -> dict[str, str]:
+    """Read the proxy variables that ``docker run`` gives to containers of the daemon at ``url``; none by default.
+
+    They are in ``proxies`` of ``config.json``. Blocks, for as long as it takes to read a small file.
+    """
+    config = load_general_config()
+    table = config.get("proxies") if isinstance(config, dict) else None
+    rows = [table.get(name) for name in (url, "default")] if isinstance(table, dict) else []
+    row: Any = next((row for row in rows if isinstance(row, dict)), {})
+    variables: dict[str, Any] = dict(ProxyConfig.from_dict(row).get_environment())
+    if row.get(_ALL_PROXY):  # Docker's own program has it, and its library does not
+        variables |= dict.fromkeys(("all_proxy", "ALL_PROXY"), row[_ALL_PROXY])
+    return {name: str(value) for name, value in variables.items()}
+
+
+def add_no_proxy(proxies: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
+    """Let the hosts of one cluster reach each other without the proxies, which cannot resolve their names."""
+    if not set(proxies).difference(_NO_PROXY):
+        return dict(proxies)
+    known = proxies.get(_NO_PROXY[0], "")
+    return {**proxies, **dict.fromkeys(_NO_PROXY, ",".join(filter(None, [known, *hosts])))}

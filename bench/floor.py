@@ -1,4 +1,4 @@
-"""The floor under a warm start: a bare ``fork`` of a process with the same imports, to its first instruction."""
+"""Measure the floor under a warm start, a bare ``fork``. Apart: it runs as a program with the measured imports only."""
 
 from __future__ import annotations
 

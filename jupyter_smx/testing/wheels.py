@@ -1,4 +1,4 @@
-"""Wheels written by hand, so that tests of installing need no package index."""
+"""Write wheels by hand. Apart: tests of installing in all layers use it, and it needs nothing else of this package."""
 
 from __future__ import annotations
 

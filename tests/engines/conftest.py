@@ -1,4 +1,4 @@
-"""A Docker daemon of ours, for tests of what the engine does whatever its daemon says."""
+"""Fixtures of a Docker daemon of ours; pytest looks for them in a file of this name."""
 
 from __future__ import annotations
 

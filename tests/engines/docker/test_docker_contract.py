@@ -1,4 +1,4 @@
-"""The Docker engine keeps the contract at a real daemon, in a folder whose name breaks careless code."""
+"""The Docker engine keeps the contract, in a folder whose name breaks careless code. Apart: it takes minutes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from held_dockerd import Daemons
+from slow_dockerd import Daemons
 
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan

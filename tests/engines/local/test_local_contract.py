@@ -1,4 +1,4 @@
-"""The local engine keeps the contract, in a folder whose name breaks careless code."""
+"""The local engine keeps the contract, in a folder whose name breaks careless code. Apart: docs include it."""
 
 from __future__ import annotations
 

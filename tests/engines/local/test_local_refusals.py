@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 import pytest_asyncio
-import zoo
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,31 @@ from jupyter_smx.testing.local_harness import LocalHarness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+
+ANSWERS_VERSION = 'case "$2" in -c) exec {python} "$@";; esac\n'
+"""``python -I -c …`` asks for the version, ``python -I <archive> serve …`` is the agent."""
+
+SCRIPTS = {
+    "is_too_old": "echo 3 7",
+    "answers_nonsense": "echo hello world again",
+    "fails_when_asked": "exit 1",
+    "dies_at_once": ANSWERS_VERSION + "echo 'cannot find the moon' >&2\necho 'giving up' >&2\nexit 7",
+    "tells_its_environment": ANSWERS_VERSION + "env\nexit 1",
+    "is_killed_at_once": ANSWERS_VERSION + "kill -9 $$",
+    "never_gets_ready": ANSWERS_VERSION + "echo 'still thinking' >&2\nwhile :; do sleep 1000; done",
+    "closes_its_pipe_and_stays": ANSWERS_VERSION + 'eval "exec $6>&-"\nwhile :; do sleep 1000; done',
+    "vanishes_after_the_question": 'rm -- "$0"\nexec {python} "$@"',
+    "fails_on_the_second_host": ANSWERS_VERSION + 'case "$4" in *algo-2) exit 9;; esac\nexec {python} "$@"',
+}
+
+
+def failing_python(folder: Path, failure: str) -> str:
+    """Write the script that fails in this way and give its path."""
+    path = folder / failure
+    path.write_text("#!/bin/bash\n" + SCRIPTS[failure].replace("{python}", shlex.quote(sys.executable)) + "\n")
+    path.chmod(0o755)
+    return str(path)
 
 
 @pytest_asyncio.fixture
@@ -56,7 +82,7 @@ def with_python(world: LocalHarness, python: str, hosts: int = 1) -> ClusterRequ
 async def test_an_interpreter_that_cannot_run_an_agent_is_refused(
     world: LocalHarness, tmp_path: Path, kind: str
 ) -> None:
-    python = zoo.interpreter(tmp_path, kind)
+    python = failing_python(tmp_path, kind)
     told = await refusal(world, with_python(world, python))
     assert (told.field, told.value) == ("python", python)
     assert "3.8" in told.rule
@@ -94,7 +120,7 @@ async def test_a_data_folder_that_cannot_be_written_is_refused_with_the_cure(tmp
 
 
 async def test_an_agent_that_dies_is_told_with_its_last_words(world: LocalHarness, tmp_path: Path) -> None:
-    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "dies_at_once")))
+    told = await failure(world, with_python(world, failing_python(tmp_path, "dies_at_once")))
     assert "exit code 7" in told.message
     assert "cannot find the moon | giving up" in told.rule
     assert "agent.log" in told.cure
@@ -106,7 +132,7 @@ async def test_not_even_an_agent_is_told_what_belongs_to_the_server(
     for name in ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "MY_COMPANY_KEY"):
         monkeypatch.setenv(name, "a secret of the server")
     world.engine.hidden_variables = ["MY_COMPANY_KEY"]
-    request = with_python(world, zoo.interpreter(tmp_path, "tells_its_environment"))
+    request = with_python(world, failing_python(tmp_path, "tells_its_environment"))
     await failure(world, request)
     told = (world.cluster_folder(request.cluster) / "algo-1" / "agent.log").read_text()
     assert f"JUPYTER_SMX_HOST={request.cluster}/algo-1" in told
@@ -114,12 +140,12 @@ async def test_not_even_an_agent_is_told_what_belongs_to_the_server(
 
 
 async def test_an_agent_that_is_killed_is_told_with_the_signal(world: LocalHarness, tmp_path: Path) -> None:
-    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "is_killed_at_once")))
+    told = await failure(world, with_python(world, failing_python(tmp_path, "is_killed_at_once")))
     assert "signal SIGKILL" in told.message
 
 
 async def test_an_interpreter_that_vanishes_meanwhile_is_told(world: LocalHarness, tmp_path: Path) -> None:
-    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "vanishes_after_the_question"), hosts=2))
+    told = await failure(world, with_python(world, failing_python(tmp_path, "vanishes_after_the_question"), hosts=2))
     assert "could not be started" in told.message
     assert "No such file" in told.message
 
@@ -127,13 +153,13 @@ async def test_an_interpreter_that_vanishes_meanwhile_is_told(world: LocalHarnes
 @pytest.mark.parametrize("kind", ["never_gets_ready", "closes_its_pipe_and_stays"])
 async def test_an_agent_that_never_gets_ready_is_given_up_after_the_time_limit(tmp_path: Path, kind: str) -> None:
     world = LocalHarness(tmp_path / "smx", launch_timeout=0.5)
-    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, kind)))
+    told = await failure(world, with_python(world, failing_python(tmp_path, kind)))
     assert "said nothing for 0.5 s" in told.message
     assert told.transient
 
 
 async def test_when_one_host_fails_the_others_are_released(world: LocalHarness, tmp_path: Path) -> None:
-    request = with_python(world, zoo.interpreter(tmp_path, "fails_on_the_second_host"), hosts=3)
+    request = with_python(world, failing_python(tmp_path, "fails_on_the_second_host"), hosts=3)
     told = await failure(world, request)
     assert told.value == "algo-2"
     assert world.live_hosts(request.cluster) == set()

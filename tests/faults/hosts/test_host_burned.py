@@ -1,4 +1,4 @@
-"""Hosts that a job made unfit for the next one: they end, it is said why, and the next job has others."""
+"""Hosts after jobs that made trouble: one that is unfit ends and says why, one that is fit stays for the next job."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from world import PATIENCE
 
+from jupyter_smx.model.spec.channel import Output
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from world import Ran, World
 
 COMPLETED, FAILED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED
+
+# A frame has room for 120,000 names as people give them. These have 3000 characters, and few of them are as much.
+DEEP = """
+os.chdir(os.environ["SMX_OUTPUT_R"])
+for _ in range(12):
+    os.mkdir("d" * 249)
+    os.chdir("d" * 249)
+for number in range(3000):
+    open(str(number), "w").close()
+"""
 
 
 @pytest.fixture
@@ -73,3 +84,13 @@ def test_code_that_ends_its_own_host_is_told_that_it_was_lost_and_nothing_stays(
     )
     again = world.run()
     assert (again.runs(), again.job().cluster != cluster) == (1, True)
+
+
+def test_a_job_that_makes_more_files_than_a_frame_can_name_is_completed_and_its_host_stays_warm(world: World) -> None:
+    output = Output(name="r", path="/opt/ml/processing/output/r")
+    done = world.run(DEEP, kind="process", outputs=(output,)).job()
+    assert done.state is COMPLETED
+    assert len(done.artifacts) == 3000
+    assert not any(end.errors for end in done.hosts)
+    cluster = world.cluster()
+    assert world.run(kind="process", outputs=(output,)).job().cluster == cluster

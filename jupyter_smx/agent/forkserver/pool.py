@@ -110,7 +110,7 @@ class ForkServerPool:
         elif event == "stale":
             self._on_stale(zygote, header["serial"])
         elif event == "born":
-            self._on_born(zygote, header)
+            self._on_started(zygote, header)
         elif event in ("exit", "unborn"):
             found = zygote.children.get(header["serial"])
             if found is not None:
@@ -328,7 +328,7 @@ class ForkServerPool:
         parked.close_socket(self._loop)
         shutil.rmtree(parked.slot, ignore_errors=True)
 
-    def _on_born(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
+    def _on_started(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
         found = zygote.children.get(header["serial"])
         if found is not None:
             found.pid = header["pid"]

@@ -38,13 +38,13 @@ _TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
 def tag_line(line: bytes, found: distribution.Distribution) -> bytes:
     """Say in a line of mpirun's which rank of which host it is, as sagemaker-training does."""
 
-    def said(match: re.Match[bytes]) -> bytes:
+    def format_tag(match: re.Match[bytes]) -> bytes:
         job, rank, stream = match.groups()
         index = int(rank) // found.processes
         host = found.hosts[index] if index < len(found.hosts) else found.hosts[-1]
         return b"[%s,mpirank:%s,%s]<%s>" % (job, rank, host.encode(), stream)
 
-    return _TAG.sub(said, line)
+    return _TAG.sub(format_tag, line)
 
 
 def _require_program(program: str) -> str:

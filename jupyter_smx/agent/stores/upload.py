@@ -202,7 +202,7 @@ def _upload_one(writer: str, folders: sftp_ftp.RemoteFolders, system: Any, top: 
         folders.make(system, folder)
         sftp_ftp.write_atomically(system, path, target, writer, is_same=lambda: _check_unchanged(path, stamp))
 
-    def again() -> None:
+    def upload_into_new_folder() -> None:
         folders.make(system, folder)
         work()
 
@@ -215,7 +215,7 @@ def _upload_one(writer: str, folders: sftp_ftp.RemoteFolders, system: Any, top: 
             raise _DestinationMissingError from error
         # It was never there, or another host found it empty meanwhile.
         folders.invalidate(folder)
-        _retry_once(again, path)
+        _retry_once(upload_into_new_folder, path)
 
 
 def _retry_once(work: Callable[[], None], path: str) -> None:

@@ -187,7 +187,7 @@ def download_objects(
     """
     source = channel["source"]
 
-    def bring(pairs: List[Tuple[Item, str]]) -> List[Tuple[str, bool]]:
+    def download(pairs: List[Tuple[Item, str]]) -> List[Tuple[str, bool]]:
         urls = [item.file.path for item, _part in pairs]
         contents = courier.request(source, "fetch", pairs=[[item.file.path, part] for item, part in pairs])
         if not any(item.file.settled for item, _part in pairs):
@@ -198,7 +198,7 @@ def download_objects(
         same = [tags.get(item.file.path) == item.file.identity[0] for item, _part in pairs]
         return list(zip(contents, same))  # noqa: B905 - strict is of Python 3.10
 
-    return store.add_objects(Listing([_item(one) for one in found], []), bring)
+    return store.add_objects(Listing([_item(one) for one in found], []), download)
 
 
 def _item(one: objects.Object) -> Item:

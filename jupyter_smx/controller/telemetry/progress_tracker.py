@@ -93,9 +93,9 @@ class ProgressTracker:
         if job is not None:
             used = self._usage.setdefault(job_id, {})
             used[host] = figures
-            outlook, now = self._outlook(job), sum_usage(used.values())
-            if _is_visible_change(outlook.usage, now):
-                self._change(job, replace(outlook, usage=now))
+            telemetry, now = self._telemetry(job), sum_usage(used.values())
+            if _is_visible_change(telemetry.usage, now):
+                self._change(job, replace(telemetry, usage=now))
 
     def tick(self) -> None:
         """Look at the expected ends of running jobs and at the heads of the lines; call it about once a second."""
@@ -136,8 +136,8 @@ class ProgressTracker:
             _log.exception("The metrics of %s cannot be read", job.name)
         finally:
             self._drop_reader(job.id)
-        outlook = self._outlook(job)
-        return LogMetrics(progress=outlook.progress, latest=outlook.metrics, pace=outlook.pace)
+        telemetry = self._telemetry(job)
+        return LogMetrics(progress=telemetry.progress, latest=telemetry.metrics, pace=telemetry.pace)
 
     def _drop_reader(self, job_id: str) -> None:
         self._readers.pop(job_id, None)
@@ -200,22 +200,22 @@ class ProgressTracker:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _update_metrics(self, job: Job, told: LogMetrics) -> None:
-        self._change(job, replace(self._outlook(job), progress=told.progress, metrics=told.latest, pace=told.pace))
+        self._change(job, replace(self._telemetry(job), progress=told.progress, metrics=told.latest, pace=told.pace))
         self._update_forecast(job)
 
     def _update_forecast(self, job: Job) -> None:
-        outlook = self._outlook(job)
-        if outlook.progress is not None and "first_line" not in job.timings:
-            outlook = JobTelemetry()  # that was the attempt before
-        expectation = self._expectation(job, outlook.progress)
-        if _is_new_estimate(outlook.expectation, expectation):
-            outlook = replace(outlook, expectation=expectation)
+        telemetry = self._telemetry(job)
+        if telemetry.progress is not None and "first_line" not in job.timings:
+            telemetry = JobTelemetry()  # that was the attempt before
+        expectation = self._expectation(job, telemetry.progress)
+        if _is_new_estimate(telemetry.expectation, expectation):
+            telemetry = replace(telemetry, expectation=expectation)
         start_at = self._starts.get(job.id)
-        if (start_at is None) is not (outlook.start_at is None) or _difference(
-            start_at, outlook.start_at
+        if (start_at is None) is not (telemetry.start_at is None) or _difference(
+            start_at, telemetry.start_at
         ) > EVENT_INTERVAL:
-            outlook = replace(outlook, start_at=start_at)
-        self._change(job, outlook)
+            telemetry = replace(telemetry, start_at=start_at)
+        self._change(job, telemetry)
 
     def _expectation(self, job: Job, progress: Progress | None) -> Expectation | None:
         return eta.estimate_end(job, progress, self._past_runs.get(job.id, ()), self._live_state.clock())
@@ -244,17 +244,17 @@ class ProgressTracker:
         return None if expected is None else expected.seconds
 
     def _remaining_time(self, job: Job) -> float | None:
-        expected = self._expectation(job, self._outlook(job).progress)
+        expected = self._expectation(job, self._telemetry(job).progress)
         passed = max(0.0, self._live_state.clock() - (job.spec.submitted_at or job.created_at))
         return None if expected is None else max(0.0, expected.seconds - passed)
 
-    def _outlook(self, job: Job) -> JobTelemetry:
+    def _telemetry(self, job: Job) -> JobTelemetry:
         return self._live_state.outlooks.get(job.id) or JobTelemetry()
 
-    def _change(self, job: Job, outlook: JobTelemetry) -> None:
-        if outlook == self._outlook(job) or job.id not in self._live_state.jobs:
+    def _change(self, job: Job, telemetry: JobTelemetry) -> None:
+        if telemetry == self._telemetry(job) or job.id not in self._live_state.jobs:
             return
-        self._live_state.outlooks[job.id] = outlook
+        self._live_state.outlooks[job.id] = telemetry
         self._unannounced[job.id] = None
         self._schedule_announcement()
 

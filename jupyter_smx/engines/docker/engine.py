@@ -147,10 +147,10 @@ class DockerEngine(Engine):
         network = container_spec.network(request, settings)
         launch = ClusterLaunch(daemon, self._folders, request, network, float(self.launch_timeout))
 
-        async def bring_up(host: HostSpec) -> HostHandle:
-            return await launch.bring_up(host, self._container_plan(request, host, archive, image, settings))
+        async def launch_host(host: HostSpec) -> HostHandle:
+            return await launch.launch_host(host, self._container_plan(request, host, archive, image, settings))
 
-        async with aclosing(launch_all(self, request, bring_up)) as handles:
+        async with aclosing(launch_all(self, request, launch_host)) as handles:
             async for handle in handles:
                 yield handle
 

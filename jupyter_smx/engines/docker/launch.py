@@ -80,7 +80,7 @@ class ClusterLaunch:
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, plan: HostSpec, order: container_spec.ContainerPlan) -> HostHandle:
+    async def launch_host(self, plan: HostSpec, order: container_spec.ContainerPlan) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
         Its time runs from when it is its turn: with many at once each of them would be late.

@@ -117,10 +117,10 @@ class LocalEngine(Engine):
         request_validation.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
 
-        async def bring_up(host: HostSpec) -> HostHandle:
-            return await self._bring_up(request, host.host, archive)
+        async def launch_host(host: HostSpec) -> HostHandle:
+            return await self._launch_host(request, host.host, archive)
 
-        async with aclosing(launch_all(self, request, bring_up)) as handles:
+        async with aclosing(launch_all(self, request, launch_host)) as handles:
             async for handle in handles:
                 yield handle
 
@@ -226,7 +226,7 @@ class LocalEngine(Engine):
         if not folder.make():
             folder.describe(self._description(request, plan, self._limits.make(request, plan)))
 
-    async def _bring_up(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
+    async def _launch_host(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
         try:
             return await asyncio.wait_for(self._launch_or_join(request, host, archive), float(self.launch_timeout))
         except asyncio.TimeoutError:

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 async def launch_all(
-    engine: Engine, request: ClusterRequest, bring_up: Callable[[HostSpec], Coroutine[Any, Any, HostHandle]]
+    engine: Engine, request: ClusterRequest, launch_host: Callable[[HostSpec], Coroutine[Any, Any, HostHandle]]
 ) -> AsyncGenerator[Handle, None]:
     """Yield an empty handle, and another one whenever one more host listens.
 
@@ -33,7 +33,7 @@ async def launch_all(
     # From the next line on something may cost, and whoever saved this handle can find and release it.
     yield empty
     ready: dict[str, HostHandle] = {}
-    pending = {asyncio.create_task(bring_up(host)) for host in request.hosts}
+    pending = {asyncio.create_task(launch_host(host)) for host in request.hosts}
     try:
         while pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

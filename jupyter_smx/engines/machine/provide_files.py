@@ -187,7 +187,7 @@ class _ProvidedFiles:
         return os.geteuid() in (0, found.st_uid) or os.access(path, os.R_OK | os.W_OK)
 
     def _create(self, source: Path, name: str, stamp: str, weight: int) -> ProvidedFile:
-        twin = self._find_twin(os.fspath(source), stamp)
+        twin = self._find_duplicate(os.fspath(source), stamp)
         if twin is None:
             self._find_space(source, weight)
         item = ProvidedFile(stamp, self._next_number, weight)
@@ -202,7 +202,7 @@ class _ProvidedFiles:
             raise
         return item
 
-    def _find_twin(self, source: str, stamp: str) -> Path | None:
+    def _find_duplicate(self, source: str, stamp: str) -> Path | None:
         """Find the folder in which another host of the cluster has the same, so that no copy is made twice."""
         for each in sorted(self._record.parent.glob(_RECORD.format("*"))):
             item = _read_record(each)[0].get(source) if each != self._record else None

@@ -163,7 +163,7 @@ async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
         cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=24),), python=""
     )
     launch = ClusterLaunch(daemon, ClusterFolders(tmp_path), request, None, LIMIT)
-    starting = [asyncio.create_task(launch.bring_up(plan, ORDER)) for plan in plans]
+    starting = [asyncio.create_task(launch.launch_host(plan, ORDER)) for plan in plans]
     try:
         done, _ = await asyncio.wait(starting, timeout=8 * LIMIT)
         assert len(done) == 8
@@ -196,7 +196,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
         network = {"Name": f"n{n}", "Driver": "bridge", "Internal": False, "Options": {}, "Labels": {}}
         (tmp_path / "clusters" / request.cluster).mkdir(parents=True)
         launch = ClusterLaunch(daemon, ClusterFolders(tmp_path), request, network, 10.0)
-        starting.append(asyncio.create_task(launch.bring_up(plan, ORDER)))
+        starting.append(asyncio.create_task(launch.launch_host(plan, ORDER)))
     try:
         for _ in range(16):  # eight of them, and each asks for two things
             assert await asyncio.to_thread(begun.acquire, timeout=20)

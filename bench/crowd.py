@@ -31,7 +31,7 @@ from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.event import Event
-    from jupyter_smx.testing.fakes.fake_host import FakeHost, Run
+    from jupyter_smx.testing.fakes.fake_host import FakeHost, FakeRun
 
 STEP = 20
 """Percent of a core between two figures: no two are the same, so each is found again on the page."""
@@ -113,7 +113,7 @@ async def pulse(world: Crowd, per_second: float) -> None:
         await asyncio.sleep(1 / per_second)
 
 
-def _sampled(run: Run, percent: int) -> dict[str, object]:
+def _sampled(run: FakeRun, percent: int) -> dict[str, object]:
     now = {"cpu_percent": float(percent), "memory_bytes": 10**9}
     return {"event": "sampled", "job": run.job, "lease": run.lease, "total": 0, "now": now}
 

@@ -47,7 +47,7 @@ class ControllerEndpoint:
     def __init__(self, host: hosts.Host, listener: socket.socket) -> None:
         self.host = host
         self.epoch = -1
-        self.streams: List[Connection] = []
+        self.streams: List[ControllerSession] = []
         self._listener = listener
         listener.setblocking(False)
         self._open()
@@ -64,9 +64,9 @@ class ControllerEndpoint:
             self.host.loop.unwatch(self._listener.fileno())
             self.host.loop.later(_ACCEPT_RETRY_DELAY, self._open)
             return
-        self.streams.append(Connection(self, sock))
+        self.streams.append(ControllerSession(self, sock))
 
-    def accept_controller(self, newcomer: Connection, epoch: int) -> None:
+    def accept_controller(self, newcomer: ControllerSession, epoch: int) -> None:
         """Let a controller in and close the streams that were opened before it.
 
         :raises RefusedError: a newer controller was here.
@@ -81,7 +81,7 @@ class ControllerEndpoint:
                 stream.close()
 
 
-class Connection:
+class ControllerSession:
     """Reads frames, answers them in their order, and passes events on."""
 
     def __init__(self, door: ControllerEndpoint, sock: socket.socket) -> None:

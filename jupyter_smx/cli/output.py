@@ -20,7 +20,7 @@ _NOTEBOOK_PREFIX, _TERMINAL_PREFIX = "`%smx ", f"`{PROG} "
 """The sentences of all parts speak of the notebook, since they do not know who asks; a terminal has other words."""
 
 
-class Output:
+class Console:
     """Standard output and standard error of one run of the command; ``json`` chooses the form."""
 
     def __init__(self, *, json: bool, stdout: TextIO, stderr: TextIO) -> None:
@@ -102,11 +102,11 @@ def _open_devnull() -> TextIO:
     return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
-def open_standard(*, json: bool) -> Output:
+def open_standard(*, json: bool) -> Console:
     """Use the process's own streams; a letter that their encoding lacks is escaped, never an error."""
     # One that the caller closed is None. It is told nothing, and no file of ours gets its number.
     stdout, stderr = (stream or _open_devnull() for stream in (sys.stdout, sys.stderr))
     for stream in (stdout, stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
-    return Output(json=json, stdout=stdout, stderr=stderr)
+    return Console(json=json, stdout=stdout, stderr=stderr)

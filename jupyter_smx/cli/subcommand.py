@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
-from jupyter_smx.cli.output import Output
+from jupyter_smx.cli.output import Console
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.options.parser import Parser
 from jupyter_smx.model import redaction
@@ -21,7 +21,7 @@ class CliContext(Struct, frozen=True):
     """What a subcommand works with: the controller and where the answer goes."""
 
     client: Client
-    output: Output
+    output: Console
 
 
 class Subcommand(Struct, frozen=True):

@@ -45,13 +45,13 @@ class Root(msgspec.Struct, frozen=True):
     seq: int
 
 
-class Listing(msgspec.Struct, frozen=True):
+class JobsResponse(msgspec.Struct, frozen=True):
     """Answer to ``GET /v1/jobs``."""
 
     jobs: tuple[JobSummary, ...]
 
 
-class Pools(msgspec.Struct, frozen=True):
+class PoolsResponse(msgspec.Struct, frozen=True):
     """Answer to ``GET /v1/pools``."""
 
     pools: tuple[PoolSummary, ...]
@@ -129,7 +129,7 @@ class EventRelay:
         found: list[JobSummary] = []
         query = {"status": status, "limit": str(PAGE)}
         while True:
-            page = msgspec.json.decode(await self._get("/v1/jobs", query), type=Listing).jobs
+            page = msgspec.json.decode(await self._get("/v1/jobs", query), type=JobsResponse).jobs
             found += page
             if len(page) < PAGE:
                 return found
@@ -137,12 +137,12 @@ class EventRelay:
             query["before"] = page[-1].id
 
     async def _update_pending(self, outbox: PendingMessages, jobs: list[JobSummary]) -> None:
-        pools = msgspec.json.decode(await self._get("/v1/pools"), type=Pools).pools
+        pools = msgspec.json.decode(await self._get("/v1/pools"), type=PoolsResponse).pools
         ended = outbox.replace_all(jobs, pools)
         if not ended:
             return
         newest = await self._get("/v1/jobs", {"limit": str(PAGE)})
-        for job in msgspec.json.decode(newest, type=Listing).jobs:
+        for job in msgspec.json.decode(newest, type=JobsResponse).jobs:
             if job.id in ended:
                 outbox.add_job_end(job, time.time())
 

@@ -31,7 +31,7 @@ class AgentError(Exception):
         self.code = code
 
 
-class Outcome(NamedTuple):
+class JobEnd(NamedTuple):
     """How one job ended: the record of ``end.json`` and everything it wrote."""
 
     record: dict[str, Any]
@@ -179,12 +179,12 @@ class AgentClient:
         await self.call("run", job=job, lease=lease, spec=job_spec(source, **changes))
         return job
 
-    async def wait_for_outcome(self, job: str) -> Outcome:
+    async def wait_for_outcome(self, job: str) -> JobEnd:
         """Wait until a job that was started over this stream has ended, and read what it wrote."""
         record = (await self.wait_for_event("ended", job))["record"]
-        return Outcome(record, await self.read(job, "log"))
+        return JobEnd(record, await self.read(job, "log"))
 
-    async def run_and_wait(self, source: str, *, lease: int = 1, **changes: Any) -> Outcome:
+    async def run_and_wait(self, source: str, *, lease: int = 1, **changes: Any) -> JobEnd:
         """Run a cell to its end."""
         return await self.wait_for_outcome(await self.run(source, lease=lease, **changes))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent import controller_connection, wire
-from jupyter_smx.agent.controller_connection import Connection
+from jupyter_smx.agent.controller_connection import ControllerSession
 from jupyter_smx.agent.system.processes.event_loop import Timer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Told:
         self.loop = Loop()
         host: Any = SimpleNamespace(loop=self.loop, listeners=[])
         door: Any = SimpleNamespace(host=host, streams=[])
-        self.connection = Connection(door, ours)
+        self.connection = ControllerSession(door, ours)
         door.streams.append(self.connection)
 
     def tell(self, *events: str) -> None:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from jupyter_smx.cli.output import Output, format_for_terminal
+from jupyter_smx.cli.output import Console, format_for_terminal
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 ERROR = UnavailableError("No answer.", cure="`%smx doctor` says why.", transient=True)
@@ -18,9 +18,9 @@ class Screen(io.StringIO):
         return True
 
 
-def streams(*, json: bool, stdout: io.StringIO | None = None) -> tuple[Output, io.StringIO, io.StringIO]:
+def streams(*, json: bool, stdout: io.StringIO | None = None) -> tuple[Console, io.StringIO, io.StringIO]:
     out, err = stdout or io.StringIO(), io.StringIO()
-    return Output(json=json, stdout=out, stderr=err), out, err
+    return Console(json=json, stdout=out, stderr=err), out, err
 
 
 def test_a_person_gets_the_page_and_a_program_the_document() -> None:
@@ -86,6 +86,6 @@ def test_only_commands_are_put_in_other_words(there: str, here: str) -> None:
 
 def test_an_error_about_a_word_that_is_no_utf_8_is_json_all_the_same() -> None:
     said = io.StringIO()
-    Output(json=True, stdout=io.StringIO(), stderr=said).error(SmxError("no", field="job", value="caf\udce9"))
+    Console(json=True, stdout=io.StringIO(), stderr=said).error(SmxError("no", field="job", value="caf\udce9"))
     assert json.loads(said.getvalue())["value"] == "caf\udce9"
     assert said.getvalue().isascii()

@@ -26,7 +26,7 @@ from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
 from jupyter_smx.agent.system.isolation import host_cleanup
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.stores.listing import Item, Listing
+    from jupyter_smx.agent.stores.listing import ChannelListing, Item
 
     FetchCallback = Callable[[List[Tuple[Item, str]]], List[Tuple[str, bool]]]
     """Brings objects into files; gives of each the SHA-256, and whether that is what its tag stands for."""
@@ -121,7 +121,7 @@ class InputCache:
 
     # Taking in
 
-    def is_hashed(self, listing: Listing) -> bool:
+    def is_hashed(self, listing: ChannelListing) -> bool:
         """Say whether the contents of a channel are read, so that equal ones are kept once wherever they come from."""
         return listing.size <= self.limit and len(listing.items) <= self.max_hashed_files
 
@@ -129,7 +129,7 @@ class InputCache:
         with os.scandir(self.path("contents")) as entries:
             self._contents = {entry.name for entry in entries}
 
-    def add_files(self, listing: Listing) -> CacheEntry:
+    def add_files(self, listing: ChannelListing) -> CacheEntry:
         """Take in what is not here yet.
 
         :raises OSError: a source cannot be read, or the disk is full.
@@ -191,7 +191,7 @@ class InputCache:
         self._commit(part, item, mark)
         return item.name, item.file.size, mark
 
-    def add_objects(self, listing: Listing, bring: FetchCallback) -> CacheEntry:
+    def add_objects(self, listing: ChannelListing, bring: FetchCallback) -> CacheEntry:
         """Take in objects; ``bring`` brings those that are not here.
 
         :raises OSError: the disk is full.
@@ -242,7 +242,7 @@ class InputCache:
         os.replace(part, self.path("contents", name))
         self._contents.add(name)
 
-    def _tree(self, listing: Listing, marks: Dict[str, str]) -> str:
+    def _tree(self, listing: ChannelListing, marks: Dict[str, str]) -> str:
         names = sorted((item.name, f"{marks[item.name]}-{item.mode:o}") for item in listing.items)
         folders = sorted(listing.folders)
         told = "\n".join([*(f"{name}\0{content}" for name, content in names), *(f"{name}\0/" for name in folders)])

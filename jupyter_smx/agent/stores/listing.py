@@ -28,7 +28,7 @@ class Item(NamedTuple):
         return [self.file.size, self.file.mtime_ns, list(self.file.identity)]
 
 
-class Listing(NamedTuple):
+class ChannelListing(NamedTuple):
     """All that a channel shall hold."""
 
     items: List[Item]
@@ -49,13 +49,13 @@ def _item(name: str, path: str, found: os.stat_result, now: float) -> Item:
     return Item(name, stat.S_IMODE(found.st_mode), file)
 
 
-def list_sources(pairs: List[Tuple[str, str]], now: float) -> Listing:
+def list_sources(pairs: List[Tuple[str, str]], now: float) -> ChannelListing:
     """Look at everything that a channel consists of; links are followed.
 
     :raises ListingError: a link that leads into itself, or something that is no file.
     :raises OSError: something is not there or cannot be looked into.
     """
-    found = Listing([], [])
+    found = ChannelListing([], [])
     for name, path in pairs:
         known = os.stat(path)
         if stat.S_ISDIR(known.st_mode):
@@ -65,7 +65,7 @@ def list_sources(pairs: List[Tuple[str, str]], now: float) -> Listing:
     return found
 
 
-def _list_folder(found: Listing, name: str, path: str, now: float) -> None:
+def _list_folder(found: ChannelListing, name: str, path: str, now: float) -> None:
     try:
         for level in descend(path, follow=True):
             found.folders.append(os.path.join(name, level.name) if level.name else name)

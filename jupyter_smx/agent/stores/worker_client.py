@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Seq
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest, filesystems, objects
-from jupyter_smx.agent.stores.listing import Item, Listing
+from jupyter_smx.agent.stores.listing import ChannelListing, Item
 from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.agent.system.processes import process
 
@@ -198,7 +198,7 @@ def download_objects(
         same = [tags.get(item.file.path) == item.file.identity[0] for item, _part in pairs]
         return list(zip(contents, same))  # noqa: B905 - strict is of Python 3.10
 
-    return store.add_objects(Listing([_item(one) for one in found], []), download)
+    return store.add_objects(ChannelListing([_item(one) for one in found], []), download)
 
 
 def _item(one: objects.Object) -> Item:

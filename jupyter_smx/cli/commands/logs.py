@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from jupyter_smx.cli.output import Output
+    from jupyter_smx.cli.output import Console
     from jupyter_smx.kernel.options.parser import Parser
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.records.log_stream import LogStream
@@ -46,7 +46,7 @@ def _run(found: Namespace, desk: CliContext) -> int:
     return exit_codes.SUCCESS
 
 
-def _write_names(streams: Iterable[LogStream], output: Output) -> None:
+def _write_names(streams: Iterable[LogStream], output: Console) -> None:
     for stream in streams:
         if output.json:
             output.write_line(to_builtins(stream))
@@ -69,7 +69,7 @@ def _follow(job: Job, host: str, last: int | None, desk: CliContext) -> None:
         reader.follow(desk.client, job, desk.output.log, host, last, quiet=wait_reporter(desk, job.id))
 
 
-def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
+def _lines(pieces: Iterable[tuple[str, str]], output: Console) -> None:
     """Write each whole line with its host; what no newline ended comes last."""
     begun: dict[str, list[str]] = {}
     for host, text in pieces:

@@ -29,7 +29,7 @@ from jupyter_smx.model.records.cluster import Cluster
 from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.records.summary import base_name_of, summary_of
-from jupyter_smx.policy.scheduling.eta import RUNS, Run, run_of
+from jupyter_smx.policy.scheduling.eta import RUNS, CompletedRun, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -248,10 +248,10 @@ class Store:
         return None if row is None else str(row[0])
 
     @_wrap_read_errors
-    def runs(self, code: str, instances: str) -> list[Run]:
+    def runs(self, code: str, instances: str) -> list[CompletedRun]:
         """Give the newest completed runs of some code on some instances."""
         rows = tables.NEWEST_RUNS.run(self._raw, code=code, instances=instances, count=RUNS)
-        return [Run(code=code, wish=wish, instances=instances, seconds=seconds) for wish, seconds in rows]
+        return [CompletedRun(code=code, wish=wish, instances=instances, seconds=seconds) for wish, seconds in rows]
 
     @_wrap_read_errors
     def events_since(self, seq: int, limit: int = 1000) -> tuple[list[Event], int, bool]:

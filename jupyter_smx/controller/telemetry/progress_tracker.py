@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.progress import Expectation, JobMetrics, Progress
     from jupyter_smx.model.results.usage import Usage
-    from jupyter_smx.policy.scheduling.eta import Run
+    from jupyter_smx.policy.scheduling.eta import CompletedRun
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -73,7 +73,7 @@ class ProgressTracker:
         self._readers: dict[str, LogMetricsReader] = {}
         self._pending_logs: dict[str, None] = {}
         self._read_task: asyncio.Task[None] | None = None
-        self._past_runs: dict[str, list[Run]] = {}
+        self._past_runs: dict[str, list[CompletedRun]] = {}
         self._usage: dict[str, dict[str, Usage]] = {}
         self._starts: dict[str, float] = {}
         self._unannounced: dict[str, None] = {}

@@ -57,5 +57,5 @@ class LocalLimits:
         return cgroups.group_name(self._data_dir, request.cluster, plan.host)
 
 
-def _host_limits(plan: HostSpec) -> cgroups.HostLimits:
-    return cgroups.HostLimits(cpus=plan.vcpus, memory=plan.memory)
+def _host_limits(plan: HostSpec) -> cgroups.CgroupLimits:
+    return cgroups.CgroupLimits(cpus=plan.vcpus, memory=plan.memory)

@@ -59,7 +59,7 @@ class ParentGroups(Struct, frozen=True):
         return f"{kinds}, by control groups version {self.version}" + (f" ({self.reason})" if self.reason else "")
 
 
-class HostLimits(Struct, frozen=True):
+class CgroupLimits(Struct, frozen=True):
     """What the jobs of one host may use: whole CPUs and bytes of memory, 0: as much as there is."""
 
     cpus: int = 0
@@ -164,14 +164,14 @@ def _prefix(data_dir: str) -> str:
     return f"{_PREFIX}-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:10]}-"
 
 
-def plan_limits(parents: ParentGroups, name: str, wish: HostLimits) -> dict[str, object]:
+def plan_limits(parents: ParentGroups, name: str, wish: CgroupLimits) -> dict[str, object]:
     """Give what ``host.json`` says of a host's limits; pure."""
     wanted = {"cpu": wish.cpus, "memory": wish.memory}
     groups = {kind: os.fspath(folder / name) for kind, folder in parents.folders.items() if wanted[kind]}
     return {"cpus": wish.cpus, "memory": wish.memory, "groups": groups, "reason": parents.reason}
 
 
-def make_groups(parents: ParentGroups, name: str, wish: HostLimits) -> ParentGroups:
+def make_groups(parents: ParentGroups, name: str, wish: CgroupLimits) -> ParentGroups:
     """Make the groups of a host; gives the parents with those left out that refused, and why. Blocks for a moment."""
     kept, reasons = dict(parents.folders), [parents.reason] if parents.reason else []
     for kind, parent in parents.folders.items():

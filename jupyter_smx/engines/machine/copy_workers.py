@@ -31,7 +31,7 @@ class CopyWorkers:
         self._cluster_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def provide_files(
-        self, folder: HostFolder, sources: Sequence[str], inside: str, reader: provide_files.Reader
+        self, folder: HostFolder, sources: Sequence[str], inside: str, reader: provide_files.FileReader
     ) -> dict[str, str]:
         """Do what :func:`given.bring` does. Cancelled, it ends at the next file or piece of one."""
         given_up = threading.Event()

@@ -42,7 +42,7 @@ _CHUNK_SIZE = 4 << 20
 """Bytes that are copied between two looks at whether that is wanted any more."""
 
 
-class Reader(Struct, frozen=True):
+class FileReader(Struct, frozen=True):
     """Who reads in the host, by number; -1 is whoever runs this."""
 
     uid: int = -1
@@ -98,7 +98,7 @@ class _CopyStep(Struct, frozen=True):
 
 
 def provide_files(
-    folder: HostFolder, sources: Sequence[str], inside: str, reader: Reader, given_up: Callable[[], bool] = bool
+    folder: HostFolder, sources: Sequence[str], inside: str, reader: FileReader, given_up: Callable[[], bool] = bool
 ) -> dict[str, str]:
     """Put the sources into a host's ``given``, called ``inside`` there. Gives where each is found. Blocks.
 
@@ -128,7 +128,7 @@ class _ProvidedFiles:
     """What one host was given; ``needed`` are the sources that its next job wants."""
 
     def __init__(
-        self, folder: HostFolder, reader: Reader, needed: Collection[str], given_up: Callable[[], bool]
+        self, folder: HostFolder, reader: FileReader, needed: Collection[str], given_up: Callable[[], bool]
     ) -> None:
         self._folder = folder.path / "given"
         self._record = record_path(folder)

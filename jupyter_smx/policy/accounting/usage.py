@@ -39,7 +39,7 @@ class Head(Struct, frozen=True):
     gpus: tuple[Gpu, ...] = ()
 
 
-class Sample(Struct, frozen=True, array_like=True):
+class UsageSample(Struct, frozen=True, array_like=True):
     """One line. Counters count from the job's start; what a later version appends is passed over."""
 
     at: float
@@ -60,7 +60,7 @@ class Note(Struct, frozen=True):
     gpus: tuple[Gpu, ...] | None = None
 
 
-_sample = msgspec.json.Decoder(Sample).decode
+_sample = msgspec.json.Decoder(UsageSample).decode
 _note = msgspec.json.Decoder(Note).decode
 _head = msgspec.json.Decoder(Head).decode
 
@@ -83,9 +83,9 @@ def read_host_usage(host: str, data: bytes, since: float = 0.0) -> HostUsage:
     return _columns(host, head, [*zip([None, *samples], samples, strict=False)], since, notes)
 
 
-def read_samples(lines: Sequence[bytes], since: float) -> list[Sample]:
+def read_samples(lines: Sequence[bytes], since: float) -> list[UsageSample]:
     """Read the samples after a moment and the one before it; who follows a job asks each second for the last second."""
-    found: list[Sample] = []
+    found: list[UsageSample] = []
     for sample in _decode_lines(_sample, (line for line in reversed(lines) if not line.startswith(b"{"))):
         found.append(sample)
         if sample.at <= since:
@@ -100,7 +100,7 @@ def _decode_lines(read: Callable[[bytes], _Line], lines: Iterable[bytes]) -> Ite
 
 
 def _columns(
-    host: str, head: Head, pairs: Sequence[tuple[Sample | None, Sample]], since: float, notes: Sequence[str]
+    host: str, head: Head, pairs: Sequence[tuple[UsageSample | None, UsageSample]], since: float, notes: Sequence[str]
 ) -> HostUsage:
     kept = [(before, now) for before, now in pairs if now.at > since]
     whole = [now for _before, now in kept]
@@ -126,7 +126,7 @@ def _columns(
     )
 
 
-def _rate(name: str, before: Sample | None, now: Sample, unit: float) -> float | None:
+def _rate(name: str, before: UsageSample | None, now: UsageSample, unit: float) -> float | None:
     old: float | None = getattr(before, name, None)
     new: float | None = getattr(now, name)
     if before is None or old is None or new is None or now.at - before.at < MIN_INTERVAL:
@@ -134,7 +134,7 @@ def _rate(name: str, before: Sample | None, now: Sample, unit: float) -> float |
     return round(max(0.0, unit * (new - old) / (now.at - before.at)), 1)
 
 
-def _gpu(gpu: Gpu, number: int, samples: Iterable[Sample]) -> GpuUsage:
+def _gpu(gpu: Gpu, number: int, samples: Iterable[UsageSample]) -> GpuUsage:
     figures = [(sample.gpus or ())[number : number + 1] for sample in samples]
     pairs = [found[0] if found and found[0] is not None else (None, None) for found in figures]
     return GpuUsage(

@@ -35,7 +35,7 @@ _EARLY = 0.05
 """Below this fraction the first steps (caches, compilation) weigh too much; earlier runs know better."""
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class CompletedRun(Struct, frozen=True, kw_only=True):
     """A completed run: hashes of its code and of the rest of its wish, its hosts, seconds from first line to exit."""
 
     code: str
@@ -44,7 +44,7 @@ class Run(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def run_of(job: Job) -> Run | None:
+def run_of(job: Job) -> CompletedRun | None:
     """Give the run of a job that completed; None for every other, because they say nothing about how long it takes."""
     begun, ended = job.timings.get("first_line"), job.timings.get("exited") or job.ended_at
     if job.status() is not Status.COMPLETED or begun is None or ended is None:
@@ -53,7 +53,7 @@ def run_of(job: Job) -> Run | None:
     if job.ran_seconds is not None and abs(_clock_shift(job)) >= 1:
         # Nobody knows which of the two moments is of which clock; what was counted is of neither.
         seconds = job.ran_seconds
-    return Run(
+    return CompletedRun(
         code=code_hash(spec), wish=parameters_hash(spec), instances=instances_key(spec), seconds=max(0.0, seconds)
     )
 
@@ -79,7 +79,7 @@ def _hash(parts: list[object]) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
 
 
-def estimate_end(job: Job, progress: Progress | None, past: Sequence[Run], now: float) -> Expectation | None:
+def estimate_end(job: Job, progress: Progress | None, past: Sequence[CompletedRun], now: float) -> Expectation | None:
     """Say when a job will end; None when nothing honest can be said. Seconds count from its submission.
 
     Its own progress is believed as soon as it has gone a part of the way, and at once when there is no history.
@@ -114,7 +114,7 @@ def _by_progress(progress: Progress | None, now: float) -> float | None:
     return None if left < -max(_OVERDUE, progress.remaining_seconds / 2) else max(0.0, left)
 
 
-def _by_history(wish: str, past: Sequence[Run], ran: float) -> tuple[float, float, float, int] | None:
+def _by_history(wish: str, past: Sequence[CompletedRun], ran: float) -> tuple[float, float, float, int] | None:
     """Give the quartiles of the earlier runs that took longer than this one has run already, and their number."""
     same = [run.seconds for run in past if run.wish == wish]
     seconds = sorted(same or [run.seconds for run in past])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-    from jupyter_smx.testing.docker.images import Image
+    from jupyter_smx.testing.docker.images import TestImage
 
 _CLEANUP_TIMEOUT = 3.0
 """Seconds that what was made late has to be unmade."""
@@ -82,7 +82,7 @@ def skip_or_fail(why: str) -> NoReturn:
     raise (pytest.fail if needed else pytest.skip).Exception(f"This needs a Docker daemon. {why}")
 
 
-def connect(host: str, *, ours: bool, pid: int = 0, images: Sequence[Image] = docker_images.IMAGES) -> Docker:
+def connect(host: str, *, ours: bool, pid: int = 0, images: Sequence[TestImage] = docker_images.IMAGES) -> Docker:
     """Talk to a daemon, and put images into it: those that are asked for, since each costs a new daemon its time."""
     from docker import DockerClient  # noqa: PLC0415 - a heavy client, which most tests do not need
 

@@ -69,7 +69,7 @@ else:
 """A Python of this machine that says that it is an old one, since no registry has a real one for us."""
 
 
-class Image(NamedTuple):
+class TestImage(NamedTuple):
     """One image: its tag, what is special about it, its layers from below, and what its configuration says."""
 
     tag: str
@@ -97,16 +97,18 @@ class Image(NamedTuple):
         return json.dumps(body, sort_keys=True).encode()
 
 
-PYTHON = Image("latest", "has this machine's Python and some programs", ("programs", "python"), {"Cmd": ["python3"]})
-OTHER = Image("other", "has the same, and is another image", ("programs", "python"), {"Cmd": ["python3"]})
-PIP = Image("pip", "has the same and this environment's pip", ("programs", "python", "pip"), {"Cmd": ["python3"]})
-NO_PYTHON = Image("no-python", "has a shell and no Python", ("programs",), {"Cmd": ["sh"]})
-EMPTY = Image("empty", "has no program at all", ("nothing",), {"Cmd": ["none"]})
-OLD_PYTHON = Image("old-python", "has a Python that says that it is 3.6", ("programs", "python", "old"))
-SILENT = Image("silent", "has a Python that says nothing and does not end", ("programs", "silent"))
-FOREIGN = Image("foreign", "is for another kind of processor", ("programs", "python"), {}, "s390x")
+PYTHON = TestImage(
+    "latest", "has this machine's Python and some programs", ("programs", "python"), {"Cmd": ["python3"]}
+)
+OTHER = TestImage("other", "has the same, and is another image", ("programs", "python"), {"Cmd": ["python3"]})
+PIP = TestImage("pip", "has the same and this environment's pip", ("programs", "python", "pip"), {"Cmd": ["python3"]})
+NO_PYTHON = TestImage("no-python", "has a shell and no Python", ("programs",), {"Cmd": ["sh"]})
+EMPTY = TestImage("empty", "has no program at all", ("nothing",), {"Cmd": ["none"]})
+OLD_PYTHON = TestImage("old-python", "has a Python that says that it is 3.6", ("programs", "python", "old"))
+SILENT = TestImage("silent", "has a Python that says nothing and does not end", ("programs", "silent"))
+FOREIGN = TestImage("foreign", "is for another kind of processor", ("programs", "python"), {}, "s390x")
 VOLUMES = ("/data", "/tmp/a/b", "/opt/ml", "/opt/ml/model/", "/opt/ml/input/config")  # noqa: S108 - of an image
-ODD = Image(
+ODD = TestImage(
     "odd",
     "has Python where only PATH says it, an entry point that fails, volumes, a user and a folder that is not there",
     ("programs", "python", "elsewhere"),
@@ -121,7 +123,7 @@ ODD = Image(
         "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000_000},
     },
 )
-BROKEN = Image(
+BROKEN = TestImage(
     "broken",
     "has a Python that its variables keep from starting, unless it is told to ignore them",
     ("programs", "python"),
@@ -148,13 +150,13 @@ def layers() -> dict[str, Layer]:
     }
 
 
-def size(images: Sequence[Image] = IMAGES) -> int:
+def size(images: Sequence[TestImage] = IMAGES) -> int:
     """Count the bytes of their files; a daemon that loads them wants twice that, and room for what it writes."""
     parts = layers()
     return sum(parts[name].size() for name in {name for image in images for name in image.layers})
 
 
-def load(client: DockerClient, images: Sequence[Image] = IMAGES) -> list[str]:
+def load(client: DockerClient, images: Sequence[TestImage] = IMAGES) -> list[str]:
     """Put those images into a daemon that it lacks or has of something else; give their names."""
     parts = layers()
     keys = {image.name: _key(image, parts) for image in images}
@@ -172,17 +174,19 @@ def load(client: DockerClient, images: Sequence[Image] = IMAGES) -> list[str]:
     return [image.name for image in wanted]
 
 
-def _key(image: Image, parts: Mapping[str, Layer]) -> str:
+def _key(image: TestImage, parts: Mapping[str, Layer]) -> str:
     said = [image.configuration([], "").decode(), *(parts[name].key() for name in image.layers)]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
-def _loaded_key(client: DockerClient, image: Image) -> str:
+def _loaded_key(client: DockerClient, image: TestImage) -> str:
     found = client.api.images(name=image.name)
     return str((found[0].get("Labels") or {}).get(KEY, "")) if found else ""
 
 
-def _write(archive: IO[bytes], images: Sequence[Image], parts: Mapping[str, Layer], keys: Mapping[str, str]) -> None:
+def _write(
+    archive: IO[bytes], images: Sequence[TestImage], parts: Mapping[str, Layer], keys: Mapping[str, str]
+) -> None:
     """Write the form that ``docker save`` writes, with each layer once."""
     with tarfile.open(fileobj=archive, mode="w") as tar:
         digests: dict[str, str] = {}

@@ -27,7 +27,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer of the agent
 
 
 @dataclass
-class Script:
+class FakeScript:
     """What a job does when nobody tells it anything.
 
     ``honours_stop``: it ends at SIGTERM; otherwise at SIGKILL, a grace later. ``starts_after``: seconds from the run
@@ -39,7 +39,7 @@ class Script:
 
 
 @dataclass
-class Run:
+class FakeRun:
     """One job on one host."""
 
     job: str
@@ -66,7 +66,7 @@ class HostWorld(Protocol):
     def spool(self, cluster: str, host: str) -> Path:
         """Give the spool folder of a host."""
 
-    def script(self, job: str) -> Script:
+    def script(self, job: str) -> FakeScript:
         """Give what a job does by itself."""
 
     def count_start(self, job: str, host: FakeHost) -> None:
@@ -83,7 +83,7 @@ class FakeHost:
         self.alive = True
         self.epoch = 0
         self.highest_lease = 0
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, FakeRun] = {}
         self.forgotten_jobs: set[str] = set()
         self.preload: Header = {"loaded": [], "failed": {}, "pending": []}
         self._streams: dict[asyncio.StreamWriter, int | None] = {}
@@ -102,7 +102,7 @@ class FakeHost:
         """Give the folder of what this host's jobs left."""
         return self.world.spool(self.cluster, self.name)
 
-    def running(self) -> Run | None:
+    def running(self) -> FakeRun | None:
         """Give the job that has this host."""
         return next((run for run in self.runs.values() if run.phase != _PHASE_ENDED), None)
 
@@ -196,7 +196,7 @@ class FakeHost:
             if epoch is not None and not writer.is_closing():
                 writer.write(encode(header))
 
-    def _find_run(self, header: Header) -> Run:
+    def _find_run(self, header: Header) -> FakeRun:
         run = self.runs.get(header["job"])
         if run is None:
             raise Refusal("ResourceNotFound")
@@ -219,14 +219,14 @@ class FakeHost:
         self.highest_lease = lease
         now = self.world.clock()
         at = {"received": now, "awake": None, "first_line": None, "exited": None, "ended": None}
-        run = self.runs[job] = Run(job, lease, header["spec"], at)
+        run = self.runs[job] = FakeRun(job, lease, header["spec"], at)
         (self.spool / job).mkdir(parents=True, exist_ok=True)
         self._expire_in(None)
         script = self.world.script(job)
         run.timers.append(asyncio.get_running_loop().call_later(script.starts_after, self._begin, run))
         return {"phase": run.phase}
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: FakeRun) -> None:
         now = self.world.clock()
         # The log is there before a process has the job: whoever finds none knows that the code never began.
         (self.spool / run.job / "log").touch()
@@ -248,7 +248,7 @@ class FakeHost:
                 run.timers.append(grace)
         return {"phase": run.phase}
 
-    def _signalled(self, run: Run, cause: str) -> None:
+    def _signalled(self, run: FakeRun, cause: str) -> None:
         self.end_run(run, cause=cause, signal=int(signal.SIGTERM))
 
     def _forget(self, header: Header) -> Header:
@@ -277,7 +277,7 @@ class FakeHost:
 
     def end_run(
         self,
-        run: Run,
+        run: FakeRun,
         *,
         cause: str = "exit",
         exit_code: int | None = None,
@@ -321,11 +321,11 @@ class FakeHost:
         self._expire_in(max(float(run.spec["keep_alive"]), LINGER))
         self.send_event({"event": "ended", "job": run.job, "lease": run.lease, **told})
 
-    def _log_size(self, run: Run) -> int:
+    def _log_size(self, run: FakeRun) -> int:
         log = self.spool / run.job / "log"
         return log.stat().st_size if log.exists() else 0
 
-    def _write(self, run: Run, record: str, artifacts: Mapping[str, bytes]) -> None:
+    def _write(self, run: FakeRun, record: str, artifacts: Mapping[str, bytes]) -> None:
         folder = self.spool / run.job
         (folder / "artifacts").mkdir(parents=True, exist_ok=True)
         for name, content in artifacts.items():

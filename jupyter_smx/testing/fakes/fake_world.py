@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.testing.fakes.fake_builder import FakeBuilder
-from jupyter_smx.testing.fakes.fake_host import FakeHost, Run, Script
+from jupyter_smx.testing.fakes.fake_host import FakeHost, FakeRun, FakeScript
 
 if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest
@@ -38,7 +38,7 @@ class FakeWorld:
         self.run_counts: Counter[tuple[str, str, str]] = Counter()
         self.job_clusters: dict[str, set[str]] = {}
         self.overlaps: list[str] = []
-        self.scripts: dict[str, Script] = {}
+        self.scripts: dict[str, FakeScript] = {}
         self.most_hosts = 0
         self.most_running = 0
         self._clock_offset = 0.0
@@ -64,9 +64,9 @@ class FakeWorld:
         """Give the spool folder of a host; it outlives the host."""
         return self.folder / "clusters" / cluster / host / "spool"
 
-    def script(self, job: str) -> Script:
+    def script(self, job: str) -> FakeScript:
         """Give what a job does by itself."""
-        return self.scripts.setdefault(job, Script())
+        return self.scripts.setdefault(job, FakeScript())
 
     # Hosts
 
@@ -106,7 +106,7 @@ class FakeWorld:
         self.job_clusters.setdefault(job, set()).add(host.cluster)
         self.most_running = max(self.most_running, len(self.running_jobs()))
 
-    def running_jobs(self) -> list[tuple[FakeHost, Run]]:
+    def running_jobs(self) -> list[tuple[FakeHost, FakeRun]]:
         """Give every host whose job's code runs now."""
         found = [(host, host.running()) for host in self.live_hosts()]
         return [(host, run) for host, run in found if run is not None and run.phase == "running"]

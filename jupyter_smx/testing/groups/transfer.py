@@ -15,7 +15,7 @@ import pytest
 from jupyter_smx.testing.agent_client import AgentClient
 
 if TYPE_CHECKING:
-    from jupyter_smx.testing.agent_client import Outcome
+    from jupyter_smx.testing.agent_client import JobEnd
     from jupyter_smx.testing.harness import Harness
 
 SPECIAL_STRINGS = (
@@ -35,7 +35,7 @@ SPECIAL_STRINGS = (
 MEBIBYTE = 2**20
 
 
-def last_json(outcome: Outcome) -> object:
+def last_json(outcome: JobEnd) -> object:
     """Read the last line of a log as JSON."""
     assert outcome.record["cause"] == "exit", outcome
     return json.loads(outcome.text.strip().splitlines()[-1])

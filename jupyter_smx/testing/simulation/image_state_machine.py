@@ -13,7 +13,7 @@ from jupyter_smx.model.records.job import attempt_started_at
 from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.policy.lifecycle import image_pull
 from jupyter_smx.policy.lifecycle.transitions import is_pulling_image
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.simulation.invariants import Invariants
 from jupyter_smx.testing.simulation.state_machine import KEEP_ALIVES, ControllerStateMachine
@@ -50,7 +50,7 @@ class ImageStateMachine(ControllerStateMachine):
         if number is not None:
             wish["send"] = Payload(path=f"{OURS}/{number}", sha256="0", sizes={"x": 1})
         job = self.sim.new_id()
-        self.sim.world.scripts[job] = Script(starts_after=starts_after)
+        self.sim.world.scripts[job] = FakeScript(starts_after=starts_after)
         self.jobs[job] = wish
         self.sim.submit(job_id=job, **wish)
 

@@ -21,7 +21,7 @@ from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.spec.array import TaskOverrides
 from jupyter_smx.model.status import DesiredState
 from jupyter_smx.testing.fakes import fake_engine
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.simulation.invariants import Invariants
 
 KEEP_ALIVES = (0, 20, 120)
@@ -55,7 +55,7 @@ class ControllerStateMachine(Invariants):
         known = [each for each in self.jobs if self.sim.controller.store.job(each) is not None]
         wish["after"] = tuple(dict.fromkeys(known[-1 - number % len(known)] for number in follows if known))
         job = self.sim.new_id()
-        self.sim.world.scripts[job] = Script(honours_stop=honours_stop, starts_after=starts_after)
+        self.sim.world.scripts[job] = FakeScript(honours_stop=honours_stop, starts_after=starts_after)
         self.jobs[job] = wish
         self.sim.submit(job_id=job, **wish)
 

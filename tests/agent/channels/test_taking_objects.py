@@ -19,7 +19,7 @@ from jupyter_smx.agent.channels import stage_in
 from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, StageResult
 from jupyter_smx.agent.stores import digest, fuse_mount, worker_client
 from jupyter_smx.agent.stores.input_cache import CacheEntry, InputCache
-from jupyter_smx.agent.stores.listing import Item, Listing
+from jupyter_smx.agent.stores.listing import ChannelListing, Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -244,7 +244,7 @@ def take(store: InputCache, items: list[Item], arriving: dict[str, str]) -> tupl
         return [(digest.hash_path(part), True) for _item, part in pairs]
 
     with store.lock():
-        return store.add_objects(Listing(items, []), bring), asked
+        return store.add_objects(ChannelListing(items, []), bring), asked
 
 
 @pytest.mark.parametrize("most", [10, 1])

@@ -9,7 +9,7 @@ import pytest
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.testing.fakes.fake_engine import PausedHosts
-from jupyter_smx.testing.fakes.fake_host import Refusal, Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript, Refusal
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
@@ -67,7 +67,7 @@ def test_a_stop_reaches_the_hosts_that_have_the_job_and_all_of_them_go(sim: Simu
 
 def test_a_host_that_ends_in_its_own_time_has_it(sim: Simulation) -> None:
     job = sim.new_id()
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     half_given(sim, job_id=job)
     sim.stop(job)
     sim.set_faults()

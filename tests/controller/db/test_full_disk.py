@@ -11,7 +11,7 @@ from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.testing.fakes.fake_engine import RefusesTransiently
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.simulation.simulation import Simulation
 
 START = 0.6
@@ -76,7 +76,7 @@ def test_a_job_that_ends_meanwhile_has_its_verdict_when_there_is_room(sim: Simul
 
 def test_a_first_line_that_could_not_be_written_down_is_told_later(sim: Simulation) -> None:
     job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=5.0)
+    sim.world.scripts[job] = FakeScript(starts_after=5.0)
     sim.submit(job_id=job)
     sim.pass_time(2.0)
     sim.fill_disk()
@@ -152,7 +152,7 @@ def test_one_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
 def begun(sim: Simulation, moment: float, *, starts_after: float) -> str:
     """Give a job at a moment before its code begins."""
     job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=starts_after)
+    sim.world.scripts[job] = FakeScript(starts_after=starts_after)
     sim.submit(job_id=job)
     sim.pass_time(moment)
     return job

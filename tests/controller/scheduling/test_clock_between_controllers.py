@@ -11,7 +11,7 @@ from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.lifecycle.retries import remaining_seconds
 from jupyter_smx.policy.scheduling import eta
-from jupyter_smx.policy.scheduling.eta import Run
+from jupyter_smx.policy.scheduling.eta import CompletedRun
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -107,7 +107,7 @@ def test_a_job_is_expected_to_end_when_those_before_it_did(sim: Simulation, jump
 
     def left() -> float:
         found: Job = sim.job(job)
-        past = [Run(code="", wish=eta.parameters_hash(found.spec), instances="", seconds=600.0)]
+        past = [CompletedRun(code="", wish=eta.parameters_hash(found.spec), instances="", seconds=600.0)]
         now = sim.world.clock()
         expected = eta.estimate_end(found, None, past, now)
         assert expected is not None

@@ -11,7 +11,7 @@ from jupyter_smx.model.errors import ResourceInUseError, UnavailableError
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.testing.fakes import fake_engine
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
@@ -29,12 +29,12 @@ def spot(sim: Simulation, **fields: Any) -> str:
 def lose_hosts_before_the_code(sim: Simulation, *troubles: fake_engine.Fault) -> str:
     """Submit a spot job whose hosts are lost while they copy its inputs, and look away until others are looked for."""
     job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=3_600)
+    sim.world.scripts[job] = FakeScript(starts_after=3_600)
     spot(sim, job_id=job)
     sim.pass_time(START)
     assert sim.job(job).state is SecondaryStatus.DOWNLOADING
     sim.engine.launch_seconds = 20.0
-    sim.world.scripts[job] = Script()
+    sim.world.scripts[job] = FakeScript()
     sim.set_faults(*troubles)
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(NOTICED)
@@ -126,7 +126,7 @@ def test_who_stops_a_job_whose_end_waits_does_not_change_how_it_ended(sim: Simul
 
 def test_who_stops_a_job_whose_host_packs_what_it_made_does_not_change_how_it_ended(sim: Simulation) -> None:
     job = spot(sim)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     (host,) = sim.hosts(job)
     run = host.runs[job]
@@ -205,7 +205,7 @@ def test_who_stops_a_job_and_whose_controller_dies_gets_what_came_first(
     sim: Simulation, exits_first: bool, state: SecondaryStatus
 ) -> None:
     job = spot(sim)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     (host,) = sim.hosts(job)
     run = host.runs[job]

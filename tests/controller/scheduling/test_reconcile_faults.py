@@ -12,7 +12,7 @@ from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status
 from jupyter_smx.testing.fakes import fake_engine
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.simulation.simulation import Controller, Simulation
 
 START = 0.6
@@ -23,7 +23,7 @@ START = 0.6
 
 def test_a_job_whose_hosts_die_over_its_inputs_begins_again_and_only_so_many_times(sim: Simulation) -> None:
     job = sim.submit()
-    sim.world.scripts[job] = Script(starts_after=30)
+    sim.world.scripts[job] = FakeScript(starts_after=30)
     for placement in (1, 2, 3):
         sim.pass_time(START)
         assert (sim.job(job).attempt, sim.job(job).placements) == (1, placement)

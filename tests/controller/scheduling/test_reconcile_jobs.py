@@ -14,7 +14,7 @@ from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fakes import fake_engine
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 START = 0.6
@@ -285,7 +285,7 @@ def test_a_job_that_no_frame_can_carry_fails_and_says_so(sim: Simulation) -> Non
 
 def test_hosts_that_are_busy_with_something_else_are_asked_again(sim: Simulation) -> None:
     first = sim.submit(keep_alive=60)
-    sim.world.scripts[first] = Script(honours_stop=False)
+    sim.world.scripts[first] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     host = sim.hosts(first)[0]
     run = host.runs.pop(first)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceLimitError, ResourceNotFoundError
 from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_a_job_that_is_stopped_in_the_queue_costs_nothing(sim: Simulation) -> No
 
 def test_a_job_that_ignores_the_stop_is_killed_after_the_grace(sim: Simulation) -> None:
     job = sim.submit(keep_alive=600)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     sim.stop(job)
     assert sim.job(job).state is SecondaryStatus.STOPPING

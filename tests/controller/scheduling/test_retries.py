@@ -10,7 +10,7 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fakes import fake_engine
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
@@ -92,7 +92,7 @@ def test_a_failure_of_the_code_is_never_retried(sim: Simulation, end: dict[str, 
 
 def test_a_job_that_should_stop_does_not_begin_again(sim: Simulation) -> None:
     job = sim.submit(retries=3)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     sim.stop(job)
     lose(sim, job)
@@ -162,7 +162,7 @@ def test_only_the_time_of_attempts_is_paid_for(sim: Simulation) -> None:
 
 def test_hosts_that_are_lost_before_the_code_are_no_attempt_until_they_are_too_many(sim: Simulation) -> None:
     job = sim.submit(retries=1)
-    sim.world.scripts[job] = Script(starts_after=30)
+    sim.world.scripts[job] = FakeScript(starts_after=30)
     for attempt, placement in ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)):
         sim.pass_time(START)
         assert (sim.job(job).attempt, sim.job(job).placements) == (attempt, placement)

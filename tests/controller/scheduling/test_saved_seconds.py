@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
@@ -51,7 +51,7 @@ def test_an_attempt_that_was_lost_is_nothing_that_the_next_ones_pool_saves(sim: 
 
 def test_a_first_job_that_was_stopped_over_its_inputs_leaves_the_launch_as_the_measure(sim: Simulation) -> None:
     first = sim.submit(keep_alive=KEPT)
-    sim.world.scripts[first] = Script(starts_after=30)
+    sim.world.scripts[first] = FakeScript(starts_after=30)
     sim.pass_time(sim.engine.launch_seconds + 0.1)
     sim.stop(first)
     sim.pass_time(5)

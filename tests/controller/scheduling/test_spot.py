@@ -13,7 +13,7 @@ from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status
 from jupyter_smx.testing.fakes import fake_engine
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
@@ -71,7 +71,7 @@ def test_the_sequence_of_one_interruption(sim: Simulation) -> None:
 
 def test_the_status_stays_in_progress_and_name_and_hosts_are_the_same(sim: Simulation) -> None:
     job = spot(sim, hosts=2)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     before = sim.job(job)
     names = [host.name for host in sim.hosts(job)]
@@ -123,7 +123,7 @@ def test_the_limit_for_waiting_covers_running_and_uploads_what_there_is(sim: Sim
     job = spot(sim, max_run=50, max_wait=50)
     sim.pass_time(START)
     (host,) = sim.hosts(job)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(49.6)
     assert sim.job(job).state is SecondaryStatus.STOPPING
     sim.call(lambda: host.end_run(host.runs[job], cause="max_wait", signal=15, **UPLOADED))
@@ -143,7 +143,7 @@ def test_only_running_counts_for_the_run_time_and_everything_for_the_wait(sim: S
 
 def test_who_stops_a_job_that_is_being_interrupted_stops_it(sim: Simulation) -> None:
     job = spot(sim)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     interrupt(sim, job)
     sim.stop(job)
@@ -154,7 +154,7 @@ def test_who_stops_a_job_that_is_being_interrupted_stops_it(sim: Simulation) -> 
 
 def test_two_interruptions_at_once_are_one(sim: Simulation) -> None:
     job = spot(sim)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     interrupt(sim, job)
     interrupt(sim, job)
@@ -209,7 +209,7 @@ def test_hosts_that_are_lost_while_they_are_taken_away_before_the_code_began_are
     sim: Simulation,
 ) -> None:
     job = spot(sim)
-    sim.world.scripts[job] = Script(honours_stop=False, starts_after=30)
+    sim.world.scripts[job] = FakeScript(honours_stop=False, starts_after=30)
     sim.pass_time(START)
     assert sim.job(job).state is SecondaryStatus.DOWNLOADING
     interrupt(sim, job)
@@ -271,7 +271,7 @@ def test_hosts_that_were_taken_are_never_reused_and_why_says_it(sim: Simulation)
 def test_an_engine_takes_hosts_away_at_its_rate(sim: Simulation, draw: float, expected: str) -> None:
     job = spot(sim)
     other = sim.submit()
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     sim.world.random_draw = draw
     sim.engine.interruptions_per_hour = 1.0
@@ -358,7 +358,7 @@ def test_a_controller_that_dies_at_any_write_ends_a_wait_that_is_over_once(
     sim: Simulation, count: int, before: bool
 ) -> None:
     job = spot(sim, max_run=10, max_wait=10)
-    sim.world.scripts[job] = Script(starts_after=3)
+    sim.world.scripts[job] = FakeScript(starts_after=3)
     sim.pass_time(START + 4)
     sim.kill_controller_at_write(count, before=before)
     sim.pass_time(10)
@@ -370,7 +370,7 @@ def test_a_controller_that_dies_at_any_write_ends_a_wait_that_is_over_once(
 
 def test_a_host_that_dies_while_it_is_taken_away_is_one_interruption(sim: Simulation) -> None:
     job = spot(sim, retries=0)
-    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.world.scripts[job] = FakeScript(honours_stop=False)
     sim.pass_time(START)
     interrupt(sim, job)
     sim.kill_host(sim.hosts(job)[0])

@@ -15,7 +15,7 @@ from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.policy.lifecycle import spot
 from jupyter_smx.testing.fakes.fake_engine import Fault, Outage, PausedHosts
-from jupyter_smx.testing.fakes.fake_host import Script
+from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.simulation.simulation import Simulation
 
@@ -262,7 +262,7 @@ def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifa
 def slow_to_begin(sim: Simulation) -> str:
     """Give a job whose hosts are up and whose code does not begin yet."""
     job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=5)
+    sim.world.scripts[job] = FakeScript(starts_after=5)
     sim.submit(job_id=job)
     sim.pass_time(START)
     return job

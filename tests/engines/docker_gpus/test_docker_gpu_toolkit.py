@@ -17,7 +17,7 @@ from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker import dockerd, fixtures, gpu_toolkit, images
 from jupyter_smx.testing.docker.dockerd import Dockerd
-from jupyter_smx.testing.docker.images import Image
+from jupyter_smx.testing.docker.images import TestImage
 from jupyter_smx.testing.groups.transfer import last_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.harness import DockerHarness
 
 CARDS = [f"GPU-{number:08x}-0000" for number in (0xA, 0xB, 0xC)]
-CUDA = Image(
+CUDA = TestImage(
     "cuda",
     "asks for all GPUs, as images of CUDA do",
     images.PYTHON.layers,

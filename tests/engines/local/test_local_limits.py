@@ -171,7 +171,7 @@ async def test_the_groups_of_a_host_are_gone_when_it_is(world: LocalHarness, way
 @pytest.mark.asyncio
 async def test_groups_that_nobody_knows_any_more_are_swept_by_the_next_start(world: LocalHarness) -> None:
     lost = cgroups.group_name(os.fspath(world.folder), "lost", "algo-1")
-    cgroups.make_groups(PARENTS, lost, cgroups.HostLimits(cpus=1, memory=LIMIT))
+    cgroups.make_groups(PARENTS, lost, cgroups.CgroupLimits(cpus=1, memory=LIMIT))
     assert process_scan.control_groups("lost")
     await world.acquire()
     assert process_scan.control_groups("lost") == []

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_smx.engines.machine import cgroups
 from jupyter_smx.engines.machine.cgroups import (
-    HostLimits,
+    CgroupLimits,
     ParentGroups,
     find_parents,
     group_name,
@@ -21,7 +21,7 @@ from jupyter_smx.engines.machine.cgroups import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-WISH = HostLimits(cpus=4, memory=8 << 30)
+WISH = CgroupLimits(cpus=4, memory=8 << 30)
 TWO = {
     "sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n",
     "sys/fs/cgroup/cgroup.subtree_control": "cpu memory pids\n",
@@ -156,9 +156,9 @@ def test_a_service_that_was_given_away_hands_on_what_its_jobs_need(tmp_path: Pat
     assert parents.description() == "CPU and memory, by control groups version 2"
     assert set(parents.folders.values()) == {above}
     assert (above / "cgroup.subtree_control").read_text() == "\n", "looking changes nothing"
-    make_groups(parents, "h", HostLimits(cpus=4))
+    make_groups(parents, "h", CgroupLimits(cpus=4))
     assert (above / "cgroup.subtree_control").read_text() == "+cpu"
-    make_groups(parents, "h", HostLimits(memory=8 << 30))
+    make_groups(parents, "h", CgroupLimits(memory=8 << 30))
     assert (above / "cgroup.subtree_control").read_text() == "+memory"
     assert {file.name for file in (above / "h").iterdir()} == {"cpu.max", "memory.max"}
 
@@ -230,9 +230,9 @@ def test_a_group_that_refuses_its_limit_is_left_out_and_removed(old: Path) -> No
 
 def test_what_is_not_limited_gets_no_group(old: Path) -> None:
     parents = find_parents(old, "linux")
-    make_groups(parents, "h", HostLimits(cpus=1))
+    make_groups(parents, "h", CgroupLimits(cpus=1))
     assert not (old / "sys/fs/cgroup/memory/h").exists()
-    assert list(plan_limits(parents, "h", HostLimits(cpus=1))["groups"]) == ["cpu"]  # type: ignore[call-overload]
+    assert list(plan_limits(parents, "h", CgroupLimits(cpus=1))["groups"]) == ["cpu"]  # type: ignore[call-overload]
 
 
 def test_a_sweep_takes_empty_groups_of_hosts_that_nobody_knows_and_no_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.engines.machine import provide_files
 from jupyter_smx.engines.machine.host_folder import HostFolder
-from jupyter_smx.engines.machine.provide_files import Reader
+from jupyter_smx.engines.machine.provide_files import FileReader
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def outside(host: HostFolder, inside: str) -> Path:
     return host.path / "given" / inside[len(INSIDE) + 1 :]
 
 
-def bring(host: HostFolder, *sources: Path, reader: Reader = Reader()) -> list[Path]:  # noqa: B008 - nobody changes it
+def bring(host: HostFolder, *sources: Path, reader: FileReader = FileReader()) -> list[Path]:  # noqa: B008 - nobody changes it
     found = provide_files.provide_files(host, [str(source) for source in sources], INSIDE, reader)
     return [outside(host, found[str(source)]) for source in sources]
 
@@ -107,7 +107,7 @@ def test_what_the_reader_may_not_read_is_copied_for_it(host: HostFolder, tmp_pat
     source.write_text("secret")
     source.chmod(0o700)
     found = source.stat()
-    [there] = bring(host, source, reader=Reader(found.st_uid + 1, found.st_gid + 1))
+    [there] = bring(host, source, reader=FileReader(found.st_uid + 1, found.st_gid + 1))
     assert not there.samefile(source)
     assert there.read_text() == "secret"
     assert there.stat().st_mode & 0o777 == 0o555
@@ -122,11 +122,11 @@ def test_root_in_a_container_is_given_a_copy_of_what_only_its_owner_may_read(hos
     source.write_text("secret")
     source.chmod(0o600)
     os.chown(source, 1000, 1000)
-    [there] = bring(host, source, reader=Reader(0, 0))
+    [there] = bring(host, source, reader=FileReader(0, 0))
     assert not there.samefile(source)
     assert there.read_text() == "secret"
     os.chown(source, 0, 0)
-    [there] = bring(host, source, reader=Reader(0, 0))
+    [there] = bring(host, source, reader=FileReader(0, 0))
     assert there.samefile(source)
 
 

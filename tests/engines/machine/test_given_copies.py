@@ -16,7 +16,7 @@ import pytest
 from jupyter_smx.engines.machine import file_lock, host_folder, provide_files
 from jupyter_smx.engines.machine.copy_workers import CopyWorkers
 from jupyter_smx.engines.machine.host_folder import FILES_LOCK, RELEASED_MARKER, HostFolder
-from jupyter_smx.engines.machine.provide_files import Reader
+from jupyter_smx.engines.machine.provide_files import FileReader
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.eventually import eventually
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - another file system than most have their folders on
 INSIDE = "/run/smx/given"
-STRANGER = Reader(12345, 12345)
+STRANGER = FileReader(12345, 12345)
 """Somebody who may not read what only its owner may."""
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil has it
 

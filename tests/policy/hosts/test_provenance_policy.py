@@ -96,9 +96,11 @@ def test_the_machine_is_read_from_the_greeting_or_left_open() -> None:
 
 
 def test_the_limits_are_read_from_the_greeting_or_left_open() -> None:
-    said = cgroups.view(cgroups.Limits(cpus=2, memory=2**33, groups={"memory": "/g"}, reason="no controller for cpu"))
+    said = cgroups.view(
+        cgroups.JobCgroups(cpus=2, memory=2**33, groups={"memory": "/g"}, reason="no controller for cpu")
+    )
     assert limits_of({"limits": said}) == HostLimits(memory_bytes=2**33, reason="no controller for cpu")
-    whole = cgroups.view(cgroups.Limits(cpus=2, memory=2**33, groups={"cpu": "/g", "memory": "/g"}))
+    whole = cgroups.view(cgroups.JobCgroups(cpus=2, memory=2**33, groups={"cpu": "/g", "memory": "/g"}))
     assert limits_of({"limits": whole}) == HostLimits(cpus=2, memory_bytes=2**33)
     for nothing in ({}, {"limits": {}}, {"limits": {"cpus": "many"}}, {"limits": None}):
         assert limits_of(nothing) == HostLimits()

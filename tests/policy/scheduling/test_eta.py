@@ -17,7 +17,7 @@ from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling.capacity import Share
 from jupyter_smx.policy.scheduling.eta import (
     Claim,
-    Run,
+    CompletedRun,
     code_hash,
     estimate_end,
     estimate_starts,
@@ -32,8 +32,8 @@ JOB = a_job(spec=SPEC, created_at=NOW - 101.0, timings={"first_line": NOW - 100.
 durations = st.floats(0.1, 1e5)
 
 
-def runs(*seconds: float, wish: str = parameters_hash(SPEC)) -> list[Run]:
-    return [Run(code="c", wish=wish, instances="local: local × 1", seconds=each) for each in seconds]
+def runs(*seconds: float, wish: str = parameters_hash(SPEC)) -> list[CompletedRun]:
+    return [CompletedRun(code="c", wish=wish, instances="local: local × 1", seconds=each) for each in seconds]
 
 
 def test_the_median_of_the_same_wish_and_its_quartiles() -> None:

@@ -20,7 +20,7 @@ _PATIENCE = 1.0
 _PAUSE = 0.005
 
 
-class Limits(NamedTuple):
+class JobCgroups(NamedTuple):
     """CPUs and bytes (0: no limit) of all processes of a job together, and the folder of the group for each.
 
     ``groups`` has ``cpu`` and ``memory`` where they are applied; ``reason`` says why one is not. ``of`` is the type
@@ -44,18 +44,18 @@ class Limits(NamedTuple):
         return f"{' and '.join(free)} of jobs have no limit here: {self.reason}." if free and self.reason else ""
 
 
-_current_limits: List[Limits] = []
+_current_limits: List[JobCgroups] = []
 
 
-def current() -> Limits:
+def current() -> JobCgroups:
     """Give the limits of this process's host."""
-    return _current_limits[0] if _current_limits else Limits()
+    return _current_limits[0] if _current_limits else JobCgroups()
 
 
-def load_limits(raw: Mapping[str, Any], of: str) -> Limits:
+def load_limits(raw: Mapping[str, Any], of: str) -> JobCgroups:
     """Learn the limits of this host from ``host.json``; ``of`` is its instance type."""
     _current_limits[:] = [
-        Limits(
+        JobCgroups(
             cpus=int(raw.get("cpus") or 0),
             memory=int(raw.get("memory") or 0),
             groups=dict(raw.get("groups") or {}),
@@ -119,7 +119,7 @@ def _is_removed(folder: str) -> bool:
     return True
 
 
-def view(limits: Limits) -> Dict[str, Any]:
+def view(limits: JobCgroups) -> Dict[str, Any]:
     """Give what a greeting says of them: the numbers that hold, and why others do not."""
     found: Dict[str, Any] = {"reason": limits.reason} if limits.reason else {}
     found.update({"cpus": limits.cpus} if limits.is_bound("cpu") else {})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from traitlets import TraitError
 
 from jupyter_smx.engines.docker.daemon import daemon_info
-from jupyter_smx.engines.machine.provide_files import Reader
+from jupyter_smx.engines.machine.provide_files import FileReader
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ class ContainerUser:
         for path in paths if os.getuid() == 0 else ():
             os.chown(path, reader.uid, reader.gid)
 
-    def reader(self) -> Reader:
+    def reader(self) -> FileReader:
         """Say who that is outside of it."""
         found = None if self._is_rootless else _USER_PATTERN.fullmatch(self.name())
         # Whoever is root in a container of a daemon without root's rights has none of this user's other groups.
-        return Reader(int(found[1]), int(found[2])) if found else Reader(os.getuid(), os.getgid())
+        return FileReader(int(found[1]), int(found[2])) if found else FileReader(os.getuid(), os.getgid())
 
 
 def maps_users(info: dict[str, object]) -> bool:

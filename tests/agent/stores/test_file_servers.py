@@ -112,7 +112,7 @@ def test_what_cannot_be_put_into_a_folder_that_goes_again_and_again_is_said_and_
     assert (mirror.errors, [path.name for path in there.rglob("*") if path.is_file()]) == ({}, ["c"])
 
 
-@pytest.mark.parametrize(("where", "name"), [(checkpoint.scan, "look"), (checkpoint.FolderStore, "keep")])
+@pytest.mark.parametrize(("where", "name"), [(checkpoint.scan, "scan_folder"), (checkpoint.FolderStore, "upload")])
 def test_what_got_another_name_during_the_look_costs_no_other_checkpoint(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
 ) -> None:
@@ -124,7 +124,7 @@ def test_what_got_another_name_during_the_look_costs_no_other_checkpoint(
     real = getattr(where, name)
 
     def meanwhile(*words: Any, **more: Any) -> Any:
-        found = real(*words, **more) if name == "look" else None
+        found = real(*words, **more) if name == "scan_folder" else None
         if (here / "c.part").exists():
             (here / "c.part").rename(here / "c")
         return found or real(*words, **more)

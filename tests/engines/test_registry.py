@@ -22,8 +22,8 @@ moon = far_engines:Moon [moon]
 bare = far_engines_without_extra:Bare
 broken = far_engines_broken:Broken
 word = far_engines_word:WORD
-old = far_engines_old:Old
-new = far_engines_old:New
+outdated = far_engines_old:Old
+present = far_engines_old:New
 """
 
 OLD_ENGINE = """
@@ -126,18 +126,18 @@ def test_an_engine_with_methods_of_an_earlier_port_is_refused_with_the_old_and_t
     load: Callable[[str], object],
 ) -> None:
     with pytest.raises(RefusedError) as told:
-        load("old")
+        load("outdated")
     assert told.value.message == (
-        "--engine: 'old' has methods that the engine port has renamed: survey (now observe_all), "
+        "--engine: 'outdated' has methods that the engine port has renamed: survey (now observe_all), "
         "bring (now provide_files), remains (now spool_path)."
     )
-    assert (told.value.field, told.value.value) == ("engine", "old")
+    assert (told.value.field, told.value.value) == ("engine", "outdated")
     assert told.value.rule
     assert told.value.cure
 
 
 def test_what_has_an_old_name_and_is_no_method_is_no_reason_to_refuse_an_engine() -> None:
-    assert registry.engine_class("new").__name__ == "New"
+    assert registry.engine_class("present").__name__ == "New"
 
 
 @pytest.mark.parametrize(("old", "new"), registry.RENAMED_METHODS.items())

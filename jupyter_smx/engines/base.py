@@ -1,7 +1,7 @@
-"""The engine port: five answers, declared capabilities, and a printable plan.
+"""The engine port: six methods that every engine has, declared capabilities, and methods with a default.
 
-``acquire``, ``find``, ``survey``, ``release`` and ``connect`` are the five, and with ``plan`` all that an engine must
-have. Whatever else may be asked has an answer by default, which is right for an engine without that capability.
+``plan``, ``acquire``, ``find``, ``observe_all``, ``release`` and ``connect`` are the six. The default of each other
+method is right for an engine without that capability.
 
 A new engine is one file with one subclass of :class:`Engine`, one entry point in the group
 ``jupyter_smx.engines``, and a ten-line test that runs :mod:`jupyter_smx.testing.contract`. No engine polls, sleeps,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Observation(str, Enum):
-    """What the world said of a cluster; only a clear "no such thing" is ``MISSING``."""
+    """State of a cluster at its platform; only a clear "no such thing" is ``GONE``."""
 
     RUNNING = "RUNNING"
     GONE = "GONE"
@@ -108,7 +108,7 @@ class PullProgress(Struct, frozen=True):
 
 
 class Engine(LoggingConfigurable):
-    """A country with a name, options (traits with help), capabilities and five answers."""
+    """Base of all engines: a name, options (traits with help), capabilities, and the methods of the port."""
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities] = Capabilities()

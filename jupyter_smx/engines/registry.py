@@ -33,6 +33,8 @@ RENAMED_METHODS = {
     "bring": "provide_files",
     "remains": "spool_path",
     "obituary": "exit_reason",
+    "usual_image": "default_image",
+    "isolates_network": "is_network_isolated",
 }
 """Methods of the port by their names in earlier versions."""
 _OTHER_CONFIG_FILES = {"SmxMagics": "ipython_config.py", "SmxServerExtension": "jupyter_server_config.py"}

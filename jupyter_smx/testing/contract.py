@@ -1,4 +1,4 @@
-"""The contract that every engine passes: ten groups of tests behind one class, and declared, strict expected_failures.
+"""The contract that every engine passes: ten groups of tests behind one class, and strict, declared exceptions to it.
 
 An engine's test is ten lines::
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ExpectedFailure(NamedTuple):
-    """Why an engine does not pass one test: whose turn it is, and the reason in a sentence."""
+    """Why an engine does not pass one test: the kind of the reason, and a sentence."""
 
     kind: str
     reason: str
@@ -94,7 +94,7 @@ class EngineContract(
     expected_failures: ClassVar[Mapping[str, ExpectedFailure]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Turn the declared expected_failures into strict expected failures.
+        """Mark each test in ``expected_failures`` as one that must fail.
 
         :raises TypeError: an exception names no test.
         """

@@ -140,6 +140,14 @@ def test_what_has_an_old_name_and_is_no_method_is_no_reason_to_refuse_an_engine(
     assert registry.engine_class("present").__name__ == "New"
 
 
+@pytest.mark.parametrize("old", registry.RENAMED_METHODS)
+def test_one_method_of_an_earlier_port_is_enough_to_refuse_an_engine(monkeypatch: pytest.MonkeyPatch, old: str) -> None:
+    engine = registry.engine_class("present")
+    monkeypatch.setattr(engine, old, lambda _self: None, raising=False)
+    with pytest.raises(RefusedError, match=rf"renamed: {old} \(now {registry.RENAMED_METHODS[old]}\)\."):
+        registry.engine_class("present")
+
+
 @pytest.mark.parametrize(("old", "new"), registry.RENAMED_METHODS.items())
 def test_the_port_has_each_method_by_its_new_name_only(old: str, new: str) -> None:
     assert (hasattr(Engine, old), callable(getattr(Engine, new))) == (False, True)

@@ -1,4 +1,4 @@
-"""A fake engine over a fake world, and a zoo of troubles, each named by the failure that it is."""
+"""A fake engine over a fake world, and engines with faults, each named by its failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Fault:
         """Happen after the launch and before the hosts can be reached."""
 
     def on_observe(self, found: Observation) -> Observation:
-        """Change what a survey says of a cluster."""
+        """Change the observation of a cluster."""
         return found
 
     def on_call(self) -> None:
@@ -100,7 +100,7 @@ class ReportsGone(Fault):
 
 
 class Outage(Fault):
-    """Answers nothing; a survey knows nothing."""
+    """Answers nothing; each observation is ``UNKNOWN``."""
 
     def on_call(self) -> None:
         """Fail."""
@@ -117,7 +117,7 @@ class DropsStreams(Fault):
 
 
 class FakeEngine(Engine):
-    """The five answers over a fake world; ``troubles`` may change at any time."""
+    """The methods of the port over a fake world; ``faults`` may change at any time."""
 
     name: ClassVar[str] = "fake"
     capabilities: ClassVar[Capabilities] = Capabilities(

@@ -1,4 +1,4 @@
-"""What all tests share: waiting for an event, names that break careless code, and a check that nothing stays behind."""
+"""What all tests share: Hypothesis' profiles, waiting for an event, and a check that nothing stays behind."""
 
 from __future__ import annotations
 
@@ -6,29 +6,47 @@ import os
 import secrets
 import shutil
 import signal
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import heavy
 import pytest
+from hypothesis import HealthCheck, settings
+from leftovers import COUNTER, OPTION, RUN, nothing_stays_behind
+from second_chances import pytest_sessionfinish
 
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.testing import eventually as waiting
-from jupyter_smx.testing import process_scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RUN = "JUPYTER_SMX_TEST_RUN"
-"""Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
+__all__ = ["nothing_stays_behind", "pytest_sessionfinish"]
 
+# Few examples, the same each time: a red build is red for everybody. --hypothesis-profile chooses another profile.
+settings.register_profile(
+    "ci", max_examples=25, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "heavy", max_examples=250, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile("long", settings.get_profile("heavy"), max_examples=5_000)
+settings.load_profile("ci")
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 pytest_plugins = ("jupyter_smx.testing.docker.fixtures", "jupyter_smx.testing.docker.registry")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        OPTION, action="store_true", help="leave out tests marked processes; fail any other that starts one"
+    )
+    parser.addoption(heavy.OPTION, metavar="PART", help="run the heavy tests of this part, and no other tests")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    COUNTER.install()
     # A shell ignores Ctrl-C for what it runs in the background, and all that the tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
@@ -37,6 +55,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder))
     Path(folder, "config.json").write_text("{}", encoding="utf-8")
     os.environ["DOCKER_CONFIG"] = folder
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out heavy tests, or everything but one part of them, and what starts processes where none may start."""
+    kept = [item for item in items if _is_chosen(item, config)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if not _is_chosen(item, config)])
+        items[:] = kept
+
+
+def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:
+    marker = item.get_closest_marker("heavy")
+    if config.getoption(OPTION) and item.get_closest_marker("processes"):
+        return False
+    return (marker.args[0] if marker else None) == config.getoption(heavy.OPTION)
 
 
 @pytest.fixture
@@ -65,49 +98,3 @@ def deep_path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
     for inside in tmp_path.iterdir():
         rmtree.remove_if_possible(str(inside))
-
-
-def _ours() -> dict[tuple[int, str], process_scan.ProcessInfo]:
-    """Find agents, jobs and controllers of this test run."""
-    line = f"{RUN}={os.environ[RUN]}"
-    return {
-        (seen.pid, seen.started): seen
-        for seen in process_scan.processes(line)
-        if seen.pid != os.getpid()
-        and seen.has_variable(line)
-        and (seen.host() or "jupyter_smx.controller" in seen.command)
-    }
-
-
-def _listening() -> set[str]:
-    return process_scan.listening_sockets(os.getpid())
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_behind() -> Iterator[None]:
-    """Fail a test that leaves an agent, a job, a controller or a listening unix socket (bug 33 of the catalogue).
-
-    What a fixture of a wider scope started before the test may stay, and so may the next parked child of its hosts.
-    """
-    if sys.platform != "linux":
-        yield
-        return
-    before, sockets = _ours(), _listening()
-    hosts = {seen.host() for seen in before.values()} - {""}
-    yield
-
-    def left_behind() -> list[process_scan.ProcessInfo]:
-        return [seen for key, seen in _ours().items() if key not in before and seen.host() not in hosts]
-
-    def is_clean() -> bool:
-        return not left_behind() and _listening() <= sockets
-
-    try:
-        waiting.eventually_blocking(is_clean, within=3.0)
-    except AssertionError:
-        left = left_behind()
-        for seen in left:
-            process_scan.kill(seen.pid)
-        names = [f"process {seen.pid} of {seen.host() or 'no host'}: {seen.command}" for seen in left]
-        names += [f"socket {name}" for name in _listening() - sockets]
-        pytest.fail("The test left behind:\n" + "\n".join(names), pytrace=False)

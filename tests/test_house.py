@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 MAX_FILE = 600
 MAX_FUNCTION = 50
 BROAD = {"Exception", "BaseException"}
+CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("datetime", "utcnow")}
 
 BORDERS = {
     "jupyter_smx/agent/code/execute.py": "the user's code, its exceptions, its hooks, and what pickles it",
@@ -76,6 +75,12 @@ SLEEPERS = {
 """Tests that may pass real time, and why."""
 
 
+@functools.cache
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
 def python_files(*folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -89,8 +94,46 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+class Facts(NamedTuple):
+    """What the rules of this file count in one Python file; all are found in one walk, for trees are large."""
+
+    has_docstring: bool
+    functions: dict[str, int]
+    """Lines of each function."""
+    broad_handlers: list[int]
+    clock_calls: list[int]
+    sleeps: list[int]
+
+
+@functools.cache
+def facts(path: Path) -> Facts:
+    tree = ast.parse(text(path), str(path))
+    found = Facts(bool((ast.get_docstring(tree) or "").strip()), {}, [], [], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.functions[f"{node.name}:{node.lineno}"] = (node.end_lineno or 0) - node.lineno + 1
+        elif isinstance(node, ast.ExceptHandler) and is_broad(node):
+            found.broad_handlers.append(node.lineno)
+        elif isinstance(node, ast.Attribute) and (getattr(node.value, "id", ""), node.attr) in CLOCK_CALLS:
+            found.clock_calls.append(node.lineno)
+        elif isinstance(node, ast.Call) and is_sleep(node):
+            found.sleeps.append(node.lineno)
+    return found
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    """Say whether a handler catches everything and does not raise it again."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    broad = any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD) for kind in kinds)
+    last = handler.body[-1]
+    return broad and not (isinstance(last, ast.Raise) and last.exc is None)
+
+
+def is_sleep(call: ast.Call) -> bool:
+    """Say whether a call passes time; ``asyncio.sleep(0)`` only lets others run."""
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    first = call.args[0] if call.args else None
+    return called == "sleep" and not (isinstance(first, ast.Constant) and first.value == 0)
 
 
 def declared(path: Path, list_of: dict[str, str]) -> bool:
@@ -103,61 +146,41 @@ def test_there_is_something_to_count() -> None:
 
 def test_no_file_has_more_than_six_hundred_lines() -> None:
     everything = [*source_files(), *python_files("tests", "ui-tests", "bench", "examples")]
-    sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in everything}
+    sizes = {name(path): len(text(path).splitlines()) for path in everything}
     assert {file: lines for file, lines in sizes.items() if lines > MAX_FILE and file != GENERATED} == {}
 
 
 def test_what_is_generated_says_so() -> None:
-    assert "json-schema-to-typescript" in (ROOT / GENERATED).read_text(encoding="utf-8")[:400]
+    assert "json-schema-to-typescript" in text(ROOT / GENERATED)[:400]
 
 
 def test_no_function_has_more_than_fifty_lines() -> None:
-    found = {}
-    for path in python_files("jupyter_smx", "tests"):
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or 0) - node.lineno + 1
-                if lines > MAX_FUNCTION:
-                    found[f"{name(path)}:{node.name}"] = lines
+    found = {
+        f"{name(path)}:{function}": lines
+        for path in python_files("jupyter_smx", "tests")
+        for function, lines in facts(path).functions.items()
+        if lines > MAX_FUNCTION
+    }
     assert found == {}
 
 
 def test_every_file_begins_with_a_sentence() -> None:
-    silent = [name(path) for path in python_files("jupyter_smx") if not (ast.get_docstring(tree(path)) or "").strip()]
+    silent = [name(path) for path in python_files("jupyter_smx") if not facts(path).has_docstring]
     assert set(silent) <= {"jupyter_smx/_version.py"}, "only the file that the build writes"
-
-
-def broad_handlers(path: Path) -> Iterator[ast.ExceptHandler]:
-    """Find handlers that catch everything and do not raise it again."""
-    for node in ast.walk(tree(path)):
-        if not isinstance(node, ast.ExceptHandler):
-            continue
-        kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-        broad = any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD) for kind in kinds)
-        last = node.body[-1]
-        if broad and not (isinstance(last, ast.Raise) and last.exc is None):
-            yield node
 
 
 def test_everything_is_caught_only_at_declared_borders() -> None:
     undeclared = [
-        f"{name(path)}:{handler.lineno}"
+        f"{name(path)}:{line}"
         for path in python_files("jupyter_smx")
         if not declared(path, BORDERS)
-        for handler in broad_handlers(path)
+        for line in facts(path).broad_handlers
     ]
     assert undeclared == []
 
 
 def test_every_declared_border_is_one() -> None:
-    assert [entry for entry in BORDERS if not any(broad_handlers(ROOT / entry))] == []
-
-
-def clock_calls(path: Path) -> Iterator[int]:
-    now = {("time", "time"), ("datetime", "now"), ("datetime", "utcnow")}
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Attribute) and (getattr(node.value, "id", ""), node.attr) in now:
-            yield node.lineno
+    assert [entry for entry in BORDERS if not facts(ROOT / entry).broad_handlers] == []
 
 
 def test_the_worlds_clock_is_read_only_at_the_edge() -> None:
@@ -165,19 +188,9 @@ def test_the_worlds_clock_is_read_only_at_the_edge() -> None:
         f"{name(path)}:{line}"
         for path in python_files("jupyter_smx")
         if not declared(path, CLOCKS)
-        for line in clock_calls(path)
+        for line in facts(path).clock_calls
     ]
     assert undeclared == []
-
-
-def sleeps(path: Path) -> Iterator[int]:
-    """Find calls of a ``sleep`` that passes time; ``asyncio.sleep(0)`` only lets others run."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            first = node.args[0] if node.args else None
-            if called == "sleep" and not (isinstance(first, ast.Constant) and first.value == 0):
-                yield node.lineno
 
 
 def test_no_test_sleeps() -> None:
@@ -185,14 +198,14 @@ def test_no_test_sleeps() -> None:
         f"{name(path)}:{line}"
         for path in python_files("tests")
         if not declared(path, SLEEPERS)
-        for line in sleeps(path)
+        for line in facts(path).sleeps
     ]
     assert found == []
 
 
 def test_every_declared_sleeper_and_reader_of_the_clock_is_one() -> None:
-    asleep = [name(path) for path in python_files("tests") if any(sleeps(path))]
-    reading = [name(path) for path in python_files("jupyter_smx") if any(clock_calls(path))]
+    asleep = [name(path) for path in python_files("tests") if facts(path).sleeps]
+    reading = [name(path) for path in python_files("jupyter_smx") if facts(path).clock_calls]
     for declarations, found in ((SLEEPERS, asleep), (CLOCKS, reading)):
         needless = [entry for entry in declarations if not any(f"{file}/".startswith(f"{entry}/") for file in found)]
         assert needless == []
@@ -202,7 +215,7 @@ def test_no_test_of_the_browser_waits_for_a_time() -> None:
     waits = re.compile(r"waitForTimeout|wait_for_timeout|\bsleep\(|(?<!jest\.)setTimeout\([^)]*\d{3}")
     folders = [ROOT / "ui-tests", ROOT / "src" / "__tests__"]
     files = [path for folder in folders for kind in ("*.py", "*.ts*") for path in folder.rglob(kind)]
-    assert [name(path) for path in files if waits.search(path.read_text(encoding="utf-8"))] == []
+    assert [name(path) for path in files if waits.search(text(path))] == []
 
 
 @pytest.mark.parametrize("word", ["helper", "util", "manager", "misc", "common"])

@@ -11,11 +11,14 @@ from gate import Gate
 from lab import Lab
 from labserver import LabServer
 from playwright.sync_api import sync_playwright
+from second_chances import pytest_sessionfinish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser
+
+__all__ = ["pytest_sessionfinish"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [

@@ -12,7 +12,7 @@ import pytest
 
 import jupyter_smx
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+TESTS = Path(__file__).parents[1]
 
 LEAKY = """
 import os, socket, subprocess, sys
@@ -37,11 +37,32 @@ CASES = {
 }
 
 
-def run_inner(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
-    (folder / "conftest.py").write_text(CONFTEST.read_text())
+HELPER = """
+helper = subprocess.Popen([sys.executable, "-c", '''
+import os, subprocess, sys
+sys.stdin.readline()
+agent = {**os.environ, "JUPYTER_SMX_HOST": "c/algo-1"}
+subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env=agent, start_new_session=True)
+print("started", flush=True)
+sys.stdin.readline()
+'''], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+def test_before():
+    pass
+
+def test_it():
+    helper.stdin.write(b"start\\n")
+    helper.stdin.flush()
+    assert helper.stdout.readline()
+"""
+
+
+def run_inner(folder: Path, body: str, *options: str) -> subprocess.CompletedProcess[str]:
+    for name in ("conftest.py", "heavy.py", "leftovers.py", "second_chances.py"):
+        (folder / name).write_text((TESTS / name).read_text())
     (folder / "test_inner.py").write_text(LEAKY + body)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder]
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  processes\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, folder]
     environment = {**os.environ, "PYTHONPATH": str(Path(jupyter_smx.__file__).parents[1])}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
@@ -65,3 +86,22 @@ def test_bug_33_a_test_that_cleans_up_passes(tmp_path: Path) -> None:
     outcome = run_inner(tmp_path, body)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     assert outcome.returncode == 0, outcome.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_bug_33_what_a_process_of_an_earlier_test_starts_is_found(tmp_path: Path) -> None:
+    outcome = run_inner(tmp_path, HELPER)
+    assert outcome.returncode == 1, outcome.stdout
+    assert "ERROR test_inner.py::test_it" in outcome.stdout
+    assert "The test left behind:" in outcome.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_test_that_starts_a_process_fails_where_none_may_be_started(tmp_path: Path) -> None:
+    body = "def test_it():\n    subprocess.run(['true'], check=True)\n"
+    assert run_inner(tmp_path, body).returncode == 0
+    refused = run_inner(tmp_path, body, "--no-processes")
+    assert refused.returncode == 1
+    assert "The test starts a process" in refused.stdout
+    marked = "import pytest\npytestmark = pytest.mark.processes\n"
+    assert "2 deselected" in run_inner(tmp_path, marked + body + "def test_b():\n    pass\n", "--no-processes").stdout

@@ -1,7 +1,4 @@
-"""Interpreters with PyTorch and gRPC, mpi4py or PySpark, in environments made once for each checkout: all are large.
-
-Run as a program it makes all of them, so that no test has to wait for one.
-"""
+"""Interpreters with PyTorch and gRPC, mpi4py or PySpark, in environments made once for each checkout: all are large."""
 
 from __future__ import annotations
 
@@ -40,9 +37,10 @@ def _made(name: str, *packages: str) -> str:
     with (folder.parent / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "ready").exists():
+            uv = [sys.executable, "-m", "uv"]
             steps = (
-                [sys.executable, "-m", "venv", "--clear", os.fspath(folder)],
-                [os.fspath(python), "-m", "pip", "install", "-q", *packages],
+                [*uv, "venv", "-q", "--seed", "--clear", "--python", sys.executable, os.fspath(folder)],
+                [*uv, "pip", "install", "-q", "--python", os.fspath(python), *packages],
             )
             for step in steps:
                 done = subprocess.run(step, capture_output=True, text=True, check=False)
@@ -51,8 +49,3 @@ def _made(name: str, *packages: str) -> str:
                     (pytest.fail if os.environ.get("CI") else pytest.skip)(said)
             (folder / "ready").touch()
     return os.fspath(python)
-
-
-if __name__ == "__main__":
-    for make in (interpreter, with_pyspark, with_mpi4py):
-        make()

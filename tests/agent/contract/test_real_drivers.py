@@ -120,6 +120,7 @@ def _of_the_contract(seen: dict[str, Any]) -> dict[str, Any]:
     return {**{name: seen[name] for name in names}, **variables}
 
 
+@pytest.mark.heavy("toolkits")
 def test_a_script_sees_what_the_drivers_show_it(driven: Agent, real_packages: RealPackages, far_folder: Path) -> None:
     channels = [{"name": name, "source": str(far_folder / "data")} for name in ("val", "train_2")]
     (far_folder / "data").mkdir()
@@ -147,6 +148,7 @@ driver.main()
 """
 
 
+@pytest.mark.heavy("toolkits")
 @pytest.mark.parametrize("processes", [0, 1, 2])
 @pytest.mark.parametrize("runner", ["torchrun", "mpi"])
 def test_a_distribution_is_told_and_started_as_by_the_drivers(
@@ -186,6 +188,7 @@ def test_a_distribution_is_told_and_started_as_by_the_drivers(
     assert mine == theirs
 
 
+@pytest.mark.heavy("toolkits")
 def test_the_file_of_a_distribution_becomes_the_variables_that_it_becomes_there(
     driven: Agent, real_packages: RealPackages, far_folder: Path
 ) -> None:
@@ -201,6 +204,7 @@ def test_the_file_of_a_distribution_becomes_the_variables_that_it_becomes_there(
     assert not set(names) & mine["environment"].keys()
 
 
+@pytest.mark.heavy("toolkits")
 def test_a_script_ends_as_the_drivers_let_it_end(driven: Agent, real_packages: RealPackages, far_folder: Path) -> None:
     mine = _seen(driven)
     text = "import sys\nprint('leaves')\nsys.exit(3)"
@@ -213,6 +217,7 @@ def test_a_script_ends_as_the_drivers_let_it_end(driven: Agent, real_packages: R
     assert driven.run(OWN_WORDS, contract="v3", entry_point="train.py")["reason"] == theirs_first == "the moon is full"
 
 
+@pytest.mark.heavy("toolkits")
 def test_a_shell_script_sees_what_the_drivers_show_it(
     driven: Agent, real_packages: RealPackages, far_folder: Path
 ) -> None:

@@ -58,6 +58,7 @@ def ours(given: dict[str, str], **more: Any) -> str:
     return training_toolkit.intermediate_destination(scriptmode.complete(wish))
 
 
+@pytest.mark.heavy("toolkits")
 @pytest.mark.parametrize(
     "place", ["s3://bucket", "s3://bucket/", "s3://bucket/a/b", "s3://bucket/a/", '"s3://bucket/a"', '""', "file:///a"]
 )
@@ -68,6 +69,7 @@ def test_files_go_where_the_toolkit_brings_them(real_packages: RealPackages, tmp
     assert bool(found) == ("bucket" in place)
 
 
+@pytest.mark.heavy("toolkits")
 def test_the_toolkit_leaves_to_us_what_is_there_already(real_packages: RealPackages, tmp_path: Path) -> None:
     assert training_toolkit.INTERMEDIATE_FOLDER in SKELETON
     (tmp_path / training_toolkit.INTERMEDIATE_FOLDER).mkdir(parents=True)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from real_toolkit import RealPackages
 
+pytestmark = pytest.mark.heavy("toolkits")
+
 EVERYTHING: dict[str, Any] = {
     "instance_groups": (
         InstanceGroup(name="a", instance_type="ml.c5.xlarge"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from real_toolkit import RealPackages
 
+pytestmark = pytest.mark.heavy("toolkits")
+
 # Does what the image does up to the moment in which it would start the script, and tells what that would see.
 TRAIN = """
 import json, os, sys, types

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from far_side import Agent
     from real_toolkit import RealPackages, Toolkit
 
+pytestmark = pytest.mark.heavy("toolkits")
+
 CPUS = os.cpu_count() or 1
 MANY = {
     "batch-size": "32",

@@ -125,7 +125,7 @@ json_values = st.recursive(
 fields = st.sampled_from(JobSpec.__struct_fields__)
 
 
-@settings(max_examples=300, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10 * settings.default.max_examples, suppress_health_check=list(HealthCheck))
 @given(change=st.dictionaries(fields, json_values, min_size=1, max_size=3))
 def test_no_wish_of_any_shape_is_a_mistake_of_ours(change: dict[str, Any]) -> None:
     """Every field with every JSON value: a wish, or a sentence of ours; never another error."""

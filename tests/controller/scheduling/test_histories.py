@@ -1,44 +1,20 @@
-"""Random histories of the core.
+"""Random histories of the core: four for each example of Hypothesis' profile, half as many of hosts that are far away.
 
-``JUPYTER_SMX_RANDOM=1`` plays new and long ones, ``JUPYTER_SMX_LONG=1`` twenty times as many; the seed is printed, and
-``JUPYTER_SMX_SEED`` plays one again.
+``--hypothesis-profile=heavy`` plays new and longer ones, ``long`` twenty times as many.
+``--hypothesis-seed`` plays one run again.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import settings
 
 from jupyter_smx.testing.simulation.image_state_machine import ImageStateMachine
 from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine
 
-LONG = bool(os.environ.get("JUPYTER_SMX_LONG"))
-
-if LONG or os.environ.get("JUPYTER_SMX_RANDOM"):
-    _PROFILE = settings(
-        max_examples=int(os.environ.get("JUPYTER_SMX_EXAMPLES", "2000")),
-        stateful_step_count=60,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-else:
-    _PROFILE = settings(
-        max_examples=100,
-        stateful_step_count=30,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+EXAMPLES = settings.default.max_examples
+STEPS = 30 if settings.default.derandomize else 60
 
 TestHistories = ControllerStateMachine.TestCase
-TestHistories.settings = _PROFILE
+TestHistories.settings = settings(max_examples=4 * EXAMPLES, stateful_step_count=STEPS)
 TestFarHistories = ImageStateMachine.TestCase
-TestFarHistories.settings = settings(_PROFILE, max_examples=_PROFILE.max_examples // 2)
-if not _PROFILE.derandomize:
-    SEED = int(os.environ.get("JUPYTER_SMX_SEED") or secrets.randbits(32))
-    print(f"{_PROFILE.max_examples} histories of {_PROFILE.stateful_step_count} steps, JUPYTER_SMX_SEED={SEED}")  # noqa: T201
-    seed(SEED)(ControllerStateMachine)
-    seed(SEED)(ImageStateMachine)
+TestFarHistories.settings = settings(max_examples=2 * EXAMPLES, stateful_step_count=STEPS)

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
 
-pytestmark = pytest.mark.skipif(bool(podman.unavailable_reason()), reason=podman.unavailable_reason())
+pytestmark = [
+    pytest.mark.heavy("podman"),
+    pytest.mark.skipif(bool(podman.unavailable_reason()), reason=podman.unavailable_reason()),
+]
 
 MEET = """
 import json, os, socket

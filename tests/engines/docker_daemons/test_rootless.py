@@ -27,7 +27,11 @@ WHY_NOT = ordinary_user.unavailable_reason() or (
     "" if nobody.interpreter() else "No Python here that all users may start."
 )
 # What the user's tests take together counts as that of the first one.
-pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.heavy("rootless"),
+    pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT),
+    pytest.mark.timeout(400),
+]
 
 _PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "pytest_rerunfailures")
 _PATIENCE = 300.0

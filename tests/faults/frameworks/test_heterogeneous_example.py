@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).parents[3] / "examples" / "heterogeneous" / "train.py"
 FED = (InstanceGroup(name="dnn"), InstanceGroup(name="data", until="dnn"))
 
-pytestmark = pytest.mark.timeout(400)  # the first of them may have to install PyTorch
+pytestmark = [
+    pytest.mark.heavy("torch"),
+    pytest.mark.timeout(400),  # the first of them may have to install PyTorch
+]
 
 
 def trained(world: World, groups: tuple[InstanceGroup, ...]) -> Ran:

@@ -16,10 +16,13 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from world import Ran, World
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("mpirun") is None or shutil.which("orted") is None,
-    reason="Open MPI is not installed: apt-get install openmpi-bin libopenmpi-dev",
-)
+pytestmark = [
+    pytest.mark.heavy("mpi"),
+    pytest.mark.skipif(
+        shutil.which("mpirun") is None or shutil.which("orted") is None,
+        reason="Open MPI is not installed: apt-get install openmpi-bin libopenmpi-dev",
+    ),
+]
 
 SAVES = """
 import os, signal, sys, time

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 pytestmark = [
+    pytest.mark.heavy("spark"),
     pytest.mark.timeout(400),  # the first of them may have to install PySpark
     pytest.mark.skipif(
         shutil.which("java") is None, reason="Java is not installed: apt-get install default-jre-headless"

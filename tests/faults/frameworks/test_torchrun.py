@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from world import Ran, World
 
 pytestmark = [
+    pytest.mark.heavy("torch"),
     pytest.mark.timeout(400),  # the first of them may have to install PyTorch
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ranks are forked on Linux only"),
 ]

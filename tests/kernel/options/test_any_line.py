@@ -70,9 +70,7 @@ words = st.one_of(
     values.map(shlex.quote),
 )
 lines = st.lists(words, max_size=6).map(" ".join)
-everything = settings(
-    max_examples=1_500, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-)
+everything = settings(max_examples=10 * settings.default.max_examples, suppress_health_check=list(HealthCheck))
 
 
 def read(kind: Any, line: str, cell: str = "x = 1\n") -> Any:
@@ -114,7 +112,7 @@ SAFE = st.text(
 )
 
 
-@settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_.-]{0,8}", fullmatch=True), SAFE, max_size=5))
 def test_a_quoted_value_comes_back_as_it_was(parameters: dict[str, str]) -> None:
     line = " ".join(f"--hp {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
@@ -145,7 +143,6 @@ def test_every_option_of_the_table_takes_its_own_example(option: Any) -> None:
                 parse(kind, spelling)
 
 
-@settings(derandomize=True, database=None, deadline=None)
 @given(st.text(max_size=60))
 def test_words_are_split_the_same_way_twice(line: str) -> None:
     try:

@@ -62,6 +62,7 @@ VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"
 )
 
 
+@pytest.mark.processes
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(NAMES, VALUES, max_size=3))
 def test_bash_reads_what_passes_and_chokes_on_what_is_refused(values: dict[str, str]) -> None:

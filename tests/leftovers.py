@@ -1,0 +1,127 @@
+"""What a test left behind: agents, jobs and controllers of this test run, and unix sockets that still listen.
+
+A look through ``/proc`` takes milliseconds. A test that started nothing, while nothing of ours lives, needs none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUN = "JUPYTER_SMX_TEST_RUN"
+"""Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
+
+OPTION = "--no-processes"
+PROCESS_STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"})
+
+
+class StartCounter:
+    """Count how often this process started another one, and how often it bound a socket."""
+
+    def __init__(self) -> None:
+        self.processes = 0
+        self.sockets = 0
+
+    def install(self) -> None:
+        """Listen to Python's own audit events; they cannot be switched off again."""
+        sys.addaudithook(self._count)
+
+    def _count(self, event: str, _arguments: tuple[object, ...]) -> None:
+        if event in PROCESS_STARTS:
+            self.processes += 1
+        elif event == "socket.bind":
+            self.sockets += 1
+
+
+class Leftovers:
+    """Compare what lives after a test with what lived before it."""
+
+    def __init__(self, counter: StartCounter) -> None:
+        self._counter = counter
+        self._looked_at = (-1, -1)
+        self._processes: dict[tuple[int, str], process_scan.ProcessInfo] = {}
+        self._sockets: set[str] = set()
+
+    def look(self) -> None:
+        """Note what lives now. What a fixture of a wider scope started may stay."""
+        if self.is_needed():
+            self._looked_at = (self._counter.processes, self._counter.sockets)
+            self._processes, self._sockets = our_processes(), process_scan.listening_sockets(os.getpid())
+
+    def is_needed(self) -> bool:
+        """Say whether anything may have changed: something was started, or lives and may start more."""
+        started = (self._counter.processes, self._counter.sockets) != self._looked_at
+        return started or bool(self._processes) or has_children()
+
+    def processes(self) -> list[process_scan.ProcessInfo]:
+        """List the processes that came since then. The next parked child of a host that was there may stay."""
+        hosts = {seen.host() for seen in self._processes.values()} - {""}
+        return [
+            seen for key, seen in our_processes().items() if key not in self._processes and seen.host() not in hosts
+        ]
+
+    def sockets(self) -> set[str]:
+        """List the sockets on which this process listens since then."""
+        return process_scan.listening_sockets(os.getpid()) - self._sockets
+
+    def is_clean(self) -> bool:
+        """Say whether nothing is left."""
+        return not self.processes() and not self.sockets()
+
+    def kill(self) -> list[str]:
+        """Kill the processes that are left, and describe everything that was."""
+        left = self.processes()
+        for seen in left:
+            process_scan.kill(seen.pid)
+        lines = [f"process {seen.pid} of {seen.host() or 'no host'}: {seen.command}" for seen in left]
+        return lines + [f"socket {name}" for name in sorted(self.sockets())]
+
+
+def has_children() -> bool:
+    """Say whether a process that this one started still lives."""
+    return any(Path(thread.path, "children").read_bytes() for thread in os.scandir("/proc/self/task"))
+
+
+def our_processes() -> dict[tuple[int, str], process_scan.ProcessInfo]:
+    """Find agents, jobs and controllers of this test run."""
+    line = f"{RUN}={os.environ[RUN]}"
+    return {
+        (seen.pid, seen.started): seen
+        for seen in process_scan.processes(line)
+        if seen.pid != os.getpid()
+        and seen.has_variable(line)
+        and (seen.host() or "jupyter_smx.controller" in seen.command)
+    }
+
+
+COUNTER = StartCounter()
+LEFTOVERS = Leftovers(COUNTER)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves an agent, a job, a controller or a listening unix socket."""
+    if sys.platform != "linux":
+        yield
+        return
+    LEFTOVERS.look()
+    started = COUNTER.processes
+    yield
+    if request.config.getoption(OPTION) and COUNTER.processes > started:
+        pytest.fail(f"The test starts a process, and {OPTION} allows none", pytrace=False)
+    if not LEFTOVERS.is_needed():
+        return
+    try:
+        eventually_blocking(LEFTOVERS.is_clean, within=3.0)
+    except AssertionError:
+        pytest.fail("The test left behind:\n" + "\n".join(LEFTOVERS.kill()), pytrace=False)

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui programs packages chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab check check-ruff check-mypy check-imports check-eslint check-tests test test-py test-js test-ui test-heavy programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -40,21 +40,54 @@ picture: demo ## take the README's picture of JupyterLab anew
 lab: build ## open the same notebook in JupyterLab
 	jupyter lab $(ALLOW_ROOT) examples/quickstart.ipynb
 
-# Real processes on a shared machine are too slow now and then: CI gives each test a second chance, and lists who took it.
+# Real processes on a shared machine are too slow now and then: CI gives each test a second chance, and the last line of the
+# run lists those that took it.
 AGAIN := $(if $(CI),--reruns 1 -raR)
 # Most of a test's time it waits for processes. A file's tests stay together, for some share what takes long to start.
 SIDE_BY_SIDE := -n 3 --dist loadfile
 # A browser is busy itself.
 BROWSERS := -n 2 --dist loadfile
 
-test: test-py test-js test-ui ## run every test
+# Tests that start no process. Single ones among them that do are marked so, and any other one that does fails.
+IN_PROCESS := tests/model tests/policy $(wildcard tests/test_house.py tests/test_names.py tests/test_heavy.py) \
+  $(addprefix tests/kernel/,api client display handles logs magics options request sagemaker) \
+  $(addprefix tests/controller/,agents db images scheduling state)
+# Minutes of CPU time where the others take seconds.
+IN_PROCESS += --ignore tests/controller/scheduling/test_histories.py
+# The environment once made serves, however old it is: what made it anew would build the JupyterLab side, too.
+CHECKS := check-ruff check-mypy check-imports check-tests $(if $(wildcard node_modules/.bin/eslint),check-eslint)
 
-test-py: build openmpi java docker.io podman rootless
+check: | $(VENV)/bin/python ## lint, types, contracts and the tests that start no process: about a minute
+	@$(MAKE) --no-print-directory --jobs --output-sync=target $(CHECKS)
+
+$(VENV)/bin/python:
+	$(MAKE) env
+
+check-ruff:
+	ruff check .
+	ruff format --check .
+
+check-mypy:
+	mypy
+
+check-imports:
+	lint-imports
+
+check-eslint:
+	jlpm eslint:check
+
+check-tests:
+	python -m pytest -q -n 2 --dist loadfile --no-processes $(IN_PROCESS)
+
+test: test-py test-js test-ui ## run every test but the heavy ones
+
+test-py: build docker.io gcc
 	$(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
 
-# Large packages that some tests run with; else the first of these tests installs them.
-packages: $(STAMP)
-	@$(VENV)/bin/python tests/faults/pytorch.py || true
+# PARTS="mpi spark" runs these alone; HEAVY=--changed skips what was green with this code already.
+HEAVY := --record
+test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc ## run the heavy tests; what is green goes into tests/heavy.json
+	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
 # Beside other steps, as CI has it, five seconds are short for a test that takes a tenth of one.
 test-js: build
@@ -110,11 +143,7 @@ dockerd-stop: $(STAMP) ## end that daemon; its images stay in .dockerd
 image: dockerd ## make jupyter-smx-test:latest, a Docker image of this machine's own Python
 	@$(VENV)/bin/python -m jupyter_smx.testing.docker.images
 
-lint: build types-check ## run the linters and the layer contracts
-	ruff check .
-	ruff format --check .
-	mypy
-	lint-imports
+lint: build types-check check-ruff check-mypy check-imports ## run the linters and the layer contracts
 	jlpm lint:check
 	@! grep -nE '__archiveUrl|://' yarn.lock || { echo "yarn.lock names a registry host"; exit 1; }
 

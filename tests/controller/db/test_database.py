@@ -56,6 +56,7 @@ def test_records_of_a_newer_version_are_refused_untouched(store: Store, path: Pa
     raw.close()
 
 
+@pytest.mark.processes
 def test_known_records_open_without_alembic(store: Store, path: Path) -> None:
     store.close()
     code = (

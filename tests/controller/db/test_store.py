@@ -348,6 +348,7 @@ for number in range(int(sys.argv[2]), 1_000_000):
 """
 
 
+@pytest.mark.processes
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(path: Path) -> None:
     dice = random.Random(4)  # noqa: S311 - where to kill, not a secret
     folders = [str(folder) for folder in Path(__file__).parents[:2]]

@@ -53,6 +53,7 @@ def only(controller: ScriptedController) -> JobSpec:
     return job.spec
 
 
+@pytest.mark.processes
 def test_the_magic(shell: InteractiveShell, controller: ScriptedController, here: Path) -> None:
     shell.run_cell_magic("train", "--python older --requirements requirements.txt", "pass")
     spec = only(controller)
@@ -60,6 +61,7 @@ def test_the_magic(shell: InteractiveShell, controller: ScriptedController, here
     assert (spec.requirements, spec.requirements_only) == (("numpy==2.1",), False)
 
 
+@pytest.mark.processes
 def test_the_magic_with_requirements_alone(shell: InteractiveShell, controller: ScriptedController, here: Path) -> None:
     shell.run_cell_magic("process", "--python uv:numpy,pandas==2.2", "pass")
     spec = only(controller)
@@ -68,6 +70,7 @@ def test_the_magic_with_requirements_alone(shell: InteractiveShell, controller: 
     assert here.exists()
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("without_a_notebook")
 def test_the_function(controller: ScriptedController, here: Path) -> None:
     smx.train("pass", python=here / "same", requirements=["scipy"])
@@ -75,6 +78,7 @@ def test_the_function(controller: ScriptedController, here: Path) -> None:
     assert (spec.python, spec.requirements) == (str(here / "same"), ("scipy",))
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("without_a_notebook")
 def test_the_function_with_a_file(controller: ScriptedController, here: Path) -> None:
     smx.process("pass", requirements=here / "requirements.txt")
@@ -87,6 +91,7 @@ def test_the_decorator_takes_along_what_carries_the_function(controller: Scripte
     assert only(controller).requirements == ("numpy", f"cloudpickle=={cloudpickle.__version__}")
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("without_a_notebook")
 def test_nothing_is_sent_to_another_version(controller: ScriptedController, here: Path, data_folder: Path) -> None:
     (here / "code").mkdir()
@@ -103,6 +108,7 @@ def test_nothing_is_sent_to_another_version(controller: ScriptedController, here
     assert only(controller).python_version == "3.9"
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("without_a_notebook")
 def test_the_shell(controller: ScriptedController, here: Path) -> None:
     (here / "train.py").write_text("pass\n")

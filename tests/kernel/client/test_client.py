@@ -159,6 +159,7 @@ def test_a_client_that_is_closed_starts_no_controller(
     assert started == []
 
 
+@pytest.mark.processes
 def test_a_forked_child_opens_a_connection_of_its_own(client: Client, controller: ScriptedController) -> None:
     client.controller_info()
     child = os.fork()

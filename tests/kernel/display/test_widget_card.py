@@ -117,6 +117,7 @@ def draw(card: WidgetCard, snapshot: Any) -> None:
     thread.join()
 
 
+@pytest.mark.processes
 def test_in_a_kernel_the_widgets_are_alive_and_the_saved_notebook_tells_the_truth(
     controller: ScriptedController,
 ) -> None:

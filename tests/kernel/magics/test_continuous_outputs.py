@@ -87,6 +87,7 @@ with open(out + "/rows.csv", "a") as file:
 """
 
 
+@pytest.mark.processes
 def test_files_are_there_while_the_job_runs_and_what_it_deletes_stays(notebook: Any, tmp_path: Path) -> None:
     del notebook  # gives the session
     gate, target, secret = tmp_path / "gate", tmp_path / "out", tmp_path / "secret"
@@ -109,6 +110,7 @@ def test_files_are_there_while_the_job_runs_and_what_it_deletes_stays(notebook: 
     assert not any(path.name.startswith(".smx") or path.is_symlink() for path in there.rglob("*"))
 
 
+@pytest.mark.processes
 def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
     notebook: Any, tmp_path: Path, bucket: Bucket
 ) -> None:
@@ -149,6 +151,7 @@ os.unlink(out + "/gone")
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ["folder", "url"])
 def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
     notebook: Any, tmp_path: Path, bucket: Bucket, kind: str
@@ -233,6 +236,7 @@ def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_on
         continuous_output_rules.check(spec, shared_folder=True)
 
 
+@pytest.mark.processes
 def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:
     del notebook  # gives the session
     elsewhere, target = tmp_path / "elsewhere", tmp_path / "out"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from scripted_controller import ScriptedController
 
+pytestmark = pytest.mark.processes
+
 
 def notebook(*cells: str) -> Any:
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

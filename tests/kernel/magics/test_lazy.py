@@ -39,16 +39,19 @@ def test_the_wheel_installs_the_fragment() -> None:
     assert f'"{folder}" = "etc/ipython"' in (ROOT / "pyproject.toml").read_text()
 
 
+@pytest.mark.processes
 def test_nothing_is_loaded_before_a_magic_is_used() -> None:
     said = ipython("import sys", "print([name for name in sys.modules if name.startswith('jupyter_smx')])")
     assert said.strip() == "[]"
 
 
+@pytest.mark.processes
 def test_the_first_use_loads_them() -> None:
     assert "%smx rerun" in ipython("%smx")
     assert "--keep-alive DURATION" in ipython("%%train --help\npass")
 
 
+@pytest.mark.processes
 def test_a_cell_of_a_notebook_is_a_job_without_any_loading(controller: ScriptedController) -> None:
     controller.on_submit = lambda fake, job: fake.end(job.id)
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%%train --name digits\npass")])
@@ -56,6 +59,7 @@ def test_a_cell_of_a_notebook_is_a_job_without_any_loading(controller: ScriptedC
     assert nb.cells[0].outputs[0].data[MIME]["summary"]["status"] == "Completed"
 
 
+@pytest.mark.processes
 def test_loading_keeps_the_jobs_that_were_started_before(controller: ScriptedController) -> None:
     nb = nbformat.v4.new_notebook(
         cells=[

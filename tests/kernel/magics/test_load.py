@@ -5,8 +5,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.processes
 
 HEAVY = {
     "tornado", "sqlalchemy", "alembic", "jupyter_server", "jupyter_events", "docker", "ray", "boto3", "psutil",
@@ -29,6 +33,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.processes
 def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_folder: Path) -> None:
     answer = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     found = json.loads(answer.stdout)

@@ -40,6 +40,7 @@ def test_without_a_word_a_job_runs_the_kernels_own_python(tmp_path: Path) -> Non
     assert choose_interpreter("", "", OWN, tmp_path) == OWN
 
 
+@pytest.mark.processes
 def test_an_interpreter_and_its_folder_are_the_same_and_links_are_kept(tmp_path: Path) -> None:
     link = tmp_path / "venv" / "bin" / "python"
     link.parent.mkdir(parents=True)
@@ -51,6 +52,7 @@ def test_an_interpreter_and_its_folder_are_the_same_and_links_are_kept(tmp_path:
     assert choose_interpreter(str(link), "", OWN, Path("/")) == wanted
 
 
+@pytest.mark.processes
 def test_a_version_is_learnt_once_until_the_file_changes(tmp_path: Path) -> None:
     python = program(tmp_path / "python", "3 12")
     for _ in range(3):
@@ -60,6 +62,7 @@ def test_a_version_is_learnt_once_until_the_file_changes(tmp_path: Path) -> None
     assert choose_interpreter("python", "", OWN, tmp_path).python_version == "3.13"
 
 
+@pytest.mark.processes
 def test_what_is_no_interpreter_is_refused_with_the_reason(tmp_path: Path) -> None:
     program(tmp_path / "old", "3 7")
     program(tmp_path / "odd", "hello")
@@ -78,6 +81,7 @@ def test_what_is_no_interpreter_is_refused_with_the_reason(tmp_path: Path) -> No
     assert "Did you mean python3.11?" in refusal(lambda: choose_interpreter("python3.12", "", OWN, tmp_path))
 
 
+@pytest.mark.processes
 def test_an_environment_of_conda_is_its_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = tmp_path / "conda" / "envs" / "torch"
     (prefix / "conda-meta").mkdir(parents=True)
@@ -113,6 +117,7 @@ def test_requirements_come_from_a_file_or_one_by_one(tmp_path: Path) -> None:
     assert choose_interpreter("", "r.txt", OWN, tmp_path) == OWN
 
 
+@pytest.mark.processes
 def test_a_wish_carries_them(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("numpy\n")
     here = SubmissionContext(python=OWN.python, python_version=OWN.python_version, folder=tmp_path)

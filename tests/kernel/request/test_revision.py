@@ -35,6 +35,7 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.processes
 def test_the_commit_and_branch_are_those_that_git_names_also_from_an_inner_folder(tree: Path) -> None:
     inner = tree / "notebooks" / "deep"
     inner.mkdir(parents=True)
@@ -49,6 +50,7 @@ def test_the_commit_and_branch_are_those_that_git_names_also_from_an_inner_folde
     assert later.commit != found.commit
 
 
+@pytest.mark.processes
 def test_packed_references_a_detached_head_and_a_second_worktree_are_read(tree: Path, tmp_path: Path) -> None:
     commit = git(tree, "rev-parse", "HEAD")
     git(tree, "pack-refs", "--all")
@@ -66,6 +68,7 @@ def test_packed_references_a_detached_head_and_a_second_worktree_are_read(tree: 
     assert (detached.commit, detached.branch) == (commit, "")
 
 
+@pytest.mark.processes
 def test_a_submodule_has_a_commit_of_its_own(tree: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -77,6 +80,7 @@ def test_a_submodule_has_a_commit_of_its_own(tree: Path, tmp_path: Path) -> None
     assert found.commit == git(other, "rev-parse", "HEAD") != git(tree, "rev-parse", "HEAD")
 
 
+@pytest.mark.processes
 def test_outside_of_a_work_tree_before_a_commit_and_beside_a_strange_file_there_is_none(tmp_path: Path) -> None:
     assert revision_of(tmp_path) is None
     git(tmp_path, "init", "-q", "-b", "main")

@@ -93,6 +93,7 @@ def test_gitignore_is_heeded_as_git_heeds_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.processes
 def test_what_git_says_and_what_travels_are_the_same(tmp_path: Path) -> None:
     import subprocess  # noqa: PLC0415 - this test asks git itself
 

@@ -184,6 +184,7 @@ def test_whatever_a_job_is_and_wherever_the_answer_is_one(
     assert [one for one in breaches(answer(OPERATIONS[kind]), found) if not allowed(*one)] == []
 
 
+@pytest.mark.processes
 def test_a_real_job_is_described_by_its_handle_and_on_the_line(
     notebook: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_folder_of_code_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "smx", "src"]  # nothing half-made
 
 
+@pytest.mark.processes
 def test_variables_of_the_notebook_are_handed_to_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     send = pack({"cfg": {"lr": 0.1}}, tmp_path / "payloads")
     wish = job(source="\nimport sys\nprint(cfg['lr'], sys.argv[1:], __name__)\n", send=send)
@@ -349,6 +350,7 @@ class Values:
         return pickle.loads(pickle.dumps(self._values))  # noqa: S301 - a copy
 
 
+@pytest.mark.processes
 def test_what_the_tasks_of_an_array_share_is_handed_over_too(tmp_path: Path) -> None:
     large = pickle.PickleBuffer(bytearray(b"x" * 100_000))  # lies behind the pickle in a payload
     shared, own = pack({"a": large}, tmp_path / "payloads"), pack({"b": 2}, tmp_path / "payloads")

@@ -157,6 +157,7 @@ def printed(folder: Path) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.processes
 def test_calls_of_a_function_have_the_variables_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     export_array(mapped(tmp_path), out)

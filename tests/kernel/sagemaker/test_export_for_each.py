@@ -119,6 +119,7 @@ def code_beside(tasks: Tasks, tmp_path: Path, *names: str) -> Tasks:
     return replace(tasks, first=replace(tasks.first, spec=spec))
 
 
+@pytest.mark.processes
 def test_no_file_of_the_user_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "smx"))
     theirs = ("task.pkl", "variables.pkl", "with_variables.py", "with_variables_.py")
@@ -134,6 +135,7 @@ def test_no_file_of_the_user_is_written_over(tmp_path: Path, monkeypatch: pytest
     assert "python with_variables__.py" in told
 
 
+@pytest.mark.processes
 def test_what_a_function_gives_comes_home_in_the_model(tmp_path: Path) -> None:
     tasks = mapped(tmp_path)
     spec = replace(tasks.first.spec, source="value = function(*arguments)\n", receive=RECEIVE)
@@ -147,6 +149,7 @@ def test_what_a_function_gives_comes_home_in_the_model(tmp_path: Path) -> None:
     assert "is in the `model.tar.gz` of a job there, as `result.pkl`" in readme(tmp_path / "out")
 
 
+@pytest.mark.processes
 def test_a_result_that_cannot_be_pickled_fails_no_job_and_one_that_is_not_there_is_not_promised(tmp_path: Path) -> None:
     tasks = mapped(tmp_path)
     spec = replace(tasks.first.spec, source="import threading\nvalue = threading.Lock()\n", receive=RECEIVE)

@@ -24,6 +24,7 @@ def by_hand(folder: Path) -> str:
     return line
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("wish", "line"),
     [

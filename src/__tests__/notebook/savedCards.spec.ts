@@ -1,0 +1,78 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+
+import { CardRenderer } from '../../notebook/cardRenderer';
+import { CARD_MIME_TYPE, parseCard } from '../../notebook/cardSnapshot';
+import { FakeModel, waitForRender } from '../fixtures/fakeModel';
+
+/** What is known of the file of a notebook. */
+interface INotebook {
+  cells: { outputs: { data?: Record<string, unknown> }[] }[];
+}
+
+type Saved = Record<string, unknown> & { name: string };
+
+/** Below the folder in which tests run. */
+const NOTEBOOK = 'tests/upgrade/made_by_6b340c9/cards.ipynb';
+// The page has no files, so that types of Node's modules are no part of this project.
+const { readFileSync } = jest.requireActual<{
+  readFileSync: (path: string, encoding: string) => string;
+}>('fs');
+const trans = nullTranslator.load('jupyter_smx');
+
+/** The cards of a notebook that 6b340c9 executed, by the base name of their job or array. */
+function savedCards(): Map<string, Saved> {
+  const { cells } = JSON.parse(readFileSync(NOTEBOOK, 'utf-8')) as INotebook;
+  const bundles = cells.flatMap(cell => cell.outputs.map(output => output.data ?? {}));
+  const cards = bundles.map(data => data['application/vnd.jupyter-smx.card+json'] as Saved);
+  return new Map(cards.filter(Boolean).map(card => [card.name.split('-')[0], card]));
+}
+
+async function draw(data: unknown): Promise<CardRenderer> {
+  const widget = new CardRenderer(new FakeModel(), new CommandRegistry(), trans);
+  Widget.attach(widget, document.body);
+  const mime = {
+    data: { [CARD_MIME_TYPE]: data },
+    metadata: {},
+    trusted: false,
+    setData: () => undefined
+  };
+  await widget.renderModel(mime as never);
+  await waitForRender();
+  return widget;
+}
+
+describe('a card in a notebook that 6b340c9 saved', () => {
+  const cards = savedCards();
+
+  it('is there for each job and array', () => {
+    expect([...cards.keys()]).toEqual(['fit', 'squares', 'grid', 'broken']);
+  });
+
+  it.each([
+    ['fit', ['fit-', 'Completed', 'loss', '0.25', 'local × 1']],
+    ['squares', ['squares-', 'Completed', 'local × 1']],
+    ['grid', ['sweep lr', '3 of 3 done']],
+    ['broken', ['broken-', 'Failed', 'KeyError']]
+  ])('draws %s', async (name, words) => {
+    const card = cards.get(name);
+    expect(parseCard(card as never)?.name).toBe(card?.name);
+    const widget = await draw(card);
+    for (const word of words) {
+      expect(widget.node.textContent).toContain(word);
+    }
+    widget.dispose();
+  });
+
+  it('has a mark for each task of the array', async () => {
+    const widget = await draw(cards.get('grid'));
+    const marks = [...widget.node.querySelectorAll('[role=listitem]')];
+    expect(marks.map(mark => mark.getAttribute('aria-label'))).toEqual([
+      'task 0 completed',
+      'task 1 completed',
+      'task 2 completed'
+    ]);
+    widget.dispose();
+  });
+});

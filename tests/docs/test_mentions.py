@@ -25,7 +25,7 @@ from jupyter_smx.model.records.cluster import ReuseKey
 from jupyter_smx.server.routes import ROUTES
 
 DOCS = ROOT / "docs"
-NOT_FOR_READERS = {"take", "listen", "known", "told"}
+NOT_FOR_READERS = {"update", "add_listener", "latest_record", "notify_listeners"}
 """Methods of a handle by which the package talks to itself."""
 
 FOREIGN = {

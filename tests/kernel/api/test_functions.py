@@ -185,7 +185,7 @@ def test_waiting_gives_the_handle_of_a_finished_job(
     controller: ScriptedController, capsys: pytest.CaptureFixture[str]
 ) -> None:
     controller.on_submit = lambda fake, job: (fake.write(job.id, "hi\n"), fake.end(job.id))
-    assert smx.train("x = 1", wait=True).known.ended_at
+    assert smx.train("x = 1", wait=True).latest_record.ended_at
     assert capsys.readouterr().out == "hi\n"
 
 

@@ -83,8 +83,8 @@ def test_a_job_that_nobody_looked_at_has_its_samples_at_the_end() -> None:
     found = job.usage.history()
     assert found
     assert found[0].memory_bytes is not None
-    assert job.known.peak is not None
-    assert job.known.peak.memory_bytes == max(sample.memory_bytes or 0 for sample in found)
+    assert job.latest_record.peak is not None
+    assert job.latest_record.peak.memory_bytes == max(sample.memory_bytes or 0 for sample in found)
 
 
 def _more_than(job: Any, count: int) -> Any:

@@ -248,7 +248,7 @@ async def test_the_first_failure_of_an_array_that_is_awaited_is_raised_while_oth
     await asyncio.to_thread(fail, controller, tmp_path, array, 1, KeyError("gone"))
     with pytest.raises(KeyError, match="gone"):
         await asyncio.wait_for(waiting, 20.0)
-    assert array.known.counts.pending == 1
+    assert array.latest_summary.counts.pending == 1
 
 
 async def _results(array: JobArray) -> list[Any]:
@@ -263,7 +263,7 @@ def test_a_function_is_packed_once_and_each_item_for_itself(controller: Scripted
     assert set(specs[0].shared.sizes) == {"function", "keywords", "lines"}
     assert [set(spec.send.sizes) for spec in specs] == [{"arguments"}] * 3
     assert len({spec.send.path for spec in specs}) == 2, "equal items share their file"
-    assert array.known.title == "map double"
+    assert array.latest_summary.title == "map double"
 
 
 @pytest.mark.usefixtures("shell")
@@ -306,7 +306,7 @@ def test_a_grid_becomes_one_array_with_one_card(
     own = [job.spec.hyperparameters for job in controller.jobs.values()]
     assert own[1] == {"n": "1", "lr": "0.1", "depth": "4"}
     assert len(own) == 4
-    assert array.known.max_concurrent == 3
+    assert array.latest_summary.max_concurrent == 3
     for index in range(3):
         complete(controller, tmp_path, array, index, None)
     fail(controller, tmp_path, array, 3, ValueError("no"))

@@ -18,7 +18,7 @@ from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.bus_events import SCHEMA_ID, SCHEMA_PATH, BusEvent, reset_event
 from jupyter_smx.server.connection import ControllerConnection
 from jupyter_smx.server.event_relay import EventRelay
-from jupyter_smx.server.handlers.jobs import VERSION
+from jupyter_smx.server.handlers.base import VERSION
 from jupyter_smx.server.message_sender import MessageSender, read_addresses
 from jupyter_smx.server.pending_messages import PendingMessages
 from jupyter_smx.server.routes import ROUTES

@@ -1,10 +1,10 @@
-"""The addresses under ``/jupyter-smx/`` and who answers there."""
+"""The addresses under ``/jupyter-smx/`` and their handlers: one table, in a file that readers of the API look for."""
 
 from __future__ import annotations
 
-from jupyter_smx.server.handlers import arrays, jobs, logs, pools
+from jupyter_smx.server.handlers import arrays, base, jobs, logs, pools
 
-ROUTES: list[tuple[str, type[jobs.ControllerHandler]]] = [
+ROUTES: list[tuple[str, type[base.ControllerHandler]]] = [
     (r"/jupyter-smx/controller", jobs.StateHandler),
     (r"/jupyter-smx/jobs", jobs.JobsHandler),
     (r"/jupyter-smx/jobs/([^/]+)", jobs.JobHandler),

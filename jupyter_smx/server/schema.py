@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 
 from jupyter_smx.model.errors import ErrorBody
+from jupyter_smx.model.records.cluster import ShellCommand
 from jupyter_smx.model.records.comparison import Comparison
 from jupyter_smx.model.records.event import Changes, Event, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
-from jupyter_smx.model.records.shell import ShellCommand
-from jupyter_smx.model.results.advice import JobAdvice
-from jupyter_smx.model.results.bill import Bill
 from jupyter_smx.model.results.progress import JobMetrics
+from jupyter_smx.model.results.reports import Bill, JobAdvice
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.server.handlers.file_locations import JobFileLocations

@@ -1,19 +1,22 @@
-"""Where the controller is looked for, what it inherits, and what is said when it does not come up."""
+"""Where the controller is looked for, what it inherits, and the error when it does not start."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from jupyter_smx import controller_launch
+from jupyter_smx import controller_launch, controller_launch_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 SECRETS = [
     "JPY_API_TOKEN", "JPY_PARENT_PID", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN",
@@ -107,3 +110,29 @@ def test_without_a_log_there_are_no_last_words() -> None:
 def test_looking_for_a_controller_costs_no_heavy_import(banned: str) -> None:
     code = f"import sys, jupyter_smx, jupyter_smx.controller_launch; sys.exit({banned!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_a_controller_that_had_no_room_for_its_last_words_is_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller_launch.ensure_folders()
+    controller_launch.log_path().write_text("What an earlier one said, which is not why.\n")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(1 << 20, 1 << 20, 0))
+    error = controller_launch_errors.no_answer_error()
+    assert "No space left on device" in error.message
+    assert "free some space" in error.cure
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(1 << 30, 0, 1 << 30))
+    assert "What an earlier one said" in controller_launch_errors.no_answer_error().message
+
+
+def test_a_python_that_is_gone_is_no_fault_of_the_data_folder() -> None:
+    error = controller_launch_errors.start_error(
+        FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), sys.executable)
+    )
+    assert error.field == "python"
+    assert str(controller_launch.data_dir()) not in str(error)
+    assert "moved or deleted" in error.cure

@@ -13,8 +13,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.channel import Artifact, Channel, Output
-from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
 from jupyter_smx.server.handlers.file_locations import MAX_PATHS, ContentsRoot, FileLocation, locate_files, paths_of
 
 if TYPE_CHECKING:

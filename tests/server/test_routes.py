@@ -17,7 +17,7 @@ from tornado.httpclient import HTTPClientError
 from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError
 from jupyter_smx.server.handlers.artifact_stream import file_name
-from jupyter_smx.server.handlers.jobs import quote_segment
+from jupyter_smx.server.handlers.base import quote_segment
 
 if TYPE_CHECKING:
     from fake_controller import FakeController

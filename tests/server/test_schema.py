@@ -1,4 +1,4 @@
-"""The types of the browser are made from the structs, and say what is really sent."""
+"""The types of the browser fit what is sent; a file of its own, as ``server/schema.py`` is."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_smx import controller_launch
 from jupyter_smx.controller_launch_errors import start_error as unusable
-from jupyter_smx.server.handlers.auth_errors import NO_RIGHT, NOT_LOGGED_IN
+from jupyter_smx.server.handlers.base import NO_RIGHT, NOT_LOGGED_IN
 
 if TYPE_CHECKING:
     from pathlib import Path

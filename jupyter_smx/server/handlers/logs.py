@@ -6,7 +6,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
 from jupyter_smx.server.handlers.artifact_stream import file_name
-from jupyter_smx.server.handlers.jobs import ControllerHandler, quote_segment
+from jupyter_smx.server.handlers.base import ControllerHandler, quote_segment
 
 _TEXT = "text/plain; charset=utf-8"
 

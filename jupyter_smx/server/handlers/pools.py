@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
-from jupyter_smx.server.handlers.jobs import ControllerHandler, quote_segment
+from jupyter_smx.server.handlers.base import ControllerHandler, quote_segment
 
 
 class PoolsHandler(ControllerHandler):

@@ -1,12 +1,20 @@
+"""What the command writes to its streams, and to streams that are closed."""
+
 from __future__ import annotations
 
 import io
 import json
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from jupyter_smx.cli.output import Console, format_for_terminal
 from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
 
 ERROR = UnavailableError("No answer.", cure="`%smx doctor` says why.", transient=True)
 
@@ -89,3 +97,15 @@ def test_an_error_about_a_word_that_is_no_utf_8_is_json_all_the_same() -> None:
     Console(json=True, stdout=io.StringIO(), stderr=said).error(SmxError("no", field="job", value="caf\udce9"))
     assert json.loads(said.getvalue())["value"] == "caf\udce9"
     assert said.getvalue().isascii()
+
+
+COMMAND = (sys.executable, "-m", "jupyter_smx.cli")
+
+
+@pytest.mark.parametrize(("closed", "out"), [(">&-", ""), ("2>&-", "hello\n"), ("<&-", "hello\n"), (">&- 2>&-", "")])
+def test_a_closed_stream_is_written_to_by_nobody(terminal: Terminal, closed: str, out: str) -> None:
+    terminal.script("hello.py", "print('hello')")
+    done = terminal.run("run", "hello.py", command=["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND])
+    assert (done.returncode, done.stdout) == (0, out)
+    assert "Traceback" not in done.stderr
+    assert ("Completed" in done.stderr) is ("2>&-" not in closed)

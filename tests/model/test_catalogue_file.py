@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.instance import InstanceType, catalogue, read_catalogue
+from jupyter_smx.model.spec.instance import InstanceType, catalogue, look_up, read_catalogue
 
 GOOD = '{"name": "ours.big", "vcpus": 64, "memory_gib": 512}'
 
@@ -54,3 +54,12 @@ def test_rows_come_out_as_they_were_written_in_any_order(names: list[str]) -> No
     rows = [catalogue()[name] for name in names]
     text = json.dumps([to_builtins(row) for row in rows], indent=1)
     assert list(read_catalogue(text, "types.json").values()) == rows
+
+
+def test_the_catalogue_ships_with_the_package_and_names_near_types() -> None:
+    known = catalogue()
+    assert known["local"].price_per_hour == 0
+    assert all(kind.vcpus > 0 for kind in known.values())
+    with pytest.raises(ValidationError) as refusal:
+        look_up("ml.m5.xlrage", known)
+    assert "ml.m5.xlarge" in refusal.value.cure

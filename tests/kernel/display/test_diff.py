@@ -1,16 +1,18 @@
-"""In what two jobs differ: every field that is compared, nothing that is not, and what cannot be said."""
+"""In what two jobs differ, and the page on where a result comes from."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from exported_jobs import job
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.display.diff import diff_page, difference
+from jupyter_smx.kernel.display.provenance import provenance_page
 from jupyter_smx.model.records.comparison import Change
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.results.progress import MetricValue
@@ -26,8 +28,7 @@ from jupyter_smx.model.results.provenance import (
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
 from jupyter_smx.model.status import SecondaryStatus
 
 SPEC = JobSpec(
@@ -219,3 +220,12 @@ def test_changes_turn_one_dictionary_into_the_other(old: dict[str, str], new: di
     assert made == new
     assert (found.sentence == "Nothing differs.") == (old == new)
     assert json.decode(json.encode(found), type=type(found)) == found
+
+
+def test_hyperparameters_are_on_it_and_no_password_of_a_url() -> None:
+    ran = job(hyperparameters={"lr": "0.1", "db": "postgres://me:hunter2@host/db"})
+    found = Provenance(code_sha256="0", seeds=SeedNote(sentence=""))
+    for page in provenance_page(replace(ran, provenance=found)):
+        assert "hunter2" not in page
+        assert "postgres://me:…@host/db" in page
+        assert "0.1" in page

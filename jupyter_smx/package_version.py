@@ -1,4 +1,4 @@
-"""Which version of this package is installed."""
+"""The installed version of this package; a module of its own, since package metadata is slow to import."""
 
 from __future__ import annotations
 

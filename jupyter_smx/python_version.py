@@ -1,4 +1,4 @@
-"""A Python of this machine: its version, learnt by starting it once; controller and kernel both ask."""
+"""The version of a Python of this machine; at the top, since controller and kernel both need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job once more: the same wish, to be handed in under a new id, by a kernel, a shell or the controller itself."""
+"""A job once more: the same request under a new id, for a kernel, a shell or the controller."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 
 if TYPE_CHECKING:
@@ -17,10 +18,23 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 
-def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
-    """Give the wish of a job for another run: same code, same variables, same hosts.
+def spec_for_rerun(record: Job, submitted_at: float) -> JobSpec:
+    """Give the request of a job for another run.
 
-    ``source_archive`` is the archive of the job's folder of code that lies with its outputs.
+    :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
+    """
+    return make_rerun_spec(record, submitted_at, source_archive(record))
+
+
+def source_archive(record: Job) -> Path:
+    """Give the archive of a job's folder of code that lies with its outputs, as long as the job is known."""
+    return controller_launch.data_dir() / "jobs" / record.id / "source.tar.gz"
+
+
+def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
+    """Give the request of a job for another run: same code, same variables, same hosts.
+
+    ``kept_source`` is the archive of the job's folder of code that lies with its outputs.
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
     :raises UnavailableError: the disk does not take its folder of code now.

@@ -39,7 +39,7 @@ BORDERS = {
     "jupyter_smx/controller/server.py": "one bad record must not end all others' jobs",
     "jupyter_smx/controller/errors.py": "an engine or the system may raise anything, and no job may wait for ever",
     "jupyter_smx/engines/registry.py": "an engine is somebody else's code",
-    "jupyter_smx/kernel/options/expression.py": "attributes and items of the user's objects",
+    "jupyter_smx/kernel/options/line_syntax.py": "attributes and items of the user's objects",
     "jupyter_smx/kernel/handles/job.py": "the user's callbacks",
     "jupyter_smx/kernel/request/payload.py": "pickling and unpickling the user's objects",
     "jupyter_smx/kernel/api/watcher.py": "what draws the card of an array",

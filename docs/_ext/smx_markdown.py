@@ -1,4 +1,4 @@
-"""Pieces of Markdown that generated pages are made of."""
+"""Pieces of Markdown; a module of its own, since both extensions of Sphinx write them."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from traitlets.traitlets import DefaultHandler
 
 import jupyter_smx
-from jupyter_smx.cli import exit_codes as exits
-from jupyter_smx.cli import main
+from jupyter_smx.cli import conventions, main
 from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
@@ -92,7 +91,7 @@ def _argument(action: argparse.Action) -> str:
 
 def exit_codes(_: str) -> str:
     """List the exit codes."""
-    return table(("Code", "Meaning"), [(f"`{code}`", sentence(text)) for code, text in exits.TABLE.items()])
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(text)) for code, text in conventions.EXIT_CODES.items()])
 
 
 # Errors, statuses, instance types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli import conventions
 from jupyter_smx.cli.commands.jobs import STATUSES
 from jupyter_smx.cli.commands.run import KINDS
 from jupyter_smx.cli.subcommand import CliContext, Subcommand
@@ -30,7 +30,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", nargs="?", default="bash", help=", ".join(_SHELLS))
 
 
-def _run(found: Namespace, desk: CliContext) -> int:
+def _run(found: Namespace, context: CliContext) -> int:
     shell = match_choice(found.shell, _SHELLS, "SHELL")
     try:
         from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an optional package
@@ -41,8 +41,8 @@ def _run(found: Namespace, desk: CliContext) -> int:
             cure="Install it: pip install 'jupyter-smx[cli]'.",
         ) from None
     code = shellcode(COMMANDS, shell=shell)
-    desk.output.show({"shell": shell, "code": code}, code)
-    return exit_codes.SUCCESS
+    context.output.show({"shell": shell, "code": code}, code)
+    return conventions.SUCCESS
 
 
 def is_completion_request() -> bool:

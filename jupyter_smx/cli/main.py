@@ -5,21 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import completion, exit_codes
-from jupyter_smx.cli.commands.describe import DESCRIBE, EVENTS
-from jupyter_smx.cli.commands.diff import DIFF, PROVENANCE
-from jupyter_smx.cli.commands.doctor import DOCTOR
-from jupyter_smx.cli.commands.export import EXPORT
+from jupyter_smx.cli import completion, conventions
+from jupyter_smx.cli.commands.hosts import DOCTOR, EXTEND, INSTANCE_TYPES, POOLS, RELEASE
+from jupyter_smx.cli.commands.job_reports import DESCRIBE, DIFF, EVENTS, EXPORT, PROVENANCE
 from jupyter_smx.cli.commands.jobs import ADVICE, COST, INTERRUPT, JOBS, STOP, WHY
 from jupyter_smx.cli.commands.logs import LOGS
-from jupyter_smx.cli.commands.pools import EXTEND, POOLS, RELEASE
 from jupyter_smx.cli.commands.run import PLAN, RERUN, RUN
 from jupyter_smx.cli.commands.shell import SHELL
-from jupyter_smx.cli.commands.types_command import INSTANCE_TYPES
 from jupyter_smx.cli.completion import COMPLETION
+from jupyter_smx.cli.conventions import HELP, PROG, words_before_dashes
 from jupyter_smx.cli.output import open_standard
 from jupyter_smx.cli.subcommand import CliContext
-from jupyter_smx.cli.usage_text import HELP, PROG, words_before_dashes
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.options.parser import Parser
 from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
@@ -38,7 +34,7 @@ _OWN = (_JSON, "--version", *HELP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand and give the exit code (see :data:`exits.TABLE`)."""
+    """Run one subcommand and give the exit code (see :data:`conventions.EXIT_CODES`)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if completion.is_completion_request():
         completion.run_argcomplete(command_tree())
@@ -48,36 +44,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(words, CliContext(client, output))
     except KeyboardInterrupt:
         output.info("Interrupted.")
-        return exit_codes.INTERRUPTED
+        return conventions.INTERRUPTED
     except BrokenPipeError:  # whoever read our output has what was wanted
-        return exit_codes.BROKEN_PIPE
+        return conventions.BROKEN_PIPE
     except SmxError as error:
         output.error(error)
-        return exit_codes.error_exit_code(error)
+        return conventions.error_exit_code(error)
     finally:
         client.close()
 
 
-def _run(words: list[str], desk: CliContext) -> int:
+def _run(words: list[str], context: CliContext) -> int:
     at = next((number for number, word in enumerate(words) if not word.startswith("-")), len(words))
     own, rest = words[:at], words[at:]
     unknown = next((word for word in own if word not in _OWN), None)
     if unknown is not None:
         raise _unknown_word_error(unknown, "an option", _OWN)
     if "--version" in own:
-        desk.output.show({"version": installed_version()}, f"{PROG} {installed_version()}")
-        return exit_codes.SUCCESS
+        context.output.show({"version": installed_version()}, f"{PROG} {installed_version()}")
+        return conventions.SUCCESS
     if not rest or set(own) & set(HELP) or rest == ["help"]:
-        desk.output.show({"help": format_manual()}, format_manual())
-        return exit_codes.SUCCESS
+        context.output.show({"help": format_manual()}, format_manual())
+        return conventions.SUCCESS
     subcommand = SUBCOMMANDS.get(rest[0])
     if subcommand is None:
         raise _unknown_word_error(rest[0], "a subcommand", SUBCOMMANDS)
     parser = parser_of(subcommand)
     if set(words_before_dashes(rest)) & set(HELP):
-        desk.output.show({"help": parser.format_help()}, parser.format_help())
-        return exit_codes.SUCCESS
-    return subcommand.run(parser.read(rest[1:]), desk)
+        context.output.show({"help": parser.format_help()}, parser.format_help())
+        return conventions.SUCCESS
+    return subcommand.run(parser.read(rest[1:]), context)
 
 
 def parser_of(subcommand: Subcommand) -> Parser:
@@ -116,7 +112,7 @@ def format_manual() -> str:
             f"Each takes {_JSON} and --help; `{PROG} --version` says the version.",
             "",
             "Exit codes:",
-            *_columns(exit_codes.TABLE),
+            *_columns(conventions.EXIT_CODES),
         ]
     )
 

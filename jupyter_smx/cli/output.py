@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 from msgspec.structs import replace
 
-from jupyter_smx.cli.usage_text import PROG
+from jupyter_smx.cli.conventions import PROG
 from jupyter_smx.model.errors import ErrorBody, SmxError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.status import SecondaryStatus, is_final, message_of
 
@@ -18,13 +18,13 @@ _COLD_START_STEPS = (SecondaryStatus.PENDING, SecondaryStatus.STARTING)
 """Steps of every cold start, whose usual sentence is no news."""
 
 
-def wait_reporter(desk: CliContext, job_id: str) -> Callable[[], None]:
+def wait_reporter(context: CliContext, job_id: str) -> Callable[[], None]:
     """Give what tells on stderr what a job waits for, each time that it is called and there is news."""
     waiting = WaitReason()
 
     def tell() -> None:
-        if news := waiting.new_reason(retry_while_unavailable(lambda: desk.client.job(job_id))):
-            desk.output.info(news)
+        if news := waiting.new_reason(retry_while_unavailable(lambda: context.client.job(job_id))):
+            context.output.info(news)
 
     return tell
 

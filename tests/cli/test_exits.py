@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli import conventions
 from jupyter_smx.model import errors
 from jupyter_smx.model.records.job import HostEnd, Job, RemoteException
 from jupyter_smx.model.spec.job_spec import JobSpec
@@ -38,7 +38,7 @@ def job(state: SecondaryStatus, *hosts: dict[str, Any]) -> Job:
     ],
 )
 def test_a_job_ends_the_command_with_its_own_code(state: SecondaryStatus, hosts: list[Any], code: int) -> None:
-    assert exit_codes.job_exit_code(job(state, *hosts)) == code
+    assert conventions.job_exit_code(job(state, *hosts)) == code
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_a_job_ends_the_command_with_its_own_code(state: SecondaryStatus, hosts:
     ],
 )
 def test_an_error_ends_the_command_with_the_code_of_its_kind(kind: type[errors.SmxError], code: int) -> None:
-    assert exit_codes.error_exit_code(kind("no")) == code
+    assert conventions.error_exit_code(kind("no")) == code

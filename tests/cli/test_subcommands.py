@@ -12,7 +12,7 @@ import pytest
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 
 if TYPE_CHECKING:
     import msgspec

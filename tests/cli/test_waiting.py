@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_smx.cli.wait_reason import WaitReason, wait_reason
 from jupyter_smx.model.records.job import Job, Transition
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, message_of
 from jupyter_smx.testing.eventually import eventually_blocking

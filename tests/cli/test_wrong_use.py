@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx import cli
-from jupyter_smx.cli.exit_codes import TABLE
+from jupyter_smx.cli.conventions import EXIT_CODES
 from jupyter_smx.cli.main import SUBCOMMANDS
 from jupyter_smx.kernel.options.table import TABLE as OPTIONS
 
@@ -172,7 +172,7 @@ def test_the_manual_lists_the_subcommands_and_the_exit_codes(
     assert cli.main(words) == 0
     shown = capsys.readouterr().out
     assert all(f"jupyter smx {name}" in shown for name in SUBCOMMANDS)
-    assert all(meaning in shown for meaning in TABLE.values())
+    assert all(meaning in shown for meaning in EXIT_CODES.values())
 
 
 @pytest.mark.usefixtures("no_controller")

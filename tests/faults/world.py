@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.records.cluster import WarmPoolStatus
 from jupyter_smx.model.spec.job_spec import JobSpec

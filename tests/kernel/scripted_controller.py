@@ -21,8 +21,7 @@ from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.event import Changes, Event, PoolSummary
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.results.bill import Bill
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Bill, Why
 from jupyter_smx.model.spec.instance import catalogue, look_up
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from jupyter_smx.kernel.sagemaker.describe import LocalContext
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.records.job import Job, Transition
-from jupyter_smx.model.results.bill import Bill
 from jupyter_smx.model.results.progress import MetricValue
+from jupyter_smx.model.results.reports import Bill
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Host, ReuseKey
 from jupyter_smx.model.records.job import HostEnd, Job
-from jupyter_smx.model.spec.environment import PythonEnvironment
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.spec.job_spec import JobSpec, PythonEnvironment
 from jupyter_smx.policy.limits import Limits
 
 NOW = 1_000_000.0

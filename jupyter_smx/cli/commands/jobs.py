@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli import conventions
 from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
 from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import Listing
-from jupyter_smx.kernel.display.advice import advice_page
 from jupyter_smx.kernel.handles.cost import cost_page
 from jupyter_smx.kernel.options.parser import match_choice
 from jupyter_smx.kernel.options.values import parse_number
-from jupyter_smx.kernel.text.pages import jobs_page
-from jupyter_smx.kernel.text.start_reason import format_start_reason
+from jupyter_smx.kernel.text.formats import format_start_reason
+from jupyter_smx.kernel.text.pages import advice_page, jobs_page
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.array import ArraySummary, format_counts
 from jupyter_smx.model.status import Status
@@ -35,38 +34,38 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--limit", metavar="N", default="20", help="how many at most, the newest first; default 20")
 
 
-def _list(found: Namespace, desk: CliContext) -> int:
+def _list(found: Namespace, context: CliContext) -> int:
     status = match_choice(found.status, STATUSES, "--status") if found.status is not None else ""
     limit = parse_number(found.limit, "--limit", "of jobs", 1, _MOST)
     # Tasks stand in the row of their array, unless somebody looks for those that are somewhere.
-    jobs = desk.client.jobs(limit, status, tasks=bool(status))
-    many = () if status else desk.client.arrays(limit)
+    jobs = context.client.jobs(limit, status, tasks=bool(status))
+    many = () if status else context.client.arrays(limit)
     rows: list[JobSummary | ArraySummary] = sorted((*jobs, *many), key=lambda one: -one.created_at)
     newest = {one.id for one in rows[:limit]}
     jobs = tuple(one for one in jobs if one.id in newest)
     many = tuple(one for one in many if one.id in newest)
     text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
-    desk.output.show(Listing(jobs=jobs, arrays=many), text)
-    return exit_codes.SUCCESS
+    context.output.show(Listing(jobs=jobs, arrays=many), text)
+    return conventions.SUCCESS
 
 
 def _stop_arguments(parser: Parser) -> None:
     parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
 
 
-def _stop(found: Namespace, desk: CliContext) -> int:
-    stopped = job_refs.stop_job_or_array(desk.client, found.job)
+def _stop(found: Namespace, context: CliContext) -> int:
+    stopped = job_refs.stop_job_or_array(context.client, found.job)
     if isinstance(stopped, ArraySummary):
-        desk.output.show(stopped, f"{stopped.name}: {format_counts(stopped)}.")
+        context.output.show(stopped, f"{stopped.name}: {format_counts(stopped)}.")
     else:
-        desk.output.show(document(stopped), f"{stopped.name}: {stopped.status().value}.")
-    return exit_codes.SUCCESS
+        context.output.show(document(stopped), f"{stopped.name}: {stopped.status().value}.")
+    return conventions.SUCCESS
 
 
-def _interrupt(found: Namespace, desk: CliContext) -> int:
-    job = desk.client.interrupt(find_job(found.job, desk.client).id)
-    desk.output.show(document(job), f"{job.name}: {job.state.value}.")
-    return exit_codes.SUCCESS
+def _interrupt(found: Namespace, context: CliContext) -> int:
+    job = context.client.interrupt(find_job(found.job, context.client).id)
+    context.output.show(document(job), f"{job.name}: {job.state.value}.")
+    return conventions.SUCCESS
 
 
 def add_job_argument(parser: Parser) -> None:
@@ -99,22 +98,22 @@ def newest_job_id(client: Client) -> str:
     return found[0].id
 
 
-def _why(found: Namespace, desk: CliContext) -> int:
-    job = find_job(found.job, desk.client)
-    desk.output.show(job.why, format_start_reason(job))
-    return exit_codes.SUCCESS
+def _why(found: Namespace, context: CliContext) -> int:
+    job = find_job(found.job, context.client)
+    context.output.show(job.why, format_start_reason(job))
+    return conventions.SUCCESS
 
 
-def _cost(found: Namespace, desk: CliContext) -> int:
-    priced = desk.client.job_bill(find_job(found.job, desk.client).id)
-    desk.output.show(priced, cost_page(priced.name, priced.bill)[0])
-    return exit_codes.SUCCESS
+def _cost(found: Namespace, context: CliContext) -> int:
+    priced = context.client.job_bill(find_job(found.job, context.client).id)
+    context.output.show(priced, cost_page(priced.name, priced.bill)[0])
+    return conventions.SUCCESS
 
 
-def _advice(found: Namespace, desk: CliContext) -> int:
-    advice = desk.client.advice(find_job(found.job, desk.client).id)
-    desk.output.show(advice, advice_page(advice)[0])
-    return exit_codes.SUCCESS
+def _advice(found: Namespace, context: CliContext) -> int:
+    advice = context.client.advice(find_job(found.job, context.client).id)
+    context.output.show(advice, advice_page(advice)[0])
+    return conventions.SUCCESS
 
 
 JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)

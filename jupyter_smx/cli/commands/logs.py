@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli import conventions
 from jupyter_smx.cli.commands.jobs import add_job_argument, find_job
 from jupyter_smx.cli.subcommand import CliContext, Subcommand
 from jupyter_smx.cli.wait_reason import wait_reporter
 from jupyter_smx.kernel.failures.exceptions import still_running_message
-from jupyter_smx.kernel.logs import options, reader
+from jupyter_smx.kernel.logs import reader
+from jupyter_smx.kernel.magics.subcommand_options import LOGS_HELP, LOGS_USAGE, add_log_options, log_request
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,25 +26,25 @@ if TYPE_CHECKING:
 
 def _arguments(parser: Parser) -> None:
     add_job_argument(parser)
-    options.add_options(parser)
+    add_log_options(parser)
 
 
-def _run(found: Namespace, desk: CliContext) -> int:
-    wish = options.log_request(found)
-    job = find_job(wish.job, desk.client)
-    host = wish.host_of(job)
-    if wish.names:
-        _write_names(wish.streams_of(job), desk.output)
-        return exit_codes.SUCCESS
-    if not wish.follows:
-        _write_log(job, host, wish.last, desk)
-        return exit_codes.SUCCESS
+def _run(found: Namespace, context: CliContext) -> int:
+    request = log_request(found)
+    job = find_job(request.job, context.client)
+    host = request.host_of(job)
+    if request.names:
+        _write_names(request.streams_of(job), context.output)
+        return conventions.SUCCESS
+    if not request.follows:
+        _write_log(job, host, request.last, context)
+        return conventions.SUCCESS
     try:
-        _follow(job, host, wish.last, desk)
+        _follow(job, host, request.last, context)
     except KeyboardInterrupt:
-        desk.output.info(still_running_message(job.name))
-        return exit_codes.INTERRUPTED
-    return exit_codes.SUCCESS
+        context.output.info(still_running_message(job.name))
+        return conventions.INTERRUPTED
+    return conventions.SUCCESS
 
 
 def _write_names(streams: Iterable[LogStream], output: Console) -> None:
@@ -54,19 +55,22 @@ def _write_names(streams: Iterable[LogStream], output: Console) -> None:
             output.log(f"{stream.name}\n")
 
 
-def _write_log(job: Job, host: str, last: int | None, desk: CliContext) -> None:
-    if desk.output.json:
-        _lines(reader.read_available(reader.open_cursors(desk.client, job, host, last)), desk.output)
+def _write_log(job: Job, host: str, last: int | None, context: CliContext) -> None:
+    if context.output.json:
+        _lines(reader.read_available(reader.open_cursors(context.client, job, host, last)), context.output)
         return
-    for piece in reader.read_all(desk.client, job, host, last):
-        desk.output.log(piece)
+    for piece in reader.read_all(context.client, job, host, last):
+        context.output.log(piece)
 
 
-def _follow(job: Job, host: str, last: int | None, desk: CliContext) -> None:
-    if desk.output.json:
-        _lines(reader.follow_chunks(desk.client, job, reader.open_cursors(desk.client, job, host, last)), desk.output)
+def _follow(job: Job, host: str, last: int | None, context: CliContext) -> None:
+    if context.output.json:
+        _lines(
+            reader.follow_chunks(context.client, job, reader.open_cursors(context.client, job, host, last)),
+            context.output,
+        )
     else:
-        reader.follow(desk.client, job, desk.output.log, host, last, quiet=wait_reporter(desk, job.id))
+        reader.follow(context.client, job, context.output.log, host, last, quiet=wait_reporter(context, job.id))
 
 
 def _lines(pieces: Iterable[tuple[str, str]], output: Console) -> None:
@@ -84,4 +88,4 @@ def _lines(pieces: Iterable[tuple[str, str]], output: Console) -> None:
             output.write_line({"host": host, "line": line})
 
 
-LOGS = Subcommand("logs", options.USAGE, options.HELP, _arguments, _run)
+LOGS = Subcommand("logs", LOGS_USAGE, LOGS_HELP, _arguments, _run)

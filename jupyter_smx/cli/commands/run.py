@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
 
-from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli import conventions
 from jupyter_smx.cli.commands import arrays
+from jupyter_smx.cli.conventions import PROG
 from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
-from jupyter_smx.cli.usage_text import PROG
 from jupyter_smx.cli.wait_reason import wait_reporter
 from jupyter_smx.kernel.api.session import with_source_dir
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.client.dependencies import dependency_ids
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
 from jupyter_smx.kernel.failures.exceptions import failure_of, still_running_message
-from jupyter_smx.kernel.handles.spot_savings import format_job_savings
+from jupyter_smx.kernel.handles.cost import format_job_savings
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.options import table
 from jupyter_smx.kernel.options.parser import match_choice
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.cell import CellSyntaxError
-from jupyter_smx.kernel.request.git_revision import revision_of
 from jupyter_smx.kernel.request.grid import expand_sweep
+from jupyter_smx.kernel.request.origin import revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder, request_from_options
 from jupyter_smx.kernel.request.script import read_script
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import base_name
-from jupyter_smx.model.spec.source import is_entry_point
+from jupyter_smx.model.spec.job_spec import is_entry_point
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
@@ -69,63 +69,63 @@ def _add_detach(parser: Parser) -> None:
     parser.add_argument("--detach", action="store_true", help="print the job's name and come back at once")
 
 
-def _run(found: Namespace, desk: CliContext) -> int:
-    wish, named = table.build_options(vars(found)), found.script
-    if _is_entry_point(found.script, wish):
-        wish, found.script = replace(wish, entry_point=found.script), ""
-    _check(wish, detach=found.detach)
-    _check_script(found.script, wish.entry_point)
+def _run(found: Namespace, context: CliContext) -> int:
+    options, named = table.build_options(vars(found)), found.script
+    if _is_entry_point(found.script, options):
+        options, found.script = replace(options, entry_point=found.script), ""
+    _check(options, detach=found.detach)
+    _check_script(found.script, options.entry_point)
     try:
-        return _submit_request(found, wish, desk)
+        return _submit_request(found, options, context)
     except ValidationError as error:
         raise _reword_error(error, named) if named else error from None
 
 
-def _submit_request(found: Namespace, wish: Options, desk: CliContext) -> int:
-    asked, spec, grid = _spec(found.script, match_choice(found.kind, KINDS, "--kind"), wish, desk)
-    if wish.plan:
-        return _show_plan(spec, desk)
+def _submit_request(found: Namespace, options: Options, context: CliContext) -> int:
+    asked, spec, grid = _spec(found.script, match_choice(found.kind, KINDS, "--kind"), options, context)
+    if options.plan:
+        return _show_plan(spec, context)
     packed = with_source_dir(spec, asked.source_dir)
     if grid is not None:
-        return arrays.submit_array(packed, grid, desk, detach=found.detach)
-    return _submit(lambda job_id: desk.client.submit(job_id, packed), desk, detach=found.detach)
+        return arrays.submit_array(packed, grid, context, detach=found.detach)
+    return _submit(lambda job_id: context.client.submit(job_id, packed), context, detach=found.detach)
 
 
-def _submit(send: Callable[[str], Job], desk: CliContext, *, detach: bool) -> int:
+def _submit(send: Callable[[str], Job], context: CliContext, *, detach: bool) -> int:
     try:
         job = send(os.urandom(16).hex())
     except KeyboardInterrupt:
-        desk.output.info(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
-        return exit_codes.INTERRUPTED
+        context.output.info(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
+        return conventions.INTERRUPTED
     if detach:
-        desk.output.show(document(job), job.name)
-        return exit_codes.SUCCESS
-    return _follow_job(job, desk)
+        context.output.show(document(job), job.name)
+        return conventions.SUCCESS
+    return _follow_job(job, context)
 
 
-def _plan(found: Namespace, desk: CliContext) -> int:
+def _plan(found: Namespace, context: CliContext) -> int:
     found.plan = True
-    return _run(found, desk)
+    return _run(found, context)
 
 
-def _show_plan(spec: JobSpec, desk: CliContext) -> int:
-    plan = desk.client.plan(spec)
-    desk.output.show(plan, plan_page(plan)[0])
-    return exit_codes.SUCCESS
+def _show_plan(spec: JobSpec, context: CliContext) -> int:
+    plan = context.client.plan(spec)
+    context.output.show(plan, plan_page(plan)[0])
+    return conventions.SUCCESS
 
 
-def _check(wish: Options, *, detach: bool) -> None:
+def _check(options: Options, *, detach: bool) -> None:
     """Refuse what only a notebook has."""
-    if wish.send or wish.handle:
-        option = "--send" if wish.send else "--as"
+    if options.send or options.handle:
+        option = "--send" if options.send else "--as"
         raise ValidationError(
             f"{option} needs a notebook, whose variables it is about.",
             field=option.removeprefix("--"),
-            value=", ".join(wish.send) if wish.send else wish.handle,
+            value=", ".join(options.send) if options.send else options.handle,
             rule="A terminal has none.",
-            cure="A script gets files by --input and values by --hp." if wish.send else "Leave it out.",
+            cure="A script gets files by --input and values by --hp." if options.send else "Leave it out.",
         )
-    if wish.wait and detach:
+    if options.wait and detach:
         raise ValidationError(
             "--wait stands beside --detach.",
             field="wait",
@@ -135,13 +135,13 @@ def _check(wish: Options, *, detach: bool) -> None:
         )
 
 
-def _is_entry_point(script: str, wish: Options) -> bool:
+def _is_entry_point(script: str, options: Options) -> bool:
     """Say whether a script keeps its name in the job, as on SageMaker; beside a folder it lies under another one."""
-    if wish.entry_point or not script.endswith((".py", ".sh")):
+    if options.entry_point or not script.endswith((".py", ".sh")):
         return False
     # What is no file, or has a name that SageMaker would not take, is read and run as a cell is.
     return script.endswith(".sh") or (
-        not wish.source_dir and is_entry_point(Path(script).name) and Path(script).is_file()
+        not options.source_dir and is_entry_point(Path(script).name) and Path(script).is_file()
     )
 
 
@@ -168,10 +168,10 @@ def _check_script(script: str, entry_point: str) -> None:
         )
 
 
-def _spec(path: str, kind: str, wish: Options, desk: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
+def _spec(path: str, kind: str, options: Options, context: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
     submitted_at = time.time()
     code = read_script(path, "SCRIPT") if path else ""
-    path = path or wish.entry_point
+    path = path or options.entry_point
     folder = current_folder()
     here = SubmissionContext(
         python=sys.executable,
@@ -179,10 +179,10 @@ def _spec(path: str, kind: str, wish: Options, desk: CliContext) -> tuple[JobReq
         folder=folder,
         revision=revision_of(folder),
     )
-    named = replace(wish, name=wish.name or base_name(Path(path).stem, kind))
+    named = replace(options, name=options.name or base_name(Path(path).stem, kind))
     found = request_from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
-    fixed, grid = expand_sweep(found.hyperparameters, wish.max_concurrent, sweep=wish.sweep)
-    found = replace(found, hyperparameters=fixed, after=dependency_ids(found.after, {}, desk.client))
+    fixed, grid = expand_sweep(found.hyperparameters, options.max_concurrent, sweep=options.sweep)
+    found = replace(found, hyperparameters=fixed, after=dependency_ids(found.after, {}, context.client))
     try:
         return found, found.build_spec(code, 0, here, submitted_at), grid
     except CellSyntaxError as error:
@@ -190,29 +190,29 @@ def _spec(path: str, kind: str, wish: Options, desk: CliContext) -> tuple[JobReq
         raise CellSyntaxError(message, field=error.field, cure=error.cure) from None
 
 
-def _follow_job(job: Job, desk: CliContext) -> int:
+def _follow_job(job: Job, context: CliContext) -> int:
     """Show the log and wait for the verdict; whatever ends this, the job goes on."""
-    output = desk.output
+    output = context.output
     output.info(job.name)
     try:
-        reader.follow(desk.client, job, output.log, quiet=wait_reporter(desk, job.id))
+        reader.follow(context.client, job, output.log, quiet=wait_reporter(context, job.id))
         while not is_final(job.state):
-            job = retry_while_unavailable(partial(desk.client.wait, job.id, _WAIT_SECONDS))
+            job = retry_while_unavailable(partial(context.client.wait, job.id, _WAIT_SECONDS))
     except KeyboardInterrupt:
         output.info(still_running_message(job.name))
         if output.json:
             output.show(document(job), "")
-        return exit_codes.INTERRUPTED
+        return conventions.INTERRUPTED
     except (BrokenPipeError, SmxError):
         output.info(still_running_message(job.name))
         raise
     if output.json:
         output.show(document(job), "")
     else:
-        if saved := format_job_savings(desk.client, job):
+        if saved := format_job_savings(context.client, job):
             output.info(saved.rstrip())
         output.info(str(failure_of(job) or f"{job.name}: {job.status().value}."))
-    return exit_codes.job_exit_code(job)
+    return conventions.job_exit_code(job)
 
 
 def _rerun_arguments(parser: Parser) -> None:
@@ -220,9 +220,9 @@ def _rerun_arguments(parser: Parser) -> None:
     _add_detach(parser)
 
 
-def _rerun(found: Namespace, desk: CliContext) -> int:
+def _rerun(found: Namespace, context: CliContext) -> int:
     submitted_at = time.time()
-    return _submit(lambda job_id: desk.client.rerun(found.job, job_id, submitted_at), desk, detach=found.detach)
+    return _submit(lambda job_id: context.client.rerun(found.job, job_id, submitted_at), context, detach=found.detach)
 
 
 _OPTIONS = (table.parser("train"),)

@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from jupyter_smx.cli import exit_codes
+from jupyter_smx.cli import conventions
 from jupyter_smx.cli.subcommand import CliContext, Subcommand
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
@@ -30,7 +30,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--host", metavar="HOST", default="", help="which one, as algo-2; default the first")
 
 
-def _run(found: Namespace, desk: CliContext) -> int:
+def _run(found: Namespace, context: CliContext) -> int:
     if bool(found.job) is bool(found.pool):
         given = f"{found.job} and --pool {found.pool}" if found.job else ""
         raise ValidationError(
@@ -40,12 +40,12 @@ def _run(found: Namespace, desk: CliContext) -> int:
             rule="A shell opens on a host of one job, or of one pool.",
             cure="Say shell JOB, or shell --pool POOL.",
         )
-    ask = desk.client.pool_shell if found.pool else desk.client.shell
+    ask = context.client.pool_shell if found.pool else context.client.shell
     command = ask(found.pool or found.job, found.host)
-    if desk.output.json:
-        desk.output.show({"command": command}, shlex.join(command))
-        return exit_codes.SUCCESS
-    desk.client.close()
+    if context.output.json:
+        context.output.show({"command": command}, shlex.join(command))
+        return conventions.SUCCESS
+    context.client.close()
     try:
         os.execvp(command[0], command)  # noqa: S606 - what the controller says, for a person
     except OSError as problem:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.name import check_id, job_name, task_name
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.array import MAX_TASKS, Array, ArrayTask, TaskOverrides, array_summary, task_id
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState

@@ -17,7 +17,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.comparison import Comparison, compare
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.summary import base_name_of
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 from jupyter_smx.policy.lifecycle import keep_alive
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.job import Job, JobSummary
-    from jupyter_smx.model.results.advice import JobAdvice
-    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.results.reports import Bill, JobAdvice
     from jupyter_smx.model.results.usage import JobUsage
     from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.job_spec import JobSpec

@@ -11,8 +11,7 @@ from jupyter_smx.model.errors import (
     ValidationError,
     suggest_names,
 )
-from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.records.shell import ShellCommand
+from jupyter_smx.model.records.cluster import ClusterState, ShellCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

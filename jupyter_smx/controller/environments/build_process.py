@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from jupyter_smx.model.spec.environment import PythonEnvironment
+    from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 _TAIL_LINES = 80
 """Lines of the end, in which the reason of a failure stands."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.model.records.cluster import ReuseKey
-    from jupyter_smx.model.spec.environment import PythonEnvironment
+    from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 _log = logging.getLogger(__name__)
 

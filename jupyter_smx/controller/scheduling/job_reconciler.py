@@ -28,7 +28,7 @@ from jupyter_smx.controller.state.job_runtime import JobRuntimes
 from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.model.errors import RefusedError, SmxError
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.status import TERMINAL_GOALS
 from jupyter_smx.policy.lifecycle import environment, image_pull, transitions
 from jupyter_smx.policy.scheduling import reuse

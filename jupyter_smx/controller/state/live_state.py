@@ -15,7 +15,7 @@ from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.event import Event, PoolSummary
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.results.advice import JobAdvice
+from jupyter_smx.model.results.reports import JobAdvice
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.accounting import profiler_rules as advice
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.db.store import Store
     from jupyter_smx.controller.state.change_signal import ChangeSignal
     from jupyter_smx.model.records.job import Job, JobSummary
-    from jupyter_smx.model.results.bill import Bill
     from jupyter_smx.model.results.progress import JobTelemetry, StepPace
+    from jupyter_smx.model.results.reports import Bill
     from jupyter_smx.model.results.usage import JobUsage
     from jupyter_smx.model.spec.array import Array
     from jupyter_smx.policy.limits import Limits

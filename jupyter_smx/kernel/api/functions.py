@@ -15,9 +15,9 @@ from jupyter_smx.kernel.api.session import current_session
 from jupyter_smx.kernel.client.dependencies import dependency_ids
 from jupyter_smx.kernel.display.diff import Diff, diff_by_ref
 from jupyter_smx.kernel.failures.exceptions import JobFailed
+from jupyter_smx.kernel.handles.cost import format_job_savings
 from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.handles.job_array import JobArray, write_progress
-from jupyter_smx.kernel.handles.spot_savings import format_job_savings
 from jupyter_smx.kernel.logs.traceback_buffer import TracebackBuffer
 from jupyter_smx.kernel.options import values
 from jupyter_smx.kernel.options.argument_types import check_types
@@ -26,10 +26,10 @@ from jupyter_smx.kernel.request import interpreters, payload
 from jupyter_smx.kernel.request.call import RECEIVE, call_of, pickle_by_value
 from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.request import JobRequest, Kind
-from jupyter_smx.kernel.request.rerun import spec_for_rerun
 from jupyter_smx.kernel.request.script import absolute_folder, read_script
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.api.session import Session

@@ -18,12 +18,11 @@ from jupyter_smx.kernel.display.screen import Screen
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.logs import reader as log
 from jupyter_smx.kernel.request import interpreters, payload
-from jupyter_smx.kernel.request.git_revision import revision_of
-from jupyter_smx.kernel.request.notebook import cell_id_of, notebook_of
+from jupyter_smx.kernel.request.origin import cell_id_of, notebook_of, revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
-from jupyter_smx.kernel.request.rerun import spec_for_rerun
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import Status, is_final
+from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,8 +1,10 @@
-"""The controller on demand: found by its socket, started when nobody listens."""
+"""The controller on demand: found by its socket, started when nothing listens, and retried while it is away."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
 
 from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.kernel.client.client import Client
@@ -10,12 +12,19 @@ from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
 
 START_LIMIT = 20.0
 """Seconds until a controller that was just started must listen."""
 
 _children: list[subprocess.Popen[bytes]] = []
 """Kept so that their exit is collected; a controller outlives us."""
+
+RETRY_LIMIT = 30.0
+"""Seconds without a controller after which waiting gives up."""
+
+_RETRY_PAUSE = 0.2
+_Answer = TypeVar("_Answer")
 
 
 def start() -> None:
@@ -44,3 +53,18 @@ def _refuse_start() -> None:
 def client() -> Client:
     """Make a client of this user's controller; nothing is opened or started before the first request."""
     return Client(controller_launch.socket_path(), start)
+
+
+def retry_while_unavailable(ask: Callable[[], _Answer], limit: float = RETRY_LIMIT) -> _Answer:
+    """Ask until there is an answer; each try may start a controller.
+
+    :raises UnavailableError: none for ``limit`` seconds.
+    """
+    give_up = time.monotonic() + limit
+    while True:
+        try:
+            return ask()
+        except UnavailableError:  # noqa: PERF203 - each turn is a request
+            if time.monotonic() >= give_up:
+                raise
+            threading.Event().wait(_RETRY_PAUSE)

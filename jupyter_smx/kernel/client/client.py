@@ -15,10 +15,8 @@ from jupyter_smx.kernel.client.connection import Connection, Response
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
-from jupyter_smx.model.results.advice import JobAdvice
-from jupyter_smx.model.results.bill import Bill
 from jupyter_smx.model.results.progress import JobMetrics
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Bill, JobAdvice, Why
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.model.spec.instance import TypesListing

@@ -10,15 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.failures.exceptions import failure_of
-from jupyter_smx.kernel.text.pages import format_dollars
-from jupyter_smx.kernel.text.progress import (
+from jupyter_smx.kernel.text.formats import (
     format_expected_duration,
     format_metrics,
     format_progress,
     format_queue_position,
+    format_size,
     progress_bar,
 )
-from jupyter_smx.kernel.text.sizes import format_size
+from jupyter_smx.kernel.text.pages import format_dollars
 from jupyter_smx.model import duration
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.records.summary import summary_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_core.paths import jupyter_config_path, jupyter_path
 
 from jupyter_smx import controller_launch
-from jupyter_smx.kernel.text import interactivity
+from jupyter_smx.kernel import front_end
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.package_version import installed_version
 
@@ -51,8 +51,8 @@ def _format_facts(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wait_setting() -> str:
-    setting = interactivity.wait_setting()
-    return f"{interactivity.WAIT_VARIABLE}={setting}" if setting else "when no front end asks for input"
+    setting = front_end.wait_setting()
+    return f"{front_end.WAIT_VARIABLE}={setting}" if setting else "when no front end asks for input"
 
 
 def _find_path(name: str, folders: list[str], cure: str) -> str:

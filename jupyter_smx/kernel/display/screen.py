@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_smx.kernel.display.card import Card
 from jupyter_smx.kernel.display.widget_card import WidgetCard
-from jupyter_smx.kernel.text.front_end import uses_widgets
+from jupyter_smx.kernel.front_end import uses_widgets
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.display.widget_card import Actions
@@ -34,7 +34,7 @@ class CardLike(Protocol):
 class Screen:
     """Shows cards and pages of one shell. ``shell`` is None in a plain Python process, where nothing is shown.
 
-    ``style`` is one of :data:`~jupyter_smx.kernel.text.front_end.STYLES`.
+    ``style`` is one of :data:`~jupyter_smx.kernel.front_end.STYLES`.
     """
 
     def __init__(self, shell: Any, actions: Actions) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.options.expression import variable_names
+from jupyter_smx.kernel.options.line_syntax import variable_names
 from jupyter_smx.kernel.request.cell import suppress_compile_warnings
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.spec.channel import input_folder

@@ -1,4 +1,4 @@
-"""``job.cost``: dollars with what they are made of, and dollars for a step with the unit written out."""
+"""``job.cost``: dollars with what they are made of, dollars for a step, and what managed spot saved."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.text.pages import Page, text_page
 from jupyter_smx.model import duration
+from jupyter_smx.model.status import is_final
 from jupyter_smx.model.text import format_usd
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from jupyter_smx.model.results.bill import Bill, GroupBill
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.results.reports import Bill, GroupBill
 
 
 class Cost(float):
@@ -79,3 +82,22 @@ def cost_page(name: str, bill: Bill) -> Page:
         cost = format_step_cost(bill) or "the price of a step is not known"
         lines.append(f"  steps: {bill.steps:g} so far, {duration.format_precise(bill.step_seconds)} each, {cost}")
     return text_page("\n".join(lines))
+
+
+def format_savings(bill: Bill, hosts: int) -> str:
+    """Give the lines for a job on so many hosts, whose seconds are added up."""
+    lines = [
+        f"Training seconds: {round(bill.training_seconds * hosts)}",
+        f"Billable seconds: {round(bill.billable_seconds * hosts)}",
+    ]
+    saved = bill.savings()
+    if saved is not None:
+        lines.append(f"Managed Spot Training savings: {saved:.1f}%")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def format_job_savings(client: Client, job: Job) -> str:
+    """Give the lines for a spot job that is over, and nothing for any other."""
+    if not job.spec.spot or not is_final(job.state):
+        return ""
+    return format_savings(client.job_bill(job.id).bill, job.spec.instance_count())

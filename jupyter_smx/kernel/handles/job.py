@@ -11,8 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
-from jupyter_smx.kernel.display.advice import advice_sentences
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.failures import hints
 from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning, failure_of
 from jupyter_smx.kernel.handles.cost import Cost
@@ -20,7 +19,8 @@ from jupyter_smx.kernel.handles.metrics import Metrics
 from jupyter_smx.kernel.handles.usage import Usage
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.request import payload
-from jupyter_smx.kernel.text.start_reason import format_start_reason
+from jupyter_smx.kernel.text.formats import format_start_reason
+from jupyter_smx.kernel.text.pages import advice_sentences
 from jupyter_smx.model.errors import SmxError, suggest_names
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning
 from jupyter_smx.kernel.handles.future import RemoteTraceback, Reply
 from jupyter_smx.model.errors import SmxError

@@ -1,15 +1,17 @@
-"""The log of a job, read by byte cursor from each of its hosts until nothing more can come."""
+"""The log of a job: read by byte cursor from each of its hosts, or its last lines, found from the end."""
 
 from __future__ import annotations
 
 import codecs
+from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
-from jupyter_smx.kernel.logs.tail import LogPosition, start_of_last_lines
+from msgspec import Struct
+
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.options.values import parse_number
-from jupyter_smx.kernel.text.plain import readable
+from jupyter_smx.kernel.text.formats import readable
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.spec.instance import groups_by_host, leader_of
 from jupyter_smx.model.status import is_final
@@ -17,8 +19,11 @@ from jupyter_smx.model.status import is_final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.client.client import Client, LogChunk
     from jupyter_smx.model.records.job import Job
+
+CHUNK_SIZE = 262_144
+"""Bytes that are looked through at once."""
 
 IDLE_SECONDS = 10.0
 """Seconds for which nothing comes until whoever follows a log is told so."""
@@ -28,6 +33,49 @@ FIRST_IDLE_SECONDS = 3.0
 
 _POLL_SECONDS = 0.5
 """Seconds between two looks at all hosts of a job with several."""
+
+
+class LogPosition(Struct, frozen=True):
+    """A byte of the log of one attempt."""
+
+    attempt: int = 1
+    offset: int = 0
+
+
+def start_of_last_lines(client: Client, job_id: str, host: str, count: int, only: int = 0) -> LogPosition:
+    """Find where the last ``count`` lines of a host's log begin, the lines that tell attempts apart included.
+
+    They are those of one attempt where ``only`` names it.
+    """
+    newest = retry_while_unavailable(partial(client.log, job_id, host, 0, limit=1))
+    left = count
+    for attempt in [only] if only else range(newest.attempts, 0, -1):
+        read = partial(client.log, job_id, host, attempt=attempt)
+        offset, found = _search_backwards(read, retry_while_unavailable(partial(read, 0, limit=1)).total, left)
+        if found >= left:
+            return LogPosition(attempt, offset)
+        left -= found + 1  # the line between this attempt and the one before
+    return LogPosition(only or 1)
+
+
+def _search_backwards(read: Callable[..., LogChunk], total: int, count: int) -> tuple[int, int]:
+    """Give where the last ``count`` lines of a log of ``total`` bytes begin, and how many of them there are."""
+    if not count:
+        return total, 0
+    found = 0
+    end = total - 1  # a newline there ends the last line and begins none
+    while end > 0:
+        start = max(0, end - CHUNK_SIZE)
+        piece = retry_while_unavailable(partial(read, start, limit=end - start)).data
+        here = piece.count(b"\n")
+        if found + here >= count:
+            at = len(piece)
+            for _ in range(count - found):
+                at = piece.rindex(b"\n", 0, at)
+            return start + at + 1, count
+        found += here
+        end = start
+    return 0, found + (total > 0)
 
 
 def hosts_of(job: Job) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.logs import options
 from jupyter_smx.kernel.magics import subcommands
+from jupyter_smx.kernel.magics.subcommand_options import HOST, STREAMS, TAIL
 from jupyter_smx.kernel.options import defaults
 from jupyter_smx.kernel.options.table import SPELLINGS
 from jupyter_smx.model.errors import SmxError
@@ -25,8 +25,8 @@ _MAX_JOBS = 50
 
 _PAIR = 2
 
-_FLAGS = {"logs": ("-f", options.TAIL, options.HOST, options.STREAMS), "events": ("-f",)}
-_WITH_VALUES = (options.TAIL, options.HOST)
+_FLAGS = {"logs": ("-f", TAIL, HOST, STREAMS), "events": ("-f",)}
+_WITH_VALUES = (TAIL, HOST)
 
 
 def complete_option(_: Any, event: Any) -> list[str]:

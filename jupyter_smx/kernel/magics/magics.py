@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 from msgspec.structs import replace
 
+from jupyter_smx.kernel import front_end
 from jupyter_smx.kernel.api.array_session import submit_job_or_array
 from jupyter_smx.kernel.api.functions import wait_with_logs
 from jupyter_smx.kernel.api.session import close_session, current_session, get_or_open_session
@@ -18,13 +19,11 @@ from jupyter_smx.kernel.handles.job_array import JobArray
 from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand
 from jupyter_smx.kernel.options.defaults import Defaults
-from jupyter_smx.kernel.options.expand import expand_expressions
-from jupyter_smx.kernel.options.line_splitter import join_continuations, restore_braces, split
-from jupyter_smx.kernel.options.table import manual, parse
+from jupyter_smx.kernel.options.line_syntax import join_continuations, restore_braces, split
+from jupyter_smx.kernel.options.table import expand_expressions, manual, parse
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.request import Kind, check_identifier, request_from_options
-from jupyter_smx.kernel.text import interactivity
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError
 
@@ -121,8 +120,8 @@ class SmxMagics(Magics, Defaults):
             wait_with_logs(self._session, job)
 
     def _should_wait(self, *, option: bool) -> bool:
-        return interactivity.should_wait(
-            option=option, setting=interactivity.wait_setting(), presence=interactivity.interactivity_of(self.shell)
+        return front_end.should_wait(
+            option=option, setting=front_end.wait_setting(), presence=front_end.interactivity_of(self.shell)
         )
 
     def _show(self, text: str, html: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traitlets import Enum, HasTraits, Unicode
 
-from jupyter_smx.kernel.text.front_end import STYLES
+from jupyter_smx.kernel.front_end import STYLES
 from jupyter_smx.kernel.text.pages import table_page
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError, suggest_names

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import functools
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from jupyter_smx.kernel.options.defaults import defaults_for_line
-from jupyter_smx.kernel.options.line_splitter import restore_braces, split
+from jupyter_smx.kernel.options.line_syntax import OPEN, restore_braces, split, text_of
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
@@ -395,3 +396,16 @@ def manual(magic: str) -> str:
         lines.append(f"  {', '.join(option.spellings)} {option.metavar}".rstrip())
         lines.append(f"      {option.help}{' (repeat)' if option.many else ''}")
     return "\n".join([*lines, "", "The line goes on after a backslash. Nothing on it is evaluated."])
+
+
+def expand_expressions(options: Options, namespace: Mapping[str, Any]) -> Options:
+    """Give options in which each ``{expr}`` of one value is the text of what it names.
+
+    :raises ValidationError: anything in braces but a path to a value of the notebook.
+    """
+    found = {
+        name: text_of(word, namespace, ROWS[name].spellings[-1])
+        for name, word in asdict(options).items()
+        if isinstance(word, str) and OPEN in word
+    }
+    return replace(options, **found)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from jupyter_smx.kernel.options.expanduser import expand_user
-from jupyter_smx.kernel.options.line_splitter import restore_braces
+from jupyter_smx.kernel.options.line_syntax import restore_braces
 from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.name import slug
@@ -18,7 +19,6 @@ from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 _MAX_NAME_LENGTH = 64
 _CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")  # SageMaker's ChannelName
@@ -403,3 +403,51 @@ def _parse_choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:
             cure=suggest_names(text.lower(), known),
         )
     return found
+
+
+def expand_user(word: str | Path) -> Path:
+    """Put a home in the place of ``~``; where there is no such user it begins the name of a file, as in a shell."""
+    try:
+        return Path(word).expanduser()
+    except RuntimeError:  # pathlib's word for it
+        return Path(word)
+
+
+def encode_hyperparameter(name: str, value: Any) -> str:
+    """Write a hyperparameter as SageMaker's SDK does: a string stays as it is, anything else becomes JSON.
+
+    :raises ValidationError: a value that JSON cannot hold.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=_scalar, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        if "JSON compliant" in str(error):
+            raise ValidationError(
+                f"--hp {name}: nan and infinity are no JSON.",
+                field="hyperparameters",
+                value=name,
+                rule="A training script in another language could not read them.",
+                cure=f"Pass it as text, --hp {name}=nan or --hp {name}=inf, and let the script read that.",
+            ) from None
+        raise ValidationError(
+            f"--hp {name}: {_describe_value(value)} cannot be a hyperparameter.",
+            field="hyperparameters",
+            value=name,
+            rule="Hyperparameters are text, numbers, booleans, None, and lists and dicts of them.",
+            cure=f"Send it as a variable instead: --send {name}.",
+        ) from None
+
+
+def _describe_value(value: Any) -> str:
+    return format_value(value) if isinstance(value, int) else f"a {type(value).__name__}"
+
+
+def _scalar(value: Any) -> Any:
+    """Unwrap numpy's scalars, which JSON does not know, and write paths as text."""
+    if hasattr(value, "__fspath__"):
+        return str(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    raise TypeError(type(value).__name__)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.options.expression import encode_hyperparameter
-from jupyter_smx.kernel.options.values import parse_number
+from jupyter_smx.kernel.options.values import encode_hyperparameter, parse_number
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.redaction import redact_text
 from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides

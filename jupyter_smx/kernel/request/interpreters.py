@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx import python_version as interpreter
-from jupyter_smx.kernel.options.expanduser import expand_user
+from jupyter_smx.kernel.options.values import expand_user
 from jupyter_smx.kernel.request import conda, requirements
 from jupyter_smx.model.errors import ValidationError, suggest_names
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent import variable_file
-from jupyter_smx.kernel.options.expression import variable_names
+from jupyter_smx.kernel.options.line_syntax import variable_names
 from jupyter_smx.kernel.request import pickle_diagnosis
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names
 from jupyter_smx.model.spec.channel import Payload

@@ -1,4 +1,4 @@
-"""Pickles as cloudpickle does, and leaves functions the name of their file, by which tracebacks find their lines."""
+"""Pickle as cloudpickle does, keeping file names of functions; a module of its own, since cloudpickle loads slowly."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.expression import encode_hyperparameter, text_of, value_of
+from jupyter_smx.kernel.options.line_syntax import text_of, value_of
+from jupyter_smx.kernel.options.values import encode_hyperparameter
 from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.script import (
     Script,
@@ -226,7 +227,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 def request_from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> JobRequest:
     """Read the words of a magic's line; ``{expr}`` is looked up in ``namespace`` and never evaluated.
 
-    In options that take one value it has been looked up (:mod:`jupyter_smx.kernel.options.expand`).
+    In options that take one value it has been looked up (:mod:`jupyter_smx.kernel.options.table`).
 
     :raises ValidationError: a word that is not what its option takes.
     """

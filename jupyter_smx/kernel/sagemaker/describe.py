@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.cluster import WarmPool
     from jupyter_smx.model.records.job import Transition
-    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.results.reports import Bill
     from jupyter_smx.model.spec.channel import Channel, Output
     from jupyter_smx.model.spec.job_spec import JobSpec
 

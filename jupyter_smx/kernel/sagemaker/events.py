@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.sagemaker.describe import description
 from jupyter_smx.model.status import is_final, message_of
 

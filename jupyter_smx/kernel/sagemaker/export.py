@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from jupyter_smx.kernel.request.call import RECEIVE, VALUE
 from jupyter_smx.kernel.request.payload import read_pickles
-from jupyter_smx.kernel.request.rerun import source_archive
 from jupyter_smx.kernel.sagemaker import model_trainer
 from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes, has_processor_requirements
 from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, program, script_arguments
 from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folder
-from jupyter_smx.kernel.text.sizes import format_size
+from jupyter_smx.kernel.text.formats import format_size
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
+from jupyter_smx.rerun_spec import source_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

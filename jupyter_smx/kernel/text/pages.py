@@ -6,12 +6,12 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.text.plain import readable
-from jupyter_smx.kernel.text.progress import (
+from jupyter_smx.kernel.text.formats import (
     format_expected_duration,
     format_metrics,
     format_progress,
     format_queue_position,
+    readable,
 )
 from jupyter_smx.model import duration
 from jupyter_smx.model.spec.array import format_counts
@@ -22,12 +22,19 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Plan
     from jupyter_smx.model.records.event import PoolSummary
     from jupyter_smx.model.records.job import JobSummary
+    from jupyter_smx.model.results.reports import JobAdvice
     from jupyter_smx.model.spec.array import ArraySummary
+    from jupyter_smx.model.spec.instance import TypesListing
 
 _HALF_A_CENT = 0.005
 
 Page = tuple[str, str]
 """The same thing as text and as HTML."""
+
+_NO_ADVICE = (
+    "{job}: no rule found anything. CPUBottleneck and LowGPUUtilization look at hosts whose GPUs were measured, after "
+    "their patience of 50 s and 500 s."
+)
 
 
 def table_page(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
@@ -180,3 +187,32 @@ def _outcome(job: JobSummary, now: float) -> str:
     elif job.status.value != "Completed" and (job.ended_at or not any(parts)):
         parts.insert(0, job.message)
     return " · ".join(part for part in parts if part)
+
+
+def types_page(found: TypesListing) -> Page:
+    """List instance types: vCPUs, memory, GPUs, dollars per hour, and the sources of these."""
+    rows = [
+        (
+            kind.name,
+            str(kind.vcpus),
+            f"{kind.memory_gib:g} GiB" if kind.memory_gib else "its share",
+            str(kind.gpus),
+            "not known" if kind.price_per_hour is None else f"${kind.price_per_hour:.4f}",
+            kind.source,
+            kind.hardware_source,
+        )
+        for kind in found.instance_types
+    ]
+    text, html = table_page(("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE FROM", "REST FROM"), rows)
+    where = text_page(f"From {found.file}." if found.file else "The catalogue that ships with jupyter-smx.")
+    return f"{text}\n{where[0]}", html + where[1]
+
+
+def advice_sentences(found: JobAdvice) -> list[str]:
+    """Give a sentence for each rule, with its prediction where there is one."""
+    return [f"{one.sentence} {one.prediction}".strip() for one in found.advice]
+
+
+def advice_page(found: JobAdvice) -> Page:
+    """Say what the rules found, or that they found nothing."""
+    return text_page("\n".join(advice_sentences(found)) or _NO_ADVICE.format(job=found.job))

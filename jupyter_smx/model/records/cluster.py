@@ -7,9 +7,9 @@ from enum import Enum
 from msgspec import Struct
 
 from jupyter_smx.model.results.provenance import HostLimits, Machine
-from jupyter_smx.model.spec.environment import PythonEnvironment
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 
 class ClusterState(str, Enum):
@@ -145,3 +145,10 @@ class Cluster(Struct, frozen=True, kw_only=True):
         """Say what the user calls the pool: the short instance type and the first digits of the id."""
         kind = self.key.instance_groups[0].instance_type.removeprefix("ml.").split(".")[0]
         return f"{kind}-{self.id[:6]}"
+
+
+class ShellCommand(Struct, frozen=True, kw_only=True):
+    """The words of a command for a terminal, and all hosts of which one could have been named."""
+
+    command: tuple[str, ...]
+    hosts: tuple[str, ...]

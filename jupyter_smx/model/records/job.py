@@ -10,7 +10,7 @@ from msgspec import Struct
 from jupyter_smx.model.records.cluster import WarmPool
 from jupyter_smx.model.results.progress import Expectation, MetricValue, Progress, StepPace
 from jupyter_smx.model.results.provenance import Provenance
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.results.usage import Usage
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Artifact

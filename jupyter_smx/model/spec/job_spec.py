@@ -1,8 +1,9 @@
-"""The wish: everything that a user asks for with one job, frozen and independent of where it will run."""
+"""The job request: everything that a user asks for with one job, frozen and independent of where it will run."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Literal
 
 from msgspec import Struct
@@ -12,11 +13,45 @@ from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.source import SourceDir
+
+_ENTRY_POINT = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*")  # as sagemaker-training has it
 
 DAY = 86_400
+
 MAX_SPEC_BYTES = 5 * 2**20
 """Bytes of a wish as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
+
+
+class SourceDir(Struct, frozen=True, kw_only=True):
+    """A folder that was packed by the kernel: one archive, named by its content, that the job's hosts unpack.
+
+    ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
+    the archive holds.
+    """
+
+    folder: str
+    path: str
+    sha256: str
+    files: int
+    size: int
+
+
+def is_entry_point(name: str) -> bool:
+    """Say whether SageMaker would take ``name`` for a script: a path that stays in its folder, of plain letters."""
+    return bool(_ENTRY_POINT.fullmatch(name)) and not {".", ".."}.intersection(name.split("/"))
+
+
+class PythonEnvironment(Struct, frozen=True, kw_only=True):
+    """Requirements over a base interpreter, or alone.
+
+    ``requirements`` are lines in pip's format without comments and without names of other files: ``-c NAME<2`` is a
+    constraint itself, local paths are absolute, and ``# content …`` behind one changes when what lies there does.
+    ``only`` leaves the packages of the base out. ``python_version`` is the base's, as ``3.11``.
+    """
+
+    requirements: tuple[str, ...]
+    only: bool = False
+    python_version: str = ""
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +92,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     python_named: bool = False
     """Somebody named ``python``, and it is not just what the submitter runs."""
     requirements: tuple[str, ...] = ()
-    """What the job's Python shall have beside the packages of ``python``; see ``model/environment.py``."""
+    """What the job's Python shall have beside the packages of ``python``; see :class:`PythonEnvironment`."""
     requirements_only: bool = False
     """The job's Python shall have the requirements alone, and nothing of ``python``'s packages."""
     imports: tuple[str, ...] = ()

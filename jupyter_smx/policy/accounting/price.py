@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.records.job import attempt_started_at
-from jupyter_smx.model.results.bill import Bill, GroupBill
+from jupyter_smx.model.results.reports import Bill, GroupBill
 from jupyter_smx.policy.lifecycle.transitions import attempt_seconds, is_attempt_interrupted
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from jupyter_smx.model import duration
-from jupyter_smx.model.results.advice import Advice
+from jupyter_smx.model.results.reports import Advice
 from jupyter_smx.model.text import format_usd
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.hosts.names import named_hosts

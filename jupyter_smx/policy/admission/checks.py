@@ -9,8 +9,8 @@ from jupyter_smx.model import name, unsupported
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
 from jupyter_smx.model.spec import instance
 from jupyter_smx.model.spec.distribution import check_distribution
+from jupyter_smx.model.spec.job_spec import is_entry_point
 from jupyter_smx.model.spec.metric import check_metrics
-from jupyter_smx.model.spec.source import is_entry_point
 from jupyter_smx.policy.admission import sdk3_rules
 from jupyter_smx.policy.admission.path_rules import check_paths
 from jupyter_smx.policy.lifecycle import keep_alive, spot

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.environment import PythonEnvironment
+from jupyter_smx.model.spec.job_spec import PythonEnvironment
 from jupyter_smx.model.text import format_list
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
-from jupyter_smx.model.results.start_reason import Difference, Why
+from jupyter_smx.model.results.reports import Difference, Why
 from jupyter_smx.model.status import message_of
 from jupyter_smx.policy import preload
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes

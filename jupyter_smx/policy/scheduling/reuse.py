@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
-from jupyter_smx.model.results.start_reason import Difference
+from jupyter_smx.model.results.reports import Difference
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.policy.lifecycle.environment import environment_diff, environment_of
 from jupyter_smx.policy.scheduling.capacity import gpus_of_clusters

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jupyter_smx.model.spec.environment import PythonEnvironment
+    from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 
 class FakeBuilder:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster, ClusterState
     from jupyter_smx.model.records.event import Event
     from jupyter_smx.model.records.job import Job
-    from jupyter_smx.model.results.start_reason import Why
+    from jupyter_smx.model.results.reports import Why
     from jupyter_smx.model.spec.array import Array
     from jupyter_smx.testing.fakes.fake_engine import Fault
     from jupyter_smx.testing.fakes.fake_host import FakeHost

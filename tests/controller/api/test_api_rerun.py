@@ -15,7 +15,7 @@ from serving import World, served
 
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Payload
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:

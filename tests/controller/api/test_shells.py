@@ -9,8 +9,7 @@ import pytest
 from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceNotFoundError, ValidationError
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.records.cluster import Handle
-    from jupyter_smx.model.records.shell import ShellCommand
+    from jupyter_smx.model.records.cluster import Handle, ShellCommand
     from jupyter_smx.testing.simulation.simulation import Simulation
 
 START = 0.6

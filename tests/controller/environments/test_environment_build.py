@@ -21,8 +21,8 @@ from jupyter_smx.controller.environments import build
 from jupyter_smx.controller.environments.build_process import BuildError, Installer
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.model.records.cluster import ReuseKey
-from jupyter_smx.model.spec.environment import PythonEnvironment
 from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.job_spec import PythonEnvironment
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ async def test_a_build_whose_controller_is_killed_ends_and_the_next_one_waits_fo
     script = (
         "import asyncio, sys\nfrom pathlib import Path\n"
         "from jupyter_smx.controller.environments.build_process import Installer\n"
-        "from jupyter_smx.model.spec.environment import PythonEnvironment\n"
+        "from jupyter_smx.model.spec.job_spec import PythonEnvironment\n"
         f"wanted = PythonEnvironment(requirements=({str(project)!r},))\n"
         f"asyncio.run(Installer().build(Path({str(tmp_path / 'e')!r}), {base!r}, wanted, print))\n"
     )

@@ -9,7 +9,7 @@ import pytest
 from jupyter_smx.controller.environments.build_process import BuildError
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.model.records.cluster import ReuseKey
-from jupyter_smx.model.spec.environment import PythonEnvironment
+from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 if TYPE_CHECKING:
     from pathlib import Path

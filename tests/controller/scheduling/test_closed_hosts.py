@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.kernel.display.provenance import provenance_page
-from jupyter_smx.kernel.text.start_reason import format_start_reason
+from jupyter_smx.kernel.text.formats import format_start_reason
 from jupyter_smx.model.errors import RefusedError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, Handle
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType

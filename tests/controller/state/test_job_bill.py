@@ -13,7 +13,7 @@ from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.model.text import format_usd
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.results.reports import Bill
     from jupyter_smx.testing.simulation.simulation import Simulation
 
 START = 0.6

@@ -10,7 +10,7 @@ from records import a_job, a_spec, an_id
 
 from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.model.records.job import Attempt
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.array import task_id
 from jupyter_smx.model.status import is_final
 from jupyter_smx.policy.scheduling.placement import add_queue_time

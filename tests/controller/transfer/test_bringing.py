@@ -12,7 +12,7 @@ from jupyter_smx.controller.transfer import input_listing
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.simulation.simulation import Simulation

@@ -15,7 +15,7 @@ from pytorch import with_pyspark
 from world import KEPT, kill
 
 from jupyter_smx.agent.launchers import spark_settings
-from jupyter_smx.kernel.client.retry import retry_while_unavailable
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.request import source_dir
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution

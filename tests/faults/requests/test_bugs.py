@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from world import World
 
-    from jupyter_smx.model.results.start_reason import Why
+    from jupyter_smx.model.results.reports import Why
 
 LOOP = 30
 ROUNDS = 100

@@ -12,8 +12,8 @@ import pytest
 from world import PATIENCE, kill
 
 from jupyter_smx.kernel.request import interpreters
-from jupyter_smx.kernel.request.rerun import spec_for_rerun
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.rerun_spec import spec_for_rerun
 from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.wheels import write_wheel
 

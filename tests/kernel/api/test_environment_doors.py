@@ -15,7 +15,7 @@ from jupyter_smx.kernel.text.pages import jobs_page
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job, Transition
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 

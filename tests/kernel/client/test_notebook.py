@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel.request.notebook import cell_id_of, notebook_of
+from jupyter_smx.kernel.request.origin import cell_id_of, notebook_of
 
 if TYPE_CHECKING:
     from conftest import Screenshots

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.kernel.text.interactivity import Interactivity, interactivity_of, should_wait
+from jupyter_smx.kernel.front_end import Interactivity, interactivity_of, should_wait
 from jupyter_smx.model.errors import ValidationError
 
 LAB = Interactivity(kernel=True, allow_stdin=True)

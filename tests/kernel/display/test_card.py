@@ -14,7 +14,7 @@ from jupyter_smx.kernel.display.screen import Screen
 from jupyter_smx.kernel.text.pages import table_page, text_page
 from jupyter_smx.model.records.job import HostEnd, Job, JobSummary, RemoteException
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.channel import Artifact, Payload
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus

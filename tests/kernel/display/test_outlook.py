@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from jupyter_smx.kernel.api import session, watcher
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.handles.metrics import Metrics, Point
+from jupyter_smx.kernel.text.formats import format_progress
 from jupyter_smx.kernel.text.pages import jobs_page
-from jupyter_smx.kernel.text.progress import format_progress
 from jupyter_smx.model.duration import format_estimate
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.records.summary import summary_of

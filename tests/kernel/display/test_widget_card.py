@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 from jupyter_smx.kernel.display.card import MIME, card_of
 from jupyter_smx.kernel.display.widget_card import WIDGET_VIEW_MIME, WidgetCard
-from jupyter_smx.kernel.text.front_end import uses_widgets
+from jupyter_smx.kernel.front_end import uses_widgets
 from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.results.progress import Progress

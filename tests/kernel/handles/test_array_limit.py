@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx.cli.exit_codes import USAGE_ERROR
+from jupyter_smx.cli.conventions import USAGE_ERROR
 from jupyter_smx.cli.main import main
 from jupyter_smx.model.errors import ValidationError
 

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_smx.kernel.handles.cost import Cost, cost_page
 from jupyter_smx.kernel.text.pages import format_dollars
-from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.reports import Bill
 from jupyter_smx.model.text import format_usd
 
 BILL = Bill(

@@ -14,7 +14,7 @@ from jupyter_smx.kernel.failures.exceptions import JobFailed, JobStopped, StillR
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.records.job import HostEnd, RemoteException
 from jupyter_smx.model.records.job import Job as RecordOfJob
-from jupyter_smx.model.results.start_reason import Difference, Why
+from jupyter_smx.model.results.reports import Difference, Why
 from jupyter_smx.model.spec.channel import Artifact
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus

@@ -17,8 +17,7 @@ from jupyter_smx.kernel.failures.exceptions import JobFailed, failure_of
 from jupyter_smx.kernel.handles.job import Job as Handle
 from jupyter_smx.model.records.job import HostEnd, Job, RemoteException
 from jupyter_smx.model.spec.channel import Channel
-from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
 from jupyter_smx.model.status import SecondaryStatus
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.logs import reader
-from jupyter_smx.kernel.logs import tail as log_end
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
@@ -27,11 +26,11 @@ def end_of(text: str, count: int) -> str:
     return "".join(re.findall(r"[^\n]*\n|[^\n]+", text)[-count:]) if count else ""
 
 
-@pytest.mark.parametrize("piece", [1, 3, 8, log_end.CHUNK_SIZE])
+@pytest.mark.parametrize("piece", [1, 3, 8, reader.CHUNK_SIZE])
 def test_the_last_lines_are_those_that_the_whole_log_ends_with(
     controller: ScriptedController, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr(log_end, "CHUNK_SIZE", piece)
+    monkeypatch.setattr(reader, "CHUNK_SIZE", piece)
     job = smx.train("pass")
     for text in LOGS:
         controller.logs[job.id, "algo-1"] = text.encode()
@@ -83,7 +82,7 @@ def test_the_end_of_a_long_log_is_found_without_its_beginning(controller: Script
     asked = [parse_qs(urlsplit(target).query) for target in controller.targets if "/logs" in target]
     read = [int(query["offset"][0]) for query in asked if query["limit"] != ["1"]]
     assert len(read) <= 3
-    assert min(read) >= 8_000_000 - log_end.CHUNK_SIZE - 1
+    assert min(read) >= 8_000_000 - reader.CHUNK_SIZE - 1
 
 
 @pytest.mark.parametrize("tail", ["many", -1, 1.5, True])

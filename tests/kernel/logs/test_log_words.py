@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.kernel.logs.options import LogRequest, read
+from jupyter_smx.kernel.magics.subcommand_options import LogRequest, read
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.instance import InstanceGroup

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel.client.client import _encode
-from jupyter_smx.kernel.options.line_splitter import join_continuations, split
+from jupyter_smx.kernel.options.line_syntax import join_continuations, split
 from jupyter_smx.kernel.options.table import TABLE, parse
 from jupyter_smx.kernel.request.request import SubmissionContext, request_from_options
 from jupyter_smx.model.errors import SmxError, ValidationError

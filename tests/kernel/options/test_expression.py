@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.options.expression import encode_hyperparameter, resolve, value_of
-from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN
+from jupyter_smx.kernel.options.line_syntax import CLOSE, OPEN, resolve, value_of
+from jupyter_smx.kernel.options.values import encode_hyperparameter
 from jupyter_smx.model.errors import ValidationError
 
 

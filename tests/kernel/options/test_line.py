@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.options.line_splitter import CLOSE, OPEN, join_continuations, restore_braces, split
+from jupyter_smx.kernel.options.line_syntax import CLOSE, OPEN, join_continuations, restore_braces, split
 from jupyter_smx.model.errors import ValidationError
 
 WORDS = st.lists(st.text(st.characters(exclude_characters="{}\\", exclude_categories=["Cs", "Cn"]), max_size=12))

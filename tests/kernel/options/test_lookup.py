@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from jupyter_smx.kernel.options.expand import expand_expressions
-from jupyter_smx.kernel.options.line_splitter import OPEN
-from jupyter_smx.kernel.options.table import TABLE, parse
+from jupyter_smx.kernel.options.line_syntax import OPEN
+from jupyter_smx.kernel.options.table import TABLE, expand_expressions, parse
 from jupyter_smx.kernel.request.request import request_from_options
 from jupyter_smx.model.errors import ValidationError
 

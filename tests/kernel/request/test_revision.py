@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.kernel.request.git_revision import revision_of
+from jupyter_smx.kernel.request.origin import revision_of
 
 if TYPE_CHECKING:
     from pathlib import Path

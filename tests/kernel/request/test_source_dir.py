@@ -18,7 +18,7 @@ from jupyter_smx.kernel.request.payload import store_by_digest
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.spec.source import SourceDir
+    from jupyter_smx.model.spec.job_spec import SourceDir
 
 
 def fill(folder: Path, *names: str, old: bool = False) -> Path:

@@ -16,7 +16,7 @@ from walked_jobs import BILL, DONE, HERE, OPERATIONS, ROLE, RUN, S3, TYPE, allow
 from jupyter_smx.agent.contract.platform_variables import ACCOUNT
 from jupyter_smx.kernel.sagemaker.describe import description
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
-from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.channel import Artifact, Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus, is_final

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.handles.cost import Cost, cost_page
-from jupyter_smx.kernel.handles.spot_savings import format_savings
+from jupyter_smx.kernel.handles.cost import Cost, cost_page, format_savings
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType, catalogue
 from jupyter_smx.model.status import DesiredState, SecondaryStatus

@@ -8,7 +8,7 @@ import pytest
 from draws import a_spec
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.policy.admission import image_rules
 
 CODE = SourceDir(folder="/code", path="/kept/code.tar.gz", sha256="", files=1, size=1)

@@ -10,7 +10,7 @@ from draws import a_spec
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 

@@ -18,7 +18,7 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Payload
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.policy.admission import host_visibility
 from jupyter_smx.policy.admission.host_visibility import LocalSource
 from jupyter_smx.policy.hosts.names import named_hosts

@@ -12,8 +12,7 @@ from jupyter_smx.controller.scheduling import run_request
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Payload
 from jupyter_smx.model.spec.distribution import Distribution
-from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.spec.source import SourceDir, is_entry_point
+from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir, is_entry_point
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.scheduling import run_request
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.environment import PythonEnvironment
+from jupyter_smx.model.spec.job_spec import PythonEnvironment
 from jupyter_smx.policy.lifecycle import environment
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling import placement, reuse

@@ -22,7 +22,7 @@ from jupyter_smx.policy.lifecycle.outcome import INTERRUPTION, Outcome, job_outc
 if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster
     from jupyter_smx.model.records.job import HostEnd, Job
-    from jupyter_smx.model.results.bill import Bill
+    from jupyter_smx.model.results.reports import Bill
 
 S = SecondaryStatus
 TAKEN = an_end(cause="interrupted", exit_code=None, signal=15)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.results.progress import Progress
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling.capacity import Share

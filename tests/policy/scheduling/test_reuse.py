@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
-from jupyter_smx.model.spec.environment import PythonEnvironment
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.job_spec import PythonEnvironment
 from jupyter_smx.policy.scheduling import reuse
 
 OTHER_GROUP = {"name": "others", "instance_type": "ml.m5.large", "instance_count": 2}

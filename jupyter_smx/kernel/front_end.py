@@ -1,4 +1,4 @@
-"""Is there a person at the screen? If not, a magic waits for its job at the end of its cell."""
+"""The front end of a kernel: which card it can draw, and whether a person is there to answer a question."""
 
 from __future__ import annotations
 
@@ -11,10 +11,31 @@ from msgspec import Struct
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
+
+STYLES = ("auto", "mime", "widget")
+
+_VARIABLES = ("VSCODE_PID", "VSCODE_CWD", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")
+"""Set in kernels that VS Code, Google Colab or Kaggle started; none of them loads extensions of JupyterLab."""
+
+_NOTEBOOK_OF_VS_CODE = "__vsc_ipynb_file__"
+_MODULE_OF_COLAB = "google.colab"
 
 WAIT_VARIABLE = "SMX_WAIT"
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def uses_widgets(
+    style: str,
+    namespace: Mapping[str, Any],
+    environment: Mapping[str, str] = os.environ,
+    modules: Container[str] = sys.modules,
+) -> bool:
+    """Say whether cards are made of ipywidgets; ``auto`` looks at who started this kernel."""
+    if style != "auto":
+        return style == "widget"
+    known = any(environment.get(name) for name in _VARIABLES)
+    return known or _NOTEBOOK_OF_VS_CODE in namespace or _MODULE_OF_COLAB in modules
 
 
 class Interactivity(Struct, frozen=True, kw_only=True):

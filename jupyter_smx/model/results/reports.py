@@ -1,8 +1,31 @@
-"""What a job is billed for."""
+"""Reports on a job: why its start was warm or cold, what it is billed, and what could run better."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """One warm pool that was there and could not be taken: the field, what the job wants, what the pool has."""
+
+    pool: str
+    field: str
+    wanted: str
+    found: str
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """Warm or cold, in one sentence, with the exact fields that differed for each pool that was passed over."""
+
+    start: Literal["warm", "cold", "queued", "none"]
+    sentence: str
+    pool: str = ""
+    reused_from: str = ""
+    differences: tuple[Difference, ...] = ()
+    isolation: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class GroupBill(Struct, frozen=True, kw_only=True):
@@ -45,3 +68,25 @@ class Bill(Struct, frozen=True, kw_only=True):
         if self.training_seconds <= 0:
             return None
         return (1 - self.billable_seconds / self.training_seconds) * 100
+
+
+class Advice(Struct, frozen=True, kw_only=True):
+    """One rule that found something on one host: its SageMaker name, a sentence with the numbers, and a prediction.
+
+    ``prediction`` says what would be gained and what that assumes, "" where nothing can be said. ``numbers`` are those
+    of both, by name: shares from 0 to 1, percents, seconds, US dollars.
+    """
+
+    rule: str
+    host: str
+    sentence: str
+    prediction: str = ""
+    numbers: dict[str, float] = {}
+
+
+class JobAdvice(Struct, frozen=True, kw_only=True):
+    """All that the rules found in one run of a job; more may come until ``is_final``."""
+
+    job: str
+    advice: tuple[Advice, ...] = ()
+    is_final: bool = False

@@ -1,4 +1,4 @@
-"""The words behind ``logs``, the same in a notebook and in a terminal: how much, of which host, and for how long."""
+"""The words behind ``logs`` and ``events``, the same in a notebook and in a terminal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.records.log_stream import LogStream
 
-USAGE = "[JOB] [-f] [--tail N] [--host HOST] [--streams]"
-HELP = "the log of a job, or its last lines; -f follows it"
+
+LOGS_USAGE = "[JOB] [-f] [--tail N] [--host HOST] [--streams]"
+LOGS_HELP = "the log of a job, or its last lines; -f follows it"
 TAIL, HOST, STREAMS = "--tail", "--host", "--streams"
 
 
@@ -53,7 +54,7 @@ class LogRequest(Struct, frozen=True, kw_only=True):
         return tuple(stream for stream in streams_of(job) if host in ("", stream.host, stream.name))
 
 
-def add_options(parser: Parser) -> None:
+def add_log_options(parser: Parser) -> None:
     """Let a parser take the options."""
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
     parser.add_argument(TAIL, metavar="N", help="only the last N lines, of each host; with -f, go on from there")
@@ -80,12 +81,32 @@ def log_request(found: Namespace) -> LogRequest:
     return LogRequest(job=found.job, host=found.host, last=last, follows=found.follow, names=found.streams)
 
 
-def read(words: Sequence[str], prog: str) -> LogRequest:
+def parse_log_words(words: Sequence[str], prog: str) -> LogRequest:
     """Read the words after ``logs``.
 
     :raises ValidationError: an unknown option, a missing value, or a word too many.
     """
-    parser = Parser(prog=f"{prog} logs", usage=f"{prog} logs {USAGE}")
+    parser = Parser(prog=f"{prog} logs", usage=f"{prog} logs {LOGS_USAGE}")
     parser.add_argument("job", nargs="?", default="")
-    add_options(parser)
+    add_log_options(parser)
     return log_request(parser.read(words))
+
+
+EVENTS_USAGE = "[JOB] [-f]"
+EVENTS_HELP = "its steps as events of EventBridge, one JSON object a line; -f follows them"
+
+
+def add_event_options(parser: Parser) -> None:
+    """Let a parser take the options."""
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
+
+
+def parse_event_words(words: Sequence[str], prog: str) -> Namespace:
+    """Read the words after ``events``: ``job``, "" for the newest, and ``follow``.
+
+    :raises ValidationError: an unknown option, or a word too many.
+    """
+    parser = Parser(prog=f"{prog} events", usage=f"{prog} events {EVENTS_USAGE}")
+    parser.add_argument("job", nargs="?", default="")
+    add_event_options(parser)
+    return parser.read(words)

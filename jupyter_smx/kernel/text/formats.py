@@ -1,7 +1,8 @@
-"""How far a job is, when it will end and what it measures, in a few words for cards and lists."""
+"""Facts of a job as short text: lines of a terminal, sizes, progress, metrics, and why a start was warm or cold."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model import duration
@@ -9,11 +10,33 @@ from jupyter_smx.model.status import is_final
 from jupyter_smx.model.text import format_number
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.records.job import JobSummary
+    from jupyter_smx.model.records.job import Job, JobSummary
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+"""Colours and movements, titles and links, and the short ones (ECMA-48)."""
+
+_CONTROL = dict.fromkeys([code for code in (*range(32), *range(127, 160)) if code not in (9, 13)])
 
 _CELLS = 8
+
 _MAX_METRICS = 3
 """Metrics in one line."""
+
+
+def readable(line: str) -> str:
+    """Give what a terminal would show of a line in the end: without escapes, bells and what was drawn over."""
+    plain = _ESCAPE.sub("", line).rstrip("\r").rpartition("\r")[2]
+    return plain.translate(_CONTROL)
+
+
+def format_size(size: int) -> str:
+    """Write a size for people, in decimal units: ``812 B``, ``1.2 MB``."""
+    number = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:  # noqa: PLR2004 - decimal units
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"
 
 
 def progress_bar(job: JobSummary) -> str:
@@ -60,3 +83,27 @@ def format_queue_position(job: JobSummary, now: float) -> str:
     if job.expected_start_at is None or job.expected_start_at <= now:
         return words
     return f"{words}, ~{duration.format_estimate(job.expected_start_at - now)}"
+
+
+def format_start_reason(job: Job) -> str:
+    """Say why a job started warm or cold, each pool that was passed over, and how long the start took."""
+    why = job.why
+    if why is None:
+        return f"{job.name} has not been placed yet."
+    lines = [why.sentence]
+    lines += [
+        f"  pool {found.pool}: {found.field} is {found.found}, wanted is {found.wanted}" for found in why.differences
+    ]
+    if (seconds := start_seconds(job)) is not None:
+        lines.append(f"  from the cell to the first line: {duration.format_duration(seconds)}")
+    if why.isolation:
+        lines.append(f"  isolation: {why.isolation}")
+    lines += [f"  {note}" for note in why.notes]
+    return "\n".join(lines)
+
+
+def start_seconds(job: Job) -> float | None:
+    """Give the seconds from submission to the first line of user code; None while it has not run."""
+    begin = job.spec.submitted_at or job.created_at
+    first_line = job.timings.get("first_line")
+    return None if first_line is None or not begin else max(0.0, first_line - begin)

@@ -1,4 +1,4 @@
-"""Exit codes: what a shell learns of a job or of an error."""
+"""What every subcommand shares: the name of the command, its help, where options end, and exit codes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from jupyter_smx.model.records.job import failing_host
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_smx.model.errors import SmxError
     from jupyter_smx.model.records.job import Job
+
+PROG = "jupyter smx"
+HELP = ("-h", "--help")
 
 SUCCESS = 0
 FAILURE = 1
@@ -18,13 +23,14 @@ USAGE_ERROR = 2
 STOPPED = 3
 NO_CONTROLLER = 4
 INTERRUPTED = 130
+
 BROKEN_PIPE = 141
 """The reader of our output went away; a shell shows the same for a command that SIGPIPE ended."""
 
 _BY_SIGNAL = 128
 _BYTE = 0xFF
 
-TABLE = {
+EXIT_CODES = {
     str(SUCCESS): "done; of run: the job completed",
     str(FAILURE): "refused, or the job failed without an exit code of its own",
     str(USAGE_ERROR): "wrong subcommand, option or value; nothing was started",
@@ -35,6 +41,11 @@ TABLE = {
     "128+N": "signal N ended the script",
 }
 """What each code means, for the manual."""
+
+
+def words_before_dashes(words: Sequence[str]) -> Sequence[str]:
+    """Give the words that may be options: those before ``--``."""
+    return words[: words.index("--")] if "--" in words else words
 
 
 def job_exit_code(job: Job) -> int:

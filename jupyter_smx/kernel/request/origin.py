@@ -1,22 +1,41 @@
-"""The git commit that a folder's work tree is at, read from git's own files: a process would cost milliseconds."""
+"""Where a request comes from: the notebook, its cell, and the git commit, read from git's own files."""
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.results.provenance import Revision
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+_CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What nbformat allows; other front ends put addresses of their own into the same place."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _POINTER = "gitdir:"
 _REF = "ref:"
 _BRANCH = "refs/heads/"
+
 _MAX_SYMREFS = 5
 """References that lead to references, at most."""
+
+
+def notebook_of(namespace: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str:
+    """Give the notebook's path as Jupyter's server or VS Code say it; "" elsewhere."""
+    return str(environment.get("JPY_SESSION_NAME") or namespace.get("__vsc_ipynb_file__") or "")
+
+
+def cell_id_of(shell: Any) -> str:
+    """Give the id of the cell that a shell (None: a plain Python process) runs now, "" where nobody says it."""
+    kernel = getattr(shell, "kernel", None)
+    metadata = kernel.get_parent().get("metadata") if kernel is not None else None
+    found = metadata.get("cellId") if isinstance(metadata, dict) else None
+    return found if isinstance(found, str) and _CELL_ID.fullmatch(found) else ""
 
 
 def revision_of(folder: Path) -> Revision | None:
@@ -27,15 +46,15 @@ def revision_of(folder: Path) -> Revision | None:
     for top in (folder, *folder.parents):
         marker = top / ".git"
         if marker.exists():
-            return _read(top, marker)
+            return _read_revision(top, marker)
     return None
 
 
-def _read(top: Path, marker: Path) -> Revision | None:
+def _read_revision(top: Path, marker: Path) -> Revision | None:
     try:
         own = _git_dir(marker)
         head = (own / "HEAD").read_text(encoding="utf-8").strip()
-        commit, branch = _resolve(own, _common_dir(own), head)
+        commit, branch = _resolve_head(own, _common_dir(own), head)
     except (OSError, UnicodeDecodeError):
         return None
     if not _COMMIT.fullmatch(commit):
@@ -59,7 +78,7 @@ def _common_dir(own: Path) -> Path:
         return own
 
 
-def _resolve(own: Path, shared: Path, head: str) -> tuple[str, str]:
+def _resolve_head(own: Path, shared: Path, head: str) -> tuple[str, str]:
     branch, value = "", head
     for _ in range(_MAX_SYMREFS):
         if not value.startswith(_REF):

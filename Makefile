@@ -49,11 +49,11 @@ SIDE_BY_SIDE := -n 3 --dist loadfile
 BROWSERS := -n 2 --dist loadfile
 
 # Tests that start no process. Single ones among them that do are marked so, and any other one that does fails.
-IN_PROCESS := tests/model tests/policy $(wildcard tests/test_house.py tests/test_names.py tests/test_heavy.py) \
+IN_PROCESS := tests/model tests/policy tests/structure $(wildcard tests/test_heavy.py) \
   $(addprefix tests/kernel/,api client display handles logs magics options request sagemaker) \
   $(addprefix tests/controller/,agents db images scheduling state)
 # Minutes of CPU time where the others take seconds.
-IN_PROCESS += --ignore tests/controller/scheduling/test_histories.py
+IN_PROCESS += --ignore tests/controller/scheduling/test_histories.py --ignore tests/structure/test_bundle.py
 # The environment once made serves, however old it is: what made it anew would build the JupyterLab side, too.
 CHECKS := check-ruff check-mypy check-imports check-tests $(if $(wildcard node_modules/.bin/eslint),check-eslint)
 

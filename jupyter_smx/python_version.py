@@ -1,4 +1,4 @@
-"""The version of a Python of this machine; at the top, since controller and kernel both need it."""
+"""Ask a Python of this machine for its version, once; apart because controller and kernel both need it."""
 
 from __future__ import annotations
 

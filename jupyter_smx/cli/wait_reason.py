@@ -22,11 +22,11 @@ def wait_reporter(context: CliContext, job_id: str) -> Callable[[], None]:
     """Give what tells on stderr what a job waits for, each time that it is called and there is news."""
     waiting = WaitReason()
 
-    def tell() -> None:
+    def report() -> None:
         if news := waiting.new_reason(retry_while_unavailable(lambda: context.client.job(job_id))):
             context.output.info(news)
 
-    return tell
+    return report
 
 
 class WaitReason:

@@ -1,4 +1,4 @@
-"""The addresses under ``/jupyter-smx/`` and their handlers: one table, in a file that readers of the API look for."""
+"""The addresses under ``/jupyter-smx/`` and their handlers: one table, apart so that readers find it."""
 
 from __future__ import annotations
 

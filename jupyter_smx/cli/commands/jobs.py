@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.cli import conventions
 from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
 from jupyter_smx.kernel.client import job_refs
-from jupyter_smx.kernel.client.client import Listing
+from jupyter_smx.kernel.client.client import JobListing
 from jupyter_smx.kernel.handles.cost import cost_page
 from jupyter_smx.kernel.options.parser import match_choice
 from jupyter_smx.kernel.options.values import parse_number
@@ -45,7 +45,7 @@ def _list(found: Namespace, context: CliContext) -> int:
     jobs = tuple(one for one in jobs if one.id in newest)
     many = tuple(one for one in many if one.id in newest)
     text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
-    context.output.show(Listing(jobs=jobs, arrays=many), text)
+    context.output.show(JobListing(jobs=jobs, arrays=many), text)
     return conventions.SUCCESS
 
 

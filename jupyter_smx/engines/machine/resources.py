@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 60
 """Bytes; cgroup v1 writes a number near 2^63 where there is no limit."""
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachineResources(Struct, frozen=True, kw_only=True):
     """CPUs (whole ones, at least 1), memory in bytes and GPUs (devices) that processes of this user can use."""
 
     cpus: int
@@ -31,12 +31,12 @@ class Machine(Struct, frozen=True, kw_only=True):
         return self.memory / 2**30
 
 
-def detect_machine(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> Machine:
+def detect_machine(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> MachineResources:
     """Look at this machine; takes about a millisecond, loads no driver and starts no process.
 
     ``root`` is where ``proc``, ``sys`` and ``dev`` are found.
     """
-    return Machine(
+    return MachineResources(
         cpus=usable_cpus(_affinity(), cpu_quotas(root)),
         memory=min([psutil.virtual_memory().total, *memory_limits(root)]),
         gpus=count_gpus(root, environ),

@@ -43,7 +43,7 @@ class Jobs(Struct, frozen=True):
     jobs: tuple[JobSummary, ...]
 
 
-class Listing(Jobs, frozen=True):
+class JobListing(Jobs, frozen=True):
     """What a list of jobs shows: jobs that are no tasks, and arrays."""
 
     arrays: tuple[ArraySummary, ...] = ()

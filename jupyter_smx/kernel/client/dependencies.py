@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Handle(Protocol):
+class HasJobId(Protocol):
     """What a notebook holds of a job: anything with its id."""
 
     @property
@@ -23,7 +23,7 @@ class Handle(Protocol):
         """Give the id."""
 
 
-After = Handle | str | Iterable["Handle | str"]
+After = HasJobId | str | Iterable["HasJobId | str"]
 
 
 def dependency_ids(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[str, ...]:
@@ -32,13 +32,13 @@ def dependency_ids(after: After, namespace: Mapping[str, Any], client: Client) -
     :raises ResourceNotFoundError: there is no such job, or several.
     :raises ValidationError: something that is neither a handle nor a name.
     """
-    several = after if isinstance(after, Iterable) and not isinstance(after, (str, Handle)) else (after,)
+    several = after if isinstance(after, Iterable) and not isinstance(after, (str, HasJobId)) else (after,)
     return tuple(dict.fromkeys(_dependency_id(each, namespace, client) for each in several))
 
 
 def _dependency_id(each: object, namespace: Mapping[str, Any], client: Client) -> str:
     found = namespace.get(each, each) if isinstance(each, str) else each
-    if isinstance(found, Handle):
+    if isinstance(found, HasJobId):
         return found.id
     if isinstance(each, str):
         return _id_by_name(each, client)

@@ -312,11 +312,11 @@ class Job:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
 
-        def tell(_: Job) -> None:
+        def on_done(_: Job) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(ended.set)
 
-        await asyncio.to_thread(self.add_done_callback, tell)
+        await asyncio.to_thread(self.add_done_callback, on_done)
         await ended.wait()
 
     def __getitem__(self, name: str) -> Any:

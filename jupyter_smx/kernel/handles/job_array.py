@@ -237,17 +237,17 @@ class JobArray:
         loop = asyncio.get_running_loop()
         decided = asyncio.Event()
 
-        def tell(_: JobArray) -> None:
+        def on_change(_: JobArray) -> None:
             if self._is_decided() and not loop.is_closed():
                 loop.call_soon_threadsafe(decided.set)
 
-        self.add_listener(tell)
+        self.add_listener(on_change)
         try:
             # No thread waits meanwhile: the event loop has few, and a thread cannot be cancelled.
             await asyncio.to_thread(self._watch, self)
             await decided.wait()
         finally:
-            self.remove_listener(tell)
+            self.remove_listener(on_change)
         return await asyncio.to_thread(self.results)
 
     def __repr__(self) -> str:

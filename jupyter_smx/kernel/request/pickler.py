@@ -1,4 +1,4 @@
-"""Pickle as cloudpickle does, keeping file names of functions; a module of its own, since cloudpickle loads slowly."""
+"""Pickle as cloudpickle does, keeping file names of functions; apart because cloudpickle loads slowly."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.kernel.magics.subcommand_options import LogRequest, read
+from jupyter_smx.kernel.magics.subcommand_options import LogRequest, parse_log_words
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -40,7 +40,7 @@ def test_a_host_that_is_none_of_the_job_has_no_streams() -> None:
 )
 def test_what_shows_lines_is_refused_where_names_are_shown(words: list[str], option: str) -> None:
     with pytest.raises(ValidationError, match=f"{option} is not for --streams"):
-        read(["fit-1", "--streams", *words], "%smx")
-    assert read(["fit-1", "--streams", "--host", "algo-1"], "%smx") == LogRequest(
+        parse_log_words(["fit-1", "--streams", *words], "%smx")
+    assert parse_log_words(["fit-1", "--streams", "--host", "algo-1"], "%smx") == LogRequest(
         job="fit-1", host="algo-1", names=True
     )

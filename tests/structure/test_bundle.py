@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-BUILT = Path(__file__).parent.parent / "jupyter_smx" / "labextension"
+BUILT = Path(__file__).parents[2] / "jupyter_smx" / "labextension"
 KB = 1000
 WHOLE = 300 * KB
 """Bytes of all scripts together, packed as servers send them."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MAX_FILE = 600
 MAX_FUNCTION = 50
 BROAD = {"Exception", "BaseException"}

@@ -75,7 +75,7 @@ def test_a_line_without_an_end_is_followed_in_time_that_grows_with_its_length() 
     shown: list[object] = []
 
     class Lines:
-        line = staticmethod(shown.append)
+        write_line = staticmethod(shown.append)
 
     piece = "x" * (MEBI // 4)
     began = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,6 +77,8 @@ def _shell() -> Iterator[InteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
+    # At the end of the process it would collect garbage, as hundreds of others do: minutes in all.
+    atexit.unregister(made.atexit_operations)
     made.run_line_magic("load_ext", "jupyter_smx")
     yield made
     session.close_session()

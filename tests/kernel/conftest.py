@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ def _shell() -> InteractiveShell:
     config = Config()
     config.HistoryManager.enabled = False
     made = InteractiveShell(config=config)
+    # At the end of the process it would collect garbage, as hundreds of others do: minutes in all.
+    atexit.unregister(made.atexit_operations)
     made.run_line_magic("load_ext", "jupyter_smx")
     return made
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from msgspec import convert
+from msgspec import convert, to_builtins
 from nbconvert import HTMLExporter
 from recorded_data import FIXTURE
 
@@ -72,10 +72,9 @@ def test_the_html_of_a_card_is_valid_and_complete(name: str, cards: dict[str, An
 def test_what_a_card_holds_is_what_records_of_today_have(name: str, cards: dict[str, Any]) -> None:
     card = cards[name][MIME]
     if name == "grid":
-        fields = {key: value for key, value in card["array"].items() if key != "title"}
-        assert convert(fields, ArraySummary).name == card["name"]
+        assert to_builtins(convert(card["array"], ArraySummary)) == card["array"]
     else:
-        assert convert(card["summary"], JobSummary).name == card["name"]
+        assert to_builtins(convert(card["summary"], JobSummary)) == card["summary"]
 
 
 def test_the_notebook_becomes_a_page(notebook: Any) -> None:

@@ -3,7 +3,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE, parseCard } from '../../notebook/cardSnapshot';
+import { parseCard } from '../../notebook/cardSnapshot';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 /** What is known of the file of a notebook. */
@@ -19,13 +19,15 @@ const NOTEBOOK = 'tests/upgrade/made_by_6b340c9/cards.ipynb';
 const { readFileSync } = jest.requireActual<{
   readFileSync: (path: string, encoding: string) => string;
 }>('fs');
+/** As that commit wrote it. */
+const MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
 const trans = nullTranslator.load('jupyter_smx');
 
 /** The cards of a notebook that 6b340c9 executed, by the base name of their job or array. */
 function savedCards(): Map<string, Saved> {
   const { cells } = JSON.parse(readFileSync(NOTEBOOK, 'utf-8')) as INotebook;
   const bundles = cells.flatMap(cell => cell.outputs.map(output => output.data ?? {}));
-  const cards = bundles.map(data => data['application/vnd.jupyter-smx.card+json'] as Saved);
+  const cards = bundles.map(data => data[MIME_TYPE] as Saved);
   return new Map(cards.filter(Boolean).map(card => [card.name.split('-')[0], card]));
 }
 
@@ -33,7 +35,7 @@ async function draw(data: unknown): Promise<CardRenderer> {
   const widget = new CardRenderer(new FakeModel(), new CommandRegistry(), trans);
   Widget.attach(widget, document.body);
   const mime = {
-    data: { [CARD_MIME_TYPE]: data },
+    data: { [MIME_TYPE]: data },
     metadata: {},
     trusted: false,
     setData: () => undefined

@@ -18,7 +18,8 @@ from sphinx.util.docutils import SphinxDirective
 from traitlets.traitlets import DefaultHandler
 
 import jupyter_smx
-from jupyter_smx.cli import conventions, main
+from jupyter_smx.cli import conventions
+from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
 from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
@@ -70,11 +71,11 @@ def subcommands(_: str) -> str:
 
 def command_line(_: str) -> str:
     """Describe every subcommand of ``jupyter smx`` from its parser."""
-    return "\n\n".join(_subcommand(found) for found in main.SUBCOMMANDS.values())
+    return "\n\n".join(_subcommand(found) for found in SUBCOMMANDS.values())
 
 
 def _subcommand(found: Any) -> str:
-    parser = main.parser_of(found)
+    parser = parser_of(found)
     actions = parser._actions  # noqa: SLF001 - argparse has no other way to look at a parser
     own = [_argument(action) for action in actions]
     return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", sentence(found.help), *own])

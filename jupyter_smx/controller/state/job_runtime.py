@@ -158,10 +158,10 @@ def _text(said: str) -> str:
     return redaction.redact_text(said.encode("utf-8", "backslashreplace").decode())
 
 
-def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> HostEnd:
+def host_end(host: str, record: dict[str, Any] | None, exit_reason: str = "") -> HostEnd:
     """Read an agent's end record; None gives the end of a host that was lost, and how, where its engine says so."""
     if record is None:
-        how = f": {obituary}" if obituary else "."
+        how = f": {exit_reason}" if exit_reason else "."
         return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran{how}")
     said, message = record.get("exception"), record.get("message", "")
     return HostEnd(

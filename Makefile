@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-ruff check-mypy check-imports check-eslint check-tests test test-py test-js test-ui test-heavy programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,14 +48,14 @@ SIDE_BY_SIDE := -n 3 --dist loadfile
 # A browser is busy itself.
 BROWSERS := -n 2 --dist loadfile
 
-# Tests that start no process. Single ones among them that do are marked so, and any other one that does fails.
-IN_PROCESS := tests/model tests/policy tests/structure $(wildcard tests/test_heavy.py) \
-  $(addprefix tests/kernel/,api client display handles logs magics options request sagemaker) \
-  $(addprefix tests/controller/,agents db images scheduling state)
-# Minutes of CPU time where the others take seconds.
-IN_PROCESS += --ignore tests/controller/scheduling/test_histories.py --ignore tests/structure/test_bundle.py
-# The environment once made serves, however old it is: what made it anew would build the JupyterLab side, too.
-CHECKS := check-ruff check-mypy check-imports check-tests $(if $(wildcard node_modules/.bin/eslint),check-eslint)
+# Tests that start no process. Single ones among them that do are marked so, and any other one that does fails. Two runs
+# for two cores: the workers of a single one would each collect all of them. Histories take longer than the rest.
+KERNEL_TESTS := $(addprefix tests/kernel/,api client display handles logs magics options request sagemaker)
+CORE_TESTS := tests/model tests/policy tests/structure $(wildcard tests/test_heavy.py) \
+  $(addprefix tests/controller/,agents db images scheduling state) --ignore tests/controller/scheduling/test_histories.py \
+  --ignore tests/structure/test_bundle.py
+# The environment once made serves, however old it is: what made it again would build the JupyterLab side, too.
+CHECKS := check-core check-kernel check-ruff check-mypy check-imports $(if $(wildcard node_modules/.bin/eslint),check-eslint)
 
 check: | $(VENV)/bin/python ## lint, types, contracts and the tests that start no process: about a minute
 	@$(MAKE) --no-print-directory --jobs --output-sync=target $(CHECKS)
@@ -76,8 +76,11 @@ check-imports:
 check-eslint:
 	jlpm eslint:check
 
-check-tests:
-	python -m pytest -q -n 2 --dist loadfile --no-processes $(IN_PROCESS)
+check-core:
+	python -m pytest -q --no-processes $(CORE_TESTS)
+
+check-kernel:
+	python -m pytest -q --no-processes $(KERNEL_TESTS)
 
 test: test-py test-js test-ui ## run every test but the heavy ones
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,11 @@ class Leftovers:
 
 def has_children() -> bool:
     """Say whether a process that this one started still lives."""
-    return any(Path(thread.path, "children").read_bytes() for thread in os.scandir("/proc/self/task"))
+    for thread in os.scandir("/proc/self/task"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # threads end meanwhile
+            if Path(thread.path, "children").read_bytes():
+                return True
+    return False
 
 
 def our_processes() -> dict[tuple[int, str], process_scan.ProcessInfo]:

@@ -47,6 +47,7 @@ _DAEMONS = ("jupyter_smx/agent", "jupyter_smx/engines", "jupyter_smx/testing/doc
 
 PARTS: Mapping[str, Part] = {
     "mpi": Part(covers=_FRAMEWORKS),
+    "pip": Part(covers=("jupyter_smx/controller/environments",)),
     "podman": Part(covers=_DAEMONS),
     "random": Part(
         covers=(

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="controllers need unix")
 
 BOTH = pytest.mark.parametrize("choice", ["auto", "pip"], ids=["uv", "pip"])
+# Pip takes twenty times as long as uv.
+UV_AND_HEAVY_PIP = pytest.mark.parametrize(
+    "choice", ["auto", pytest.param("pip", marks=pytest.mark.heavy("pip"))], ids=["uv", "pip"]
+)
 SLOW_BUILD = """\
 import os, time
 open({begun!r}, "w").write(str(os.getpid()))
@@ -115,7 +119,7 @@ async def test_what_the_base_has_is_seen_and_not_installed_again(
     assert facts["installer"] == ("uv" if choice == "auto" else "pip")
 
 
-@BOTH
+@UV_AND_HEAVY_PIP
 async def test_what_the_base_has_in_another_version_is_put_before_it_and_the_base_is_left_alone(
     choice: str, tmp_path: Path, base: str, wheels: Path
 ) -> None:
@@ -149,7 +153,7 @@ def old_base(tmp_path: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-@BOTH
+@UV_AND_HEAVY_PIP
 async def test_packages_of_the_base_may_be_described_in_the_old_way_or_in_a_broken_one(
     choice: str, tmp_path: Path, old_base: str, wheels: Path
 ) -> None:
@@ -160,7 +164,7 @@ async def test_packages_of_the_base_may_be_described_in_the_old_way_or_in_a_brok
     assert infos == {"beta-1.0.dist-info"}, "neither alpha nor a shadow is here"
 
 
-@BOTH
+@UV_AND_HEAVY_PIP
 async def test_an_environment_of_its_own_has_nothing_of_the_base(
     choice: str, tmp_path: Path, base: str, wheels: Path
 ) -> None:
@@ -186,7 +190,7 @@ build_editable = build_wheel
 """
 
 
-@BOTH
+@UV_AND_HEAVY_PIP
 async def test_folders_may_have_a_blank_in_their_names(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     shutil.copytree(wheels, tmp_path / "my wheels")
     project = tmp_path / "my project"
@@ -202,7 +206,7 @@ async def test_folders_may_have_a_blank_in_their_names(choice: str, tmp_path: Pa
     assert seen(tmp_path / "e", "theta", "beta") == {"theta": "1.0", "beta": "1.0"}
 
 
-@BOTH
+@UV_AND_HEAVY_PIP
 async def test_constraints_hold(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     await built(choice, tmp_path / "e", base, environment(wheels, "alpha", "-c alpha<2", only=True))
     assert seen(tmp_path / "e", "alpha") == {"alpha": "1.0"}
@@ -231,7 +235,7 @@ async def test_a_failure_of_our_own_leaves_nothing_that_takes_room(tmp_path: Pat
     assert not (tmp_path / "e" / "venv").exists()
 
 
-@BOTH
+@UV_AND_HEAVY_PIP
 async def test_a_log_that_finds_no_room_ends_no_build(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / build.LOG).symlink_to("/dev/full")

@@ -10,14 +10,14 @@ from jupyter_smx.cli.commands.jobs import STATUSES
 from jupyter_smx.cli.commands.run import KINDS
 from jupyter_smx.cli.subcommand import CliContext, Subcommand
 from jupyter_smx.kernel.magics.completion import query_names
-from jupyter_smx.kernel.options.parser import match_choice
+from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
 
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""

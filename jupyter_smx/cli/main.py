@@ -17,7 +17,7 @@ from jupyter_smx.cli.conventions import HELP, PROG, words_before_dashes
 from jupyter_smx.cli.output import open_standard
 from jupyter_smx.cli.subcommand import CliContext
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.options.parser import Parser
+from jupyter_smx.kernel.options.subcommand_parser import Parser
 from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
 from jupyter_smx.package_version import installed_version
 

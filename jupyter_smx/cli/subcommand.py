@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from jupyter_smx.cli.output import Console
 from jupyter_smx.kernel.client.client import Client
-from jupyter_smx.kernel.options.parser import Parser
+from jupyter_smx.kernel.options.subcommand_parser import Parser
 from jupyter_smx.model import redaction
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from jupyter_smx import agent as package
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
 from jupyter_smx.agent.host import config
-from jupyter_smx.agent.host.deadline import LINGER, Deadline
 from jupyter_smx.agent.host.end_record import cause_of
+from jupyter_smx.agent.host.idle_deadline import LINGER, Deadline
 from jupyter_smx.agent.paths import HostInfo
 from jupyter_smx.agent.system.files.host_folder import JOB_FOLDERS, SKELETON, skeleton_entries
 from jupyter_smx.agent.system.isolation import host_cleanup

@@ -29,7 +29,7 @@ BORDERS = {
     "jupyter_smx/agent/stores/upload.py": "a library for a store may raise anything, each an outcome of one file",
     "jupyter_smx/agent/stores/sftp_ftp.py": "a library for a store may raise anything, and another way may be open",
     "jupyter_smx/agent/stores/retry.py": "a library for a store may raise anything, and some of it may pass",
-    "jupyter_smx/agent/job/guard.py": "whatever goes wrong in a step of a job, its end must come",
+    "jupyter_smx/agent/job/end_on_error.py": "whatever goes wrong in a step of a job, its end must come",
     "jupyter_smx/agent/launchers/parameter_server.py": "TensorFlow's own code, in a forked process that must not go on",
     "jupyter_smx/agent/forkserver/fork_safety.py": "importing runs code of any library",
     "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",

@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
 
-from jupyter_smx.agent.code import execute, imports, late_environment, requirements, sourcedir
+from jupyter_smx.agent.code import execute, imports, requirements, sourcedir, startup_variables
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -132,7 +132,7 @@ class JobRun:
         if environment:
             code = [] if script.is_sdk3_driven(self.spec) else [self.code]
             at = len(script.search_path(self.spec, self.host_info)) if brings_code else 1
-            self.result.report["errors"] += late_environment.apply_variables(environment, inherited, at, code)
+            self.result.report["errors"] += startup_variables.apply_variables(environment, inherited, at, code)
         wanted = environment.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))

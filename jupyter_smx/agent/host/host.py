@@ -16,8 +16,8 @@ from jupyter_smx.agent.code.packages import PackageIndex
 from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
-from jupyter_smx.agent.host.deadline import Deadline
 from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
+from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
 from jupyter_smx.agent.host.logwatch import LogWatch
 from jupyter_smx.agent.host.spool import Spool

@@ -7,7 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Callable, List, Optional
 
-from jupyter_smx.agent.host.kill_patience import KillPatience, pause_after
+from jupyter_smx.agent.host.kill_wait import KillWait, pause_after
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Termination:
         self._loop = loop
         self._orphan_pids = strangers
         self._on_unkillable = give_up
-        self._patience = KillPatience()
+        self._patience = KillWait()
         self._due = math.inf
         self._timer: Optional[Timer] = None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels import stage_in
 from jupyter_smx.agent.channels.stage_data import ChannelCapabilities
-from jupyter_smx.agent.job.guard import ends_job_on_error
+from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.paths import input_folder
 from jupyter_smx.agent.stores import digest, fuse_mount
 from jupyter_smx.agent.system.processes import process

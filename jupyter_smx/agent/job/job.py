@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.channels import archive
+from jupyter_smx.agent.channels import pack_outputs
 from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
@@ -21,7 +21,7 @@ from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.host.job_entry import JobEntry
 from jupyter_smx.agent.host.termination import Termination
 from jupyter_smx.agent.job import continuous, mirror_task
-from jupyter_smx.agent.job.guard import ends_job_on_error
+from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans
 from jupyter_smx.agent.job.stall_watchdog import StallWatchdog
@@ -312,10 +312,10 @@ class Job(JobEntry):
         self._read_report()
         failure.write_marker_file(self._facts())
         work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
-        if archive.has_work(*work):
+        if pack_outputs.has_work(*work):
             places = self.host.disks(self.id)
             packed = functools.partial(self._on_packed, done)
-            self._archive_task = ForkedTask(self.host.loop, lambda: archive.stage_out(*work, places), packed)
+            self._archive_task = ForkedTask(self.host.loop, lambda: pack_outputs.stage_out(*work, places), packed)
         else:
             done()
 
@@ -333,7 +333,7 @@ class Job(JobEntry):
     def _on_packed(self, done: Done, result: Optional[Dict[str, Any]], error: str) -> None:
         packing, self._archive_task = self._archive_task, None
         if result is None:
-            archive.remove_partial_archives(self.host.spool.path(self.id))
+            pack_outputs.remove_partial_archives(self.host.spool.path(self.id))
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.

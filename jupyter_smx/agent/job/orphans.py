@@ -6,8 +6,8 @@ import math
 import time
 from typing import TYPE_CHECKING, Callable, List
 
-from jupyter_smx.agent.host.kill_patience import KillPatience, pause_after
-from jupyter_smx.agent.job.guard import ends_job_on_error
+from jupyter_smx.agent.host.kill_wait import KillWait, pause_after
+from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.processes import process
 
@@ -31,7 +31,7 @@ class Orphans:
         self._host = host
         self._done = gone
         self._grace_end = -math.inf
-        self._patience = KillPatience()
+        self._patience = KillWait()
         self._sentences: List[str] = []
 
     def terminate(self, *, were_told: bool) -> None:

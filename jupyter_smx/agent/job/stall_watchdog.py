@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Callable, List, Optional
 
-from jupyter_smx.agent.host.kill_patience import KillPatience
+from jupyter_smx.agent.host.kill_wait import KillWait
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
@@ -41,7 +41,7 @@ class StallWatchdog:
         self._task: Optional[ForkedTask] = None
         self._activity: List[str] = []
         self._steps = 0
-        self._patience = KillPatience(STALL_TIMEOUT, MAX_DURATION)
+        self._patience = KillWait(STALL_TIMEOUT, MAX_DURATION)
         self._timer: Optional[Timer] = None
 
     def start(self, cause: str) -> None:
@@ -54,7 +54,7 @@ class StallWatchdog:
         self._timer = self._loop.later(_CHECK_INTERVAL, self._check)
         errand = self._current_task()
         if errand is not self._task:
-            self._task, self._patience = errand, KillPatience(STALL_TIMEOUT, MAX_DURATION)
+            self._task, self._patience = errand, KillWait(STALL_TIMEOUT, MAX_DURATION)
         if errand is None:
             return
         signs = errand.activity()

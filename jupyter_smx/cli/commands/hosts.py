@@ -14,7 +14,7 @@ from jupyter_smx.model import duration
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
 
 
 def _no_arguments(_: Parser) -> None:

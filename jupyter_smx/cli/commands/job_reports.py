@@ -15,7 +15,7 @@ from jupyter_smx.kernel.magics.subcommand_options import EVENTS_HELP, EVENTS_USA
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
 
 
 def _describe(found: Namespace, context: CliContext) -> int:

@@ -10,7 +10,7 @@ from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
 from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import JobListing
 from jupyter_smx.kernel.handles.cost import cost_page
-from jupyter_smx.kernel.options.parser import match_choice
+from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.options.values import parse_number
 from jupyter_smx.kernel.text.formats import format_start_reason
 from jupyter_smx.kernel.text.pages import advice_page, jobs_page
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from jupyter_smx.kernel.client.client import Client
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.model.records.job import Job, JobSummary
 
 STATUSES = tuple(status.value for status in Status)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jupyter_smx.cli.output import Console
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.records.log_stream import LogStream
 

@@ -23,7 +23,7 @@ from jupyter_smx.kernel.failures.exceptions import failure_of, still_running_mes
 from jupyter_smx.kernel.handles.cost import format_job_savings
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.options import table
-from jupyter_smx.kernel.options.parser import match_choice
+from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.cell import CellSyntaxError
 from jupyter_smx.kernel.request.grid import expand_sweep
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.kernel.options.table import Options
     from jupyter_smx.kernel.request.grid import Grid
     from jupyter_smx.kernel.request.request import JobRequest

@@ -13,7 +13,7 @@ from jupyter_smx.model.errors import RefusedError, ValidationError
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
 
 
 def _arguments(parser: Parser) -> None:

@@ -11,7 +11,7 @@ from jupyter_smx.controller.api.base import PIECE, ApiHandler
 from jupyter_smx.controller.telemetry import log_search
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.policy.hosts.names import named_hosts
-from jupyter_smx.policy.lifecycle.retries import is_over
+from jupyter_smx.policy.lifecycle.attempts import is_over
 
 if TYPE_CHECKING:
     from pathlib import Path

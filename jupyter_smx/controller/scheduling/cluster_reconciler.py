@@ -20,7 +20,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.hosts.agent_messages import hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
-from jupyter_smx.policy.hosts.unreachable import UnreachablePeriod, extend_unreachable
+from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
 from jupyter_smx.policy.lifecycle import transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
 from jupyter_smx.policy.preload import preload_allowed

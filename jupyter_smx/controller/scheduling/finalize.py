@@ -20,7 +20,7 @@ from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.provenance import provenance_of
-from jupyter_smx.policy.lifecycle import keep_alive, retries, transitions
+from jupyter_smx.policy.lifecycle import attempts, keep_alive, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome
 from jupyter_smx.policy.preload import preload_candidates, preload_costs
@@ -108,7 +108,7 @@ class JobFinalizer:
         self._live_state.detect_clock_change()
         job = self._live_state.jobs[job_id]
         ends = trail.host_ends()
-        judged = trouble or retries.final_outcome(job_outcome(_goal_at_exit(job, trail), ends))
+        judged = trouble or attempts.final_outcome(job_outcome(_goal_at_exit(job, trail), ends))
         now = self._live_state.clock()
         times = (item for record in trail.records.values() for item in record.get("at", {}).items())
         at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
@@ -153,13 +153,13 @@ class JobFinalizer:
         """
         ends, now = trail.host_ends(), self._live_state.clock()
         judged = job_outcome(job.goal, ends)
-        if retries.next_attempt(job, judged, ends, now) is None:
+        if attempts.next_attempt(job, judged, ends, now) is None:
             return False
         await self._collect_logs(job, trail)
         # Somebody may have stopped it meanwhile, or set the clock.
         self._live_state.detect_clock_change()
         now = self._live_state.clock()
-        again = retries.next_attempt(self._live_state.jobs[job.id], judged, ends, now)
+        again = attempts.next_attempt(self._live_state.jobs[job.id], judged, ends, now)
         if again is None:
             return False
         cluster = self._live_state.clusters.get(job.cluster)
@@ -286,7 +286,7 @@ class JobFinalizer:
 
     def _fail_unexpected(self, job_id: str, error: SmxError) -> None:
         job, now = self._live_state.jobs[job_id], self._live_state.clock()
-        reason = f"{retries.INTERNAL_ERROR}: {error}"[:1024]
+        reason = f"{attempts.INTERNAL_ERROR}: {error}"[:1024]
         told = replace(job, failure_reason=reason, timings={**job.timings, "final": now})
         failed = transitions.advance(told, SecondaryStatus.FAILED, now, reason)
         self._write(failed, healthy=False, idle_from=now)
@@ -375,7 +375,7 @@ def _goal_at_exit(job: Job, trail: JobRuntime) -> DesiredState:
     """Say by which goal an end is judged: that of when the code ended, unless the job was to begin again since then."""
     ends = trail.host_ends()
     then = replace(job, goal=trail.goal_at_exit or job.goal)
-    again = retries.next_attempt(then, job_outcome(then.goal, ends), ends, job.modified_at)
+    again = attempts.next_attempt(then, job_outcome(then.goal, ends), ends, job.modified_at)
     return then.goal if again is None else job.goal
 
 

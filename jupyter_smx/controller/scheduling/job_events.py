@@ -17,7 +17,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.lifecycle import image_pull, retries, transitions
+from jupyter_smx.policy.lifecycle import attempts, image_pull, transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -357,5 +357,5 @@ class JobEventHandler:
 def _reason(error: SmxError) -> str:
     """Say why a job could not begin, and by whose fault."""
     if isinstance(error, UnexpectedError):
-        return f"{retries.INTERNAL_ERROR}: {error}"
+        return f"{attempts.INTERNAL_ERROR}: {error}"
     return f"{'CapacityError' if error.transient else 'ClientError'}: {error}"

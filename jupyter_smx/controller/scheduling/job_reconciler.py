@@ -33,10 +33,10 @@ from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.lifecycle import keep_alive, spot, transitions
+from jupyter_smx.policy.lifecycle.attempts import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
 from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES
 from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
 from jupyter_smx.policy.lifecycle.outcome import Outcome, effective_goal, stop_cause
-from jupyter_smx.policy.lifecycle.retries import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
 from jupyter_smx.policy.scheduling import placement, reuse
 
 if TYPE_CHECKING:

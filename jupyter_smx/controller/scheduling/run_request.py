@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from jupyter_smx.policy.hosts.names import Shard, has_channel, named_hosts, shard_of
-from jupyter_smx.policy.lifecycle import retries
+from jupyter_smx.policy.lifecycle import attempts
 from jupyter_smx.policy.lifecycle.environment import format_for_pip
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "arguments": list(spec.arguments),
         "folder": _folder(spec),
         "receive": list(spec.receive),
-        "max_run": retries.remaining_seconds(job),
+        "max_run": attempts.remaining_seconds(job),
         **_checkpoints(spec),
         "disable_output_compression": spec.disable_output_compression,
         "grace": grace,

@@ -21,7 +21,7 @@ from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.results.progress import JobTelemetry
 from jupyter_smx.policy.accounting.usage import sum_usage
-from jupyter_smx.policy.lifecycle.retries import is_over
+from jupyter_smx.policy.lifecycle.attempts import is_over
 from jupyter_smx.policy.scheduling import capacity, eta
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.results.usage import HostUsage, JobUsage
 from jupyter_smx.policy.accounting.usage import read_host_usage, usage_of
 from jupyter_smx.policy.hosts.names import named_hosts
-from jupyter_smx.policy.lifecycle.retries import is_over
+from jupyter_smx.policy.lifecycle.attempts import is_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,8 +20,8 @@ from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.handles.job_array import JobArray, write_progress
 from jupyter_smx.kernel.logs.traceback_buffer import TracebackBuffer
 from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.argument_types import check_types
 from jupyter_smx.kernel.options.keyword_docs import with_keyword_docs
+from jupyter_smx.kernel.options.keyword_types import check_types
 from jupyter_smx.kernel.request import interpreters, payload
 from jupyter_smx.kernel.request.call import RECEIVE, call_of, pickle_by_value
 from jupyter_smx.kernel.request.grid import expand_sweep

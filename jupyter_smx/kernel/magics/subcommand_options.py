@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.kernel.logs import reader
-from jupyter_smx.kernel.options.parser import Parser, match_choice
+from jupyter_smx.kernel.options.subcommand_parser import Parser, match_choice
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.log_stream import streams_of
 

@@ -14,7 +14,7 @@ from jupyter_smx.model.spec.metric import check_metrics
 from jupyter_smx.policy.admission import sdk3_rules
 from jupyter_smx.policy.admission.path_rules import check_paths
 from jupyter_smx.policy.lifecycle import keep_alive, spot
-from jupyter_smx.policy.lifecycle.retries import MAX_RETRIES
+from jupyter_smx.policy.lifecycle.attempts import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Managed spot: which jobs may lose their hosts, how likely they do, and what is said of it.
+"""Check the rules of managed spot: which jobs may lose their hosts and how likely; ``attempts`` restarts them.
 
 =======================  ==============================================================================================
 SIGTERM                  first, as for a stop; SageMaker documents none (``ControllerApp.interruption_grace`` = 0: none)

@@ -14,12 +14,7 @@ import msgspec
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
 
-from jupyter_smx.model.errors import (
-    ErrorBody,
-    ResourceNotFoundError,
-    SmxError,
-    ValidationError,
-)
+from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, SmxError, ValidationError
 from jupyter_smx.model.redaction import redact_record
 from jupyter_smx.server.handlers.artifact_stream import ArtifactStream
 

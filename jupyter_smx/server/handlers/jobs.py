@@ -12,11 +12,7 @@ import msgspec
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
-from jupyter_smx.model.errors import (
-    ErrorBody,
-    UnavailableError,
-    from_body,
-)
+from jupyter_smx.model.errors import ErrorBody, UnavailableError, from_body
 from jupyter_smx.model.records.event import Changes
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.server.connection import NoControllerError

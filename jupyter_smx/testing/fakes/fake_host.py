@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_smx.agent.host import end_record
-from jupyter_smx.agent.host.deadline import LINGER
+from jupyter_smx.agent.host.idle_deadline import LINGER
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.records.job import attempt_started_at
 from jupyter_smx.model.spec.array import task_id
 from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status, can_transition, is_final
-from jupyter_smx.policy.lifecycle import environment, retries
+from jupyter_smx.policy.lifecycle import attempts, environment
 from jupyter_smx.policy.scheduling import capacity, reuse
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
@@ -259,7 +259,7 @@ class Invariants(RuleBasedStateMachine):
             assert job.id in self.sim.world.job_clusters
         if job.status() is Status.FAILED:
             assert job.failure_reason
-        if job.failure_reason.startswith(retries.INTERNAL_ERROR) and job.attempt < job.max_attempts():
+        if job.failure_reason.startswith(attempts.INTERNAL_ERROR) and job.attempt < job.max_attempts():
             began = attempt_started_at(job) or job.created_at
             ran = (job.ended_at or 0.0) - began if job.ran_seconds is None else job.ran_seconds
-            assert retries.remaining_seconds(job) - ran < 1, "it had a retry left"
+            assert attempts.remaining_seconds(job) - ran < 1, "it had a retry left"

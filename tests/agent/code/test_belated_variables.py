@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from source_archives import packed
 
-from jupyter_smx.agent.code import late_environment
+from jupyter_smx.agent.code import startup_variables
 from jupyter_smx.agent.errors import RefusalError
 
 if TYPE_CHECKING:
@@ -228,10 +228,10 @@ def test_matplotlib_is_told_its_backend_and_what_it_does_not_take_is_refused(mon
             super().__setitem__(name, value)
 
     library = type("matplotlib", (), {"rcParams": Params()})
-    monkeypatch.setitem(late_environment.sys.modules, "matplotlib", library)  # type: ignore[arg-type]
-    late_environment.apply_variables({"MPLBACKEND": "svg"}, {}, 1, [])
+    monkeypatch.setitem(startup_variables.sys.modules, "matplotlib", library)  # type: ignore[arg-type]
+    startup_variables.apply_variables({"MPLBACKEND": "svg"}, {}, 1, [])
     assert library.rcParams == {"backend": "svg"}
-    late_environment.apply_variables({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
+    startup_variables.apply_variables({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
     assert library.rcParams == {"backend": "svg"}, "the host's own was read already"
     with pytest.raises(RefusalError, match="MPLBACKEND is 'nonsense', which matplotlib does not take: no backend"):
-        late_environment.apply_variables({"MPLBACKEND": "nonsense"}, {}, 1, [])
+        startup_variables.apply_variables({"MPLBACKEND": "nonsense"}, {}, 1, [])

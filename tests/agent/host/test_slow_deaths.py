@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.agent.forkserver.handles import ChildHandle, ZygoteHandle
 from jupyter_smx.agent.host import termination as stop_module
-from jupyter_smx.agent.host.kill_patience import MAX_WAIT, PATIENCE, KillPatience
+from jupyter_smx.agent.host.kill_wait import MAX_WAIT, PATIENCE, KillWait
 from jupyter_smx.agent.host.termination import Termination
 from jupyter_smx.agent.system.processes import forked_task as errand_module
 from jupyter_smx.agent.system.processes import process
@@ -53,7 +53,7 @@ while not os.path.exists(gate):
 def test_while_there_are_fewer_and_fewer_it_lasts_as_long_as_a_job_may_wait_for_its_end(
     gaps: list[float], began: float
 ) -> None:
-    patience = KillPatience()
+    patience = KillWait()
     assert patience.can_wait(len(gaps) + 1, began)
     moments = list(accumulate(gaps, initial=began))[1:]
     lasted = [patience.can_wait(left, now) for left, now in zip(range(len(gaps), 0, -1), moments, strict=True)]
@@ -62,7 +62,7 @@ def test_while_there_are_fewer_and_fewer_it_lasts_as_long_as_a_job_may_wait_for_
 
 @given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=30), began=st.floats(0, 1e6))
 def test_more_of_them_are_no_reason_to_wait_longer(counts: list[int], began: float) -> None:
-    patience, fewest = KillPatience(), 3
+    patience, fewest = KillWait(), 3
     assert patience.can_wait(fewest, began)
     pause = PATIENCE / len(counts)
     moments = (began + pause * number for number in range(1, len(counts) + 1))
@@ -215,7 +215,7 @@ def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_di
     (ours, theirs), (control, other_end) = socket.socketpair(), socket.socketpair()
     loop = Loop()
     stop = Termination(loop, list, loop.stop)
-    stop._patience = KillPatience(0.02)
+    stop._patience = KillWait(0.02)
     stop.child = ChildHandle(1, "", ours, ZygoteHandle(1, control, []))
     stop.request(0.0, "stopped")
     loop.later(PATIENCE, lambda: pytest.fail("it is waited for still"))

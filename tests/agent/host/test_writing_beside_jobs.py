@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.channels import archive
+from jupyter_smx.agent.channels import pack_outputs
 from jupyter_smx.agent.host.spool import RECORD, Spool
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.system.resources import disk
@@ -94,7 +94,7 @@ def test_an_archive_is_a_file(tmp_path: Path, put: Callable[[Path], None]) -> No
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").touch()
     put(tmp_path / "job" / "model.tar.gz.part")
-    assert archive.pack(str(tmp_path / "model"), str(tmp_path / "job" / "model.tar.gz")) == []
+    assert pack_outputs.pack(str(tmp_path / "model"), str(tmp_path / "job" / "model.tar.gz")) == []
     assert (tmp_path / "job" / "model.tar.gz").lstat().st_size > 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.host.kill_patience import PATIENCE
+from jupyter_smx.agent.host.kill_wait import PATIENCE
 from jupyter_smx.agent.job import orphans
 from jupyter_smx.agent.job.orphans import EXIT_GRACE, Orphans
 from jupyter_smx.agent.system.processes import process

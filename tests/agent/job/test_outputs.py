@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.channels import archive
+from jupyter_smx.agent.channels import pack_outputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +110,7 @@ def archive_as_somebody(ml: Path, output: Path, spool: Path) -> int:
             if os.getuid() == 0:
                 os.setgid(NOBODY)
                 os.setuid(NOBODY)
-            archive.archive(ml.name, [("r", str(output.relative_to(ml.parent)))], spool.name)
+            pack_outputs.archive(ml.name, [("r", str(output.relative_to(ml.parent)))], spool.name)
             code = 0
         finally:
             os._exit(code)

@@ -10,7 +10,7 @@ import pytest
 from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting import price
-from jupyter_smx.policy.lifecycle.retries import remaining_seconds
+from jupyter_smx.policy.lifecycle.attempts import remaining_seconds
 from jupyter_smx.testing.fakes import fake_engine
 
 if TYPE_CHECKING:

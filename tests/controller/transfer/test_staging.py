@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import a_job, a_spec
 
-from jupyter_smx.agent.channels.archive import pack
+from jupyter_smx.agent.channels.pack_outputs import pack
 from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.transfer import stage_out

@@ -9,7 +9,7 @@ from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import DesiredState
-from jupyter_smx.policy.hosts.unreachable import UnreachablePeriod, extend_unreachable
+from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
 from jupyter_smx.policy.limits import Limits
 
 LIMITS = Limits(grace=10.0, unreachable_limit=100.0)

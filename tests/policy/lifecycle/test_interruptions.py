@@ -16,7 +16,8 @@ from jupyter_smx.model.records.job import Attempt
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.admission import checkpoint_rules
-from jupyter_smx.policy.lifecycle import retries, spot, transitions
+from jupyter_smx.policy.lifecycle import attempts as retries
+from jupyter_smx.policy.lifecycle import spot, transitions
 from jupyter_smx.policy.lifecycle.outcome import INTERRUPTION, Outcome, job_outcome
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus, is_final
 from jupyter_smx.policy.accounting import price
-from jupyter_smx.policy.lifecycle import retries, transitions
+from jupyter_smx.policy.lifecycle import attempts, transitions
+from jupyter_smx.policy.lifecycle.attempts import next_attempt
 from jupyter_smx.policy.lifecycle.outcome import Outcome
-from jupyter_smx.policy.lifecycle.retries import next_attempt
 from jupyter_smx.testing.simulation.invariants import is_progress
 
 FINAL = [step for step in SecondaryStatus if is_final(step)]
@@ -44,7 +44,7 @@ def test_only_our_fault_is_retried_and_only_as_often_and_as_long_as_was_asked_fo
             0,
         )
         assert again.attempts[-1].hosts == (an_end(),)
-        assert retries.remaining_seconds(again) == 100 - ran
+        assert attempts.remaining_seconds(again) == 100 - ran
         assert is_progress((attempt, job.state), (again.attempt, again.state))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.records.job import RemoteException, Transition
 from jupyter_smx.model.status import DesiredState, SecondaryStatus, is_final
-from jupyter_smx.policy.lifecycle import retries
+from jupyter_smx.policy.lifecycle import attempts
 from jupyter_smx.policy.lifecycle.outcome import MAX_REASON, effective_goal, exit_message, job_outcome
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_every_combination_of_ends_gives_a_lawful_verdict(goal: DesiredState, re
     if judged.state is S.INTERRUPTED:
         assert goal is DesiredState.INTERRUPT
         assert judged.reason
-    found = retries.final_outcome(judged)
+    found = attempts.final_outcome(judged)
     assert is_final(found.state)
     assert len(found.reason) <= MAX_REASON
     assert bool(found.reason) == (found.state is S.FAILED)

@@ -19,7 +19,7 @@ def pause_after(seconds: float) -> float:
     return max(_MIN_PAUSE, _PAUSE_FACTOR * seconds)
 
 
-class KillPatience:
+class KillWait:
     """Lasts as long as there are fewer and fewer, and ``patience`` seconds more; begins when it is first asked."""
 
     def __init__(self, patience: float = PATIENCE, longest: float = MAX_WAIT) -> None:

@@ -1,4 +1,4 @@
-"""Words and options of a subcommand, read by argparse, with errors that name the nearest right word."""
+"""Parse the words of a subcommand by argparse, with errors that name the nearest right word."""
 
 from __future__ import annotations
 

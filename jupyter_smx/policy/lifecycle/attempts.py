@@ -1,4 +1,4 @@
-"""Runs that failed by our fault and begin again (SageMaker's ``RetryStrategy.MaximumRetryAttempts``).
+"""Decide whether another attempt of a job begins: after a retry (``RetryStrategy``), or after a spot interruption.
 
 ===========================  ============================================================================
 what happened                what follows

@@ -1,4 +1,4 @@
-"""The types of the keywords that make a wish, looked at before anything is read from them."""
+"""Check the types of Python keywords before anything is read from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When this host ends by itself, on a clock that goes on while a laptop sleeps."""
+"""Decide when an idle host ends by itself, on a clock that goes on while a laptop sleeps."""
 
 from __future__ import annotations
 

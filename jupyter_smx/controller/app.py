@@ -320,7 +320,7 @@ async def serve(app: ControllerApp) -> None:
             data_dir=data_dir,
             user=_user(),
             idle_exit=app.idle_exit,
-            keeping=RetentionPolicy(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
+            retention=RetentionPolicy(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
         await service.run(ListenSocket(controller_launch.socket_path()), stop)
     finally:

@@ -55,15 +55,15 @@ class Housekeeping:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         data_dir: Path,
-        keeping: RetentionPolicy,
+        retention: RetentionPolicy,
         clock: Callable[[], float],
         engine_of: Callable[[str], Engine],
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._data_dir = data_dir
-        self._retention = keeping
+        self._retention = retention
         self._clock = clock
         self._engine_of = engine_of
         self._engines: set[str] = set()

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 TICK = 1.0
 """Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
 IDLE_CONNECTION = 5.0
-"""Seconds; longer ones would count as guests."""
+"""Seconds until an unused connection is closed: while one is open, the controller does not count as idle."""
 CONNECT_TIMEOUT = 0.5
 """Seconds in which idle hosts of an earlier controller must answer to be warm for the very first job."""
 LAST_RELEASES = 5.0
@@ -69,14 +69,14 @@ class ControllerServer:
         data_dir: Path,
         user: str,
         idle_exit: float,
-        keeping: RetentionPolicy = DEFAULT_RETENTION,
+        retention: RetentionPolicy = DEFAULT_RETENTION,
     ) -> None:
         self.store = store
         self._data_dir = data_dir
         self._idle_exit = idle_exit
         self._log_signals = KeyedSignals()
         self.live_state = LiveState(store, limits, time.time, ChangeSignal())
-        self._housekeeping = Housekeeping(self.live_state, data_dir, keeping, time.time, engine_of)
+        self._housekeeping = Housekeeping(self.live_state, data_dir, retention, time.time, engine_of)
         self._agents = Agents(self._on_agent_event, self._on_stream_closed)
         jobs_folder = data_dir / "jobs"
         self._progress_tracker = ProgressTracker(
@@ -85,19 +85,19 @@ class ControllerServer:
         self._log_collector = LogCollector(jobs_folder, self._agents, self._on_log_growth)
         self._output_stager = OutputStager(jobs_folder)
         self._usage_recorder = UsageRecorder(jobs_folder, self._agents, self._progress_tracker.on_sample)
-        finisher = self._new_finalizer(engine_of)
+        finalizer = self._new_finalizer(engine_of)
         self.reconciler = JobReconciler(
             self.live_state,
             self._agents,
             self._log_collector,
-            finisher,
+            finalizer,
             engine_of,
             environments=_environments(data_dir / "environments", limits),
             new_id=_new_cluster_id,
             user=user,
         )
         self.reconciler.events.on_sample = self._usage_recorder.on_sample
-        desk = ControllerFacade(self.live_state, self._agents, self.reconciler, engine_of, engines)
+        facade = ControllerFacade(self.live_state, self._agents, self.reconciler, engine_of, engines)
         self._about = {
             "version": installed_version(""),
             "protocol": PROTOCOL,
@@ -105,7 +105,7 @@ class ControllerServer:
             "epoch": store.epoch,
             "data_dir": os.fspath(data_dir),
         }
-        self.server = make_server(self._handler_services(desk), min(IDLE_CONNECTION, idle_exit))
+        self.server = make_server(self._handler_services(facade), min(IDLE_CONNECTION, idle_exit))
 
     def _new_finalizer(self, engine_of: Callable[[str], Engine]) -> JobFinalizer:
         finalizer = JobFinalizer(
@@ -114,15 +114,15 @@ class ControllerServer:
             self._log_collector,
             self._output_stager,
             engine_of,
-            measure=self._progress_tracker.read_final_metrics,
+            read_metrics=self._progress_tracker.read_final_metrics,
         )
         finalizer.on_outcome = self._schedule_job_files
         finalizer.collect_samples = self._usage_recorder.collect
         return finalizer
 
-    def _handler_services(self, desk: ControllerFacade) -> HandlerServices:
+    def _handler_services(self, facade: ControllerFacade) -> HandlerServices:
         return HandlerServices(
-            facade=desk,
+            facade=facade,
             output_stager=self._output_stager,
             log_signals=self._log_signals,
             about=self._describe,
@@ -132,30 +132,30 @@ class ControllerServer:
             usage=self._usage_recorder.usage,
         )
 
-    async def run(self, door: ListenSocket, stop: asyncio.Event) -> None:
+    async def run(self, listen_socket: ListenSocket, stop: asyncio.Event) -> None:
         """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""
-        self.server.add_socket(door.socket)
+        self.server.add_socket(listen_socket.socket)
         await self._first_reconcile()
-        door.publish()
-        _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, door.path)
+        listen_socket.publish()
+        _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, listen_socket.path)
         self._housekeeping.begin()
-        watch = asyncio.create_task(self._reconcile_loop(door), name="watch")
+        loop_task = asyncio.create_task(self._reconcile_loop(listen_socket), name="reconcile loop")
         # What is loaded now stays; the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         ends = [
-            watch,
+            loop_task,
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(self.reconciler.fenced_event.wait(), name="fenced"),
         ]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if watch.done():
-                watch.result()
+            if loop_task.done():
+                loop_task.result()
         finally:
             for task in ends:
                 task.cancel()
-            await self._close(door)
+            await self._close(listen_socket)
 
     async def _first_reconcile(self) -> None:
         """Find jobs and hosts again before anybody asks, so that the first job after a restart finds its warm pool."""
@@ -169,10 +169,10 @@ class ControllerServer:
         except Exception:  # noqa: BLE001 - as for every later look: one bad record must not keep the controller away
             _log.exception("A first look at everything failed")
 
-    async def _close(self, door: ListenSocket) -> None:
-        door.unpublish()
+    async def _close(self, listen_socket: ListenSocket) -> None:
+        listen_socket.unpublish()
         self.server.stop()
-        door.close()
+        listen_socket.close()
         await self.reconciler.cluster_reconciler.drain_releases(LAST_RELEASES)
         self.reconciler.close()
         await self.reconciler.preparation.settle()
@@ -185,9 +185,9 @@ class ControllerServer:
         self.store.close()
         _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
 
-    async def _reconcile_loop(self, door: ListenSocket) -> None:
-        steady = self.live_state.monotonic
-        idle_since = steady()
+    async def _reconcile_loop(self, listen_socket: ListenSocket) -> None:
+        monotonic = self.live_state.monotonic
+        idle_since = monotonic()
         while True:
             try:
                 # Before anything is done: whoever was replaced while he slept does nothing any more.
@@ -206,21 +206,21 @@ class ControllerServer:
             if not self._data_dir.exists():
                 _log.warning("The data folder %s is gone, and with it everything to look after.", self._data_dir)
                 return
-            idle_since = idle_since if self._is_idle() else steady()
-            if steady() - idle_since >= self._idle_exit and await self._confirm_idle(door):
+            idle_since = idle_since if self._is_idle() else monotonic()
+            if monotonic() - idle_since >= self._idle_exit and await self._confirm_idle(listen_socket):
                 return
             await asyncio.sleep(min(TICK, max(self._idle_exit / 4, 0.01)))
 
     def _is_idle(self) -> bool:
         return not (self.live_state.jobs or self.live_state.clusters or self.server.connections)
 
-    async def _confirm_idle(self, door: ListenSocket) -> bool:
-        door.unpublish()
+    async def _confirm_idle(self, listen_socket: ListenSocket) -> bool:
+        listen_socket.unpublish()
         await asyncio.sleep(LATE_CONNECTION_DELAY)
         if self._is_idle():
             _log.info("Nobody needed the controller for %g s.", self._idle_exit)
             return True
-        door.publish()
+        listen_socket.publish()
         return False
 
     def _schedule_job_files(self, job: Job) -> None:
@@ -253,7 +253,7 @@ class ControllerServer:
 
 def _environments(folder: Path, limits: Limits) -> EnvironmentCache:
     installer = Installer(limits.installer)
-    return EnvironmentCache(folder, installer, limit=limits.environment_limit, kept=limits.environments_kept)
+    return EnvironmentCache(folder, installer, limit=limits.environment_limit, max_unused=limits.environments_kept)
 
 
 def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:

@@ -48,8 +48,8 @@ class _PendingRequest:
 class AgentStream:
     """What the controller and one agent say to each other, many things at once on one stream.
 
-    ``dropped`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never given
-    to this host: a late answer of one job is never read as one of another.
+    ``dropped_frames`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never
+    given to this host: a late answer of one job is never read as one of another.
     """
 
     def __init__(
@@ -125,9 +125,9 @@ class AgentStream:
         self._reason = reason
         self._ping_timer.cancel()
         self._read_task.cancel()
-        for question in list(self._pending_requests.values()):
-            if not question.answer.done():
-                question.answer.set_exception(self._unavailable(reason))
+        for request in list(self._pending_requests.values()):
+            if not request.answer.done():
+                request.answer.set_exception(self._unavailable(reason))
         self._writer.close()
 
     async def wait_closed(self) -> None:
@@ -170,17 +170,17 @@ class AgentStream:
 
     def _take_answer(self, frame: Frame) -> None:
         header = frame.header
-        question = self._pending_requests.get(header["re"]) if isinstance(header["re"], int) else None
-        if question is None or not _fits(header, question.fields):
+        request = self._pending_requests.get(header["re"]) if isinstance(header["re"], int) else None
+        if request is None or not _fits(header, request.fields):
             self._drop(header)
-        elif question.answer.done():
+        elif request.answer.done():
             return
         elif header.get("ok") is True:
-            if question.op == "hello":
+            if request.op == "hello":
                 self._adopt(header.get("jobs"))
-            question.answer.set_result(frame)
+            request.answer.set_result(frame)
         else:
-            question.answer.set_exception(self._refusal(question.op, header))
+            request.answer.set_exception(self._refusal(request.op, header))
 
     def _take_event(self, header: Mapping[str, Any]) -> None:
         job = header.get("job")
@@ -215,10 +215,10 @@ class AgentStream:
         self._pending_requests.pop(number, None)
 
     def _on_timeout(self, number: int, seconds: float) -> None:
-        question = self._pending_requests[number]
-        if not question.answer.done():
-            question.answer.set_exception(
-                self._unavailable(f"It gave no answer to {question.op!r} within {seconds:g} s.")
+        request = self._pending_requests[number]
+        if not request.answer.done():
+            request.answer.set_exception(
+                self._unavailable(f"It gave no answer to {request.op!r} within {seconds:g} s.")
             )
 
     def _on_ping_timer(self) -> None:

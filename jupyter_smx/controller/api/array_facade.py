@@ -1,4 +1,4 @@
-"""Arrays at the desk: many jobs are written down at once or not at all, then found, counted, waited for and stopped."""
+"""Submit arrays, whose jobs are written down at once or not at all; then find, count, await and stop them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class ArrayRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ArrayFacade:
     """Answers requests about arrays."""
 
-    def __init__(self, books: LiveState, reconciler: JobReconciler, intake: SubmissionValidator) -> None:
-        self._live_state = books
-        self._records = books.store.arrays
+    def __init__(self, live_state: LiveState, reconciler: JobReconciler, validator: SubmissionValidator) -> None:
+        self._live_state = live_state
+        self._records = live_state.store.arrays
         self._reconciler = reconciler
-        self._validator = intake
+        self._validator = validator
 
     def submit(self, array_id: str, wish: ArrayRequest) -> tuple[ArraySummary, bool]:
         """Admit all tasks, or refuse them all; the same wish again gives the same array.

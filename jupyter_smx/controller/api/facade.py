@@ -1,4 +1,4 @@
-"""The desk: what anybody may ask the controller, in the words of the API; it checks, finds and hands over."""
+"""Answer what anybody may ask the controller: check the request, find what it names, and hand it over."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class ControllerFacade:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         agents: Agents,
         reconciler: JobReconciler,
         engine_of: Callable[[str], Engine],
         engines: Collection[str],
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._agents = agents
         self._reconciler = reconciler
         self._engine_of = engine_of
         self._engines = engines
-        self.validator = SubmissionValidator(books, engine_of, engines)
-        self.arrays = ArrayFacade(books, reconciler, self.validator)
-        self.shell_commands = ShellCommands(books, engine_of)
+        self.validator = SubmissionValidator(live_state, engine_of, engines)
+        self.arrays = ArrayFacade(live_state, reconciler, self.validator)
+        self.shell_commands = ShellCommands(live_state, engine_of)
 
     # Jobs
 

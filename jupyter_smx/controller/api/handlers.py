@@ -1,4 +1,4 @@
-"""The controller's HTTP API on its unix socket: reads what is asked, asks the desk, writes the answer."""
+"""Serve the controller's HTTP API on its unix socket: read what is asked, ask the facade, write the answer."""
 
 from __future__ import annotations
 
@@ -76,13 +76,15 @@ class ApiServer(HTTPServer):
         self.connections -= 1
 
 
-def make_server(around: HandlerServices, idle_connection: float) -> ApiServer:
+def make_server(services: HandlerServices, idle_connection: float) -> ApiServer:
     """Make the server; the caller adds the socket.
 
     A connection without a request for ``idle_connection`` seconds is closed: a kernel keeps its own open for the next
     cell, and must not keep this process alive by it.
     """
-    application = Application(ROUTES, default_handler_class=NotFoundHandler, log_function=_log_request, services=around)
+    application = Application(
+        ROUTES, default_handler_class=NotFoundHandler, log_function=_log_request, services=services
+    )
     return ApiServer(
         application,
         max_body_size=MAX_BODY,
@@ -294,7 +296,7 @@ class ChangesHandler(ApiHandler):
         until = time.monotonic() + self.number("wait", 0.0, MAX_WAIT)
         changes = self.facade.changes(since, EVENTS_AT_ONCE)
         while not (changes.events or changes.reset) and (left := until - time.monotonic()) > 0:
-            # The bell is taken before anybody else can run, so that no ring is missed.
+            # The signal is taken before anybody else can run, so that no change is missed.
             await self.wait_while_connected(asyncio.wait({self.facade.next_change()}, timeout=left))
             changes = self.facade.changes(since, EVENTS_AT_ONCE)
         self.answer(changes)

@@ -27,8 +27,8 @@ _STATES_WITH_HOSTS = (ClusterState.IN_USE, ClusterState.AVAILABLE)
 class ShellCommands:
     """Answers for live jobs, for those whose hosts are still warm and have no other job, and for pools."""
 
-    def __init__(self, books: LiveState, engine_of: Callable[[str], Engine]) -> None:
-        self._live_state = books
+    def __init__(self, live_state: LiveState, engine_of: Callable[[str], Engine]) -> None:
+        self._live_state = live_state
         self._engine_of = engine_of
 
     async def command_for_job(self, ref: str, host: str) -> ShellCommand:

@@ -1,4 +1,4 @@
-"""What happens to a wish until it is a job on record; nothing is written here."""
+"""Complete and check a submitted spec until it can become a job on record; nothing is written here."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _log = logging.getLogger(__name__)
 
 
 class SubmissionValidator:
-    """Makes jobs of wishes, which it completes first."""
+    """Completes the spec of a request, checks it, and makes a job of it."""
 
-    def __init__(self, books: LiveState, engine_of: Callable[[str], Engine], engines: Collection[str]) -> None:
-        self._live_state = books
+    def __init__(self, live_state: LiveState, engine_of: Callable[[str], Engine], engines: Collection[str]) -> None:
+        self._live_state = live_state
         self._engine_of = engine_of
         self._engines = engines
 

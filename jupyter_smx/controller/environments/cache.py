@@ -55,14 +55,15 @@ class _RunningBuild:
 class EnvironmentCache:
     """The folder ``environments`` of the data folder; each environment has one in it, named by its identity.
 
-    ``limit`` is the number of seconds that a build may take, ``kept`` how many environments stay that nothing uses.
+    ``limit`` is the number of seconds that a build may take, ``max_unused`` how many environments stay that nothing
+    uses.
     """
 
-    def __init__(self, folder: Path, builder: Builder, *, limit: float, kept: int) -> None:
+    def __init__(self, folder: Path, builder: Builder, *, limit: float, max_unused: int) -> None:
         self._folder = folder
         self._builder = builder
         self._limit = limit
-        self._max_unused = kept
+        self._max_unused = max_unused
         self._builds: dict[str, _RunningBuild] = {}
         self._slots = asyncio.Semaphore(MAX_BUILDS)
 

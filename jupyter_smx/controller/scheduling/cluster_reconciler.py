@@ -21,7 +21,7 @@ from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.hosts.agent_messages import hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
-from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle import keep_alive, transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
 from jupyter_smx.policy.preload import preload_allowed
 from jupyter_smx.policy.scheduling import capacity
@@ -68,26 +68,26 @@ class ClusterReconciler:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         agents: Agents,
         engine_of: Callable[[str], Engine],
         events: JobEventHandler,
         *,
         python_of: Callable[[ReuseKey], str],
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._agents = agents
         self._engine_of = engine_of
         self._events = events
         self._python_of = python_of
-        self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in books.clusters}
+        self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in live_state.clusters}
         self._observed_at: dict[str, float] = {}
         self._observe_tasks: dict[str, asyncio.Task[None]] = {}
         self._actions: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
             ClusterStep.ACQUIRE: self._acquire,
             ClusterStep.CONNECT: self._connect,
-            ClusterStep.MARK_LOST: self._handle_lost,
-            ClusterStep.MARK_ENDED: self._terminate_idle,
+            ClusterStep.HANDLE_LOST: self._handle_lost,
+            ClusterStep.TERMINATE_IDLE: self._terminate_idle,
             ClusterStep.RELEASE: self._release,
         }
 
@@ -97,7 +97,7 @@ class ClusterReconciler:
 
     def incompatible_clusters(self) -> frozenset[str]:
         """Give the ids of clusters whose agents speak another protocol, so that nothing can be said to them."""
-        return frozenset(cluster for cluster, watch in self._runtimes.items() if watch.version_mismatch)
+        return frozenset(cluster for cluster, runtime in self._runtimes.items() if runtime.version_mismatch)
 
     def reconcile(self, cluster_id: str) -> None:
         """Look at one cluster, ask policy, and begin that one action."""
@@ -105,43 +105,43 @@ class ClusterReconciler:
         if cluster is None:
             self._runtimes.pop(cluster_id, None)
             return
-        watch = self._runtimes.setdefault(cluster_id, _ClusterRuntime())
+        runtime = self._runtimes.setdefault(cluster_id, _ClusterRuntime())
         now = self._live_state.monotonic()
-        busy = watch.is_busy() or now < watch.not_before
-        gone = watch.gone or self._is_unreachable_too_long(cluster, watch, now)
+        busy = runtime.is_busy() or now < runtime.not_before
+        gone = runtime.gone or self._is_unreachable_too_long(cluster, runtime, now)
         seen = ClusterObservation(connected=self._agents.is_open(cluster_id), gone=gone, busy=busy)
         act = self._actions.get(next_cluster_step(cluster, seen, self._live_state.clock()))
         if act is not None:
-            watch.action = asyncio.create_task(self._run(act, cluster, watch), name=f"cluster {cluster_id}")
+            runtime.action = asyncio.create_task(self._run(act, cluster, runtime), name=f"cluster {cluster_id}")
 
-    def _is_unreachable_too_long(self, cluster: Cluster, watch: _ClusterRuntime, now: float) -> bool:
+    def _is_unreachable_too_long(self, cluster: Cluster, runtime: _ClusterRuntime, now: float) -> bool:
         if cluster.handle is None or self._agents.is_open(cluster.id):
-            watch.unreachable = None
+            runtime.unreachable = None
             return False
         job = self._live_state.jobs.get(cluster.job)
-        if watch.version_mismatch:
+        if runtime.version_mismatch:
             # They are not silent: they end as their own deadline says, and a job's record is on their disk then.
             return job is not None and job.goal is not DesiredState.RUN
-        watch.unreachable = extend_unreachable(watch.unreachable, job, now)
-        return watch.unreachable.is_expired(now, self._live_state.limits)
+        runtime.unreachable = extend_unreachable(runtime.unreachable, job, now)
+        return runtime.unreachable.is_expired(now, self._live_state.limits)
 
     async def _run(
-        self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, watch: _ClusterRuntime
+        self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, runtime: _ClusterRuntime
     ) -> None:
         try:
             with wrap_unexpected(_log, f"What was being done for cluster {cluster.id}"):
                 await act(cluster)
-            watch.failures = 0
+            runtime.failures = 0
         except FencedError:
             self._events.on_fenced()
             raise
         except SmxError as error:
-            watch.failures += 1
-            watch.not_before = self._live_state.monotonic() + min(MAX_BACKOFF, 0.2 * 2 ** min(watch.failures, 10))
+            runtime.failures += 1
+            runtime.not_before = self._live_state.monotonic() + min(MAX_BACKOFF, 0.2 * 2 ** min(runtime.failures, 10))
             _log.warning("Cluster %s: %s", cluster.id, error)
         finally:
-            watch.action = None
-        if not watch.failures:
+            runtime.action = None
+        if not runtime.failures:
             self.reconcile(cluster.id)
 
     def reconcile_all(self) -> None:
@@ -160,7 +160,7 @@ class ClusterReconciler:
     def observe(self, engine: str) -> None:
         """Begin one look at all clusters of an engine."""
         self._observed_at[engine] = self._live_state.monotonic()
-        task = self._observe_tasks[engine] = asyncio.create_task(self._observe_engine(engine), name=f"survey {engine}")
+        task = self._observe_tasks[engine] = asyncio.create_task(self._observe_engine(engine), name=f"observe {engine}")
         task.add_done_callback(lambda _done: self._observe_tasks.pop(engine))
 
     async def _observe_engine(self, engine: str) -> None:
@@ -219,8 +219,8 @@ class ClusterReconciler:
 
     async def _acquire(self, cluster: Cluster) -> None:
         engine = self._engine_of(cluster.key.engine)
-        watch = self._runtime(cluster)
-        first, watch.launch_attempted = not watch.launch_attempted, True
+        runtime = self._runtime(cluster)
+        first, runtime.launch_attempted = not runtime.launch_attempted, True
         job = self._live_state.jobs.get(cluster.job)
         request = self.request(cluster.id, cluster, job.spec.imports if job else ())
         limit, begun = self._live_state.limits.launch_limit, self._live_state.monotonic()
@@ -284,21 +284,21 @@ class ClusterReconciler:
             return await self._agents.open(engine, cluster.handle, self._live_state.store.epoch)
 
     async def _connect(self, cluster: Cluster) -> None:
-        watch = self._runtime(cluster)
+        runtime = self._runtime(cluster)
         if cluster.handle is None:
-            watch.gone = True
+            runtime.gone = True
             return
         try:
             greetings = await self._open(cluster)
         except SmxError as error:
             if isinstance(error, VersionMismatchError):
-                watch.version_mismatch = error.message
+                runtime.version_mismatch = error.message
             seen = await self._engine_of(cluster.key.engine).observe_all([cluster.handle])
             if seen[0] is not Observation.GONE:
-                if isinstance(error, UnavailableError) and watch.failures:  # one miss is no news
+                if isinstance(error, UnavailableError) and runtime.failures:  # one miss is no news
                     self._events.on_cluster_unreachable(cluster, error)
                 raise
-            watch.gone = True
+            runtime.gone = True
             return
         changed = self._live_state.clusters.get(cluster.id)
         if changed is not None:
@@ -327,11 +327,11 @@ class ClusterReconciler:
 
         :raises UnavailableError: it has to wait.
         """
-        job, watch, now = self._live_state.jobs.get(cluster.job), self._runtime(cluster), self._live_state.monotonic()
+        job, runtime, now = self._live_state.jobs.get(cluster.job), self._runtime(cluster), self._live_state.monotonic()
         stopped = job is not None and job.goal in TERMINAL_GOALS
-        watch.engine_unreachable = extend_unreachable(watch.engine_unreachable, job, now)
+        runtime.engine_unreachable = extend_unreachable(runtime.engine_unreachable, job, now)
         is_coming_up = cluster.state is ClusterState.PROVISIONING
-        if not (stopped or (is_coming_up and watch.engine_unreachable.is_expired(now, self._live_state.limits))):
+        if not (stopped or (is_coming_up and runtime.engine_unreachable.is_expired(now, self._live_state.limits))):
             self._events.on_cluster_unreachable(cluster, away)
             raise away
         leaving = transitions.release(cluster, away.message, self._live_state.clock())
@@ -348,7 +348,7 @@ class ClusterReconciler:
         if not self._is(cluster.id, ClusterState.RELEASING):
             self._live_state.detect_clock_change()
             idle = self._live_state.clusters[cluster.id]
-            if idle.state is not ClusterState.AVAILABLE or not self._is_expired(idle, 0.0):
+            if not keep_alive.is_expired(idle, self._live_state.clock()):
                 return
             # Written before it is done: of two controllers only the one that owns the records ends hosts.
             self._live_state.release_pool(idle, "The keep-alive ran out.")
@@ -372,8 +372,9 @@ class ClusterReconciler:
                 self._live_state.release_pool(idle, "Its hosts are of another version than new ones.")
                 self.reconcile(cluster_id)
 
-    def _is_expired(self, cluster: Cluster, within: float = 1.0) -> bool:
-        return cluster.expires_at is not None and cluster.expires_at <= self._live_state.clock() + within
+    def _is_expired(self, cluster: Cluster) -> bool:
+        # Whatever its state, and a second early: this only says why hosts went that are gone already.
+        return cluster.expires_at is not None and cluster.expires_at <= self._live_state.clock() + 1.0
 
     async def drain_releases(self, limit: float) -> None:
         """Finish the releases that were begun, ``limit`` seconds at most: nothing should cost that somebody let go."""
@@ -385,9 +386,9 @@ class ClusterReconciler:
 
     async def _wait_for(self, state: ClusterState, limit: float) -> None:
         begun = [
-            watch.action
-            for cluster_id, watch in self._runtimes.items()
-            if watch.action is not None and self._is(cluster_id, state)
+            runtime.action
+            for cluster_id, runtime in self._runtimes.items()
+            if runtime.action is not None and self._is(cluster_id, state)
         ]
         if begun:
             await asyncio.wait(begun, timeout=limit)
@@ -403,6 +404,6 @@ class ClusterReconciler:
 
     def close(self) -> None:
         """Drop every action; hosts live on and are found again."""
-        for task in [*self._observe_tasks.values(), *(watch.action for watch in self._runtimes.values())]:
+        for task in [*self._observe_tasks.values(), *(runtime.action for runtime in self._runtimes.values())]:
             if task is not None:
                 task.cancel()

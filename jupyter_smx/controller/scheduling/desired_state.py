@@ -23,20 +23,20 @@ _log = logging.getLogger(__name__)
 class DesiredStateSetter:
     """Sets goals; each is on the disk before anything is done for it, so that no interruption is lost or doubled.
 
-    ``step`` does the first step towards one, ``is_ending`` says of a job that its code has ended on every host,
+    ``reconcile`` does the first step towards one, ``is_ending`` says of a job that its code has ended on every host,
     ``draw`` gives numbers from 0 to 1, without 1.
     """
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         engine_of: Callable[[str], Engine],
-        step: Callable[[str], None],
+        reconcile: Callable[[str], None],
         is_ending: Callable[[Job], bool],
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._engine_of = engine_of
-        self._reconcile = step
+        self._reconcile = reconcile
         self._is_ending = is_ending
         self.draw: Callable[[], float] = random.random
         self._enforced_at: float | None = None
@@ -67,9 +67,9 @@ class DesiredStateSetter:
 
     def enforce_all(self) -> None:
         """End what waited for too long, and interrupt whom the engine's rate strikes."""
-        now, steady = self._live_state.clock(), self._live_state.monotonic()
-        since = 0.0 if self._enforced_at is None else steady - self._enforced_at
-        self._enforced_at = steady
+        now, monotonic = self._live_state.clock(), self._live_state.monotonic()
+        since = 0.0 if self._enforced_at is None else monotonic - self._enforced_at
+        self._enforced_at = monotonic
         for job in [*self._live_state.jobs.values()]:
             # One whose engine cannot be made, say, keeps no other from its limit.
             with (

@@ -43,13 +43,13 @@ class Dispatcher:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         agents: Agents,
         engine_of: Callable[[str], Engine],
         runtimes: JobRuntimes,
         events: JobEventHandler,
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._agents = agents
         self._engine_of = engine_of
         self._runtimes = runtimes
@@ -66,44 +66,44 @@ class Dispatcher:
             self._engine_of, job.spec.engine
         ).same_paths or not host_visibility.has_local_files(job.spec)
 
-    def provide_files(self, job: Job, trail: JobRuntime) -> None:
+    def provide_files(self, job: Job, runtime: JobRuntime) -> None:
         """Begin to put what a job needs within reach of its hosts, unless that is under way."""
-        if trail.provide_task is not None:
+        if runtime.provide_task is not None:
             return
         # What was begun for a job that needs nothing any more ends at once; two would be in each other's way on a host.
         before = self._last.get(job.cluster)
-        task = self._tasks.start(self._provide_files(job, trail, before), f"bring {job.id}")
-        trail.provide_task = self._last[job.cluster] = task
+        task = self._tasks.start(self._provide_files(job, runtime, before), f"provide files {job.id}")
+        runtime.provide_task = self._last[job.cluster] = task
         task.add_done_callback(partial(self._on_task_done, job.cluster))
 
     def _on_task_done(self, cluster: str, task: asyncio.Task[None]) -> None:
         if self._last.get(cluster) is task:
             del self._last[cluster]
 
-    async def _provide_files(self, job: Job, trail: JobRuntime, before: asyncio.Task[None] | None) -> None:
+    async def _provide_files(self, job: Job, runtime: JobRuntime, before: asyncio.Task[None] | None) -> None:
         try:
             if before is not None:
                 await asyncio.wait({before})
-            if self._runtimes.find(job.id) is trail:
+            if self._runtimes.find(job.id) is runtime:
                 with wrap_unexpected(_log, "Bringing what it needs to its hosts"):
-                    await self._provide_to_hosts(job, trail)
+                    await self._provide_to_hosts(job, runtime)
         except FencedError:
             self._events.on_fenced()
             raise
         except SmxError as error:
             _log.warning("Job %s: %s", job.name, error)
-            if self._runtimes.find(job.id) is not trail:
+            if self._runtimes.find(job.id) is not runtime:
                 return
             if error.transient:
-                trail.not_before = self._live_state.monotonic() + RETRY_DELAY
+                runtime.not_before = self._live_state.monotonic() + RETRY_DELAY
                 self._remark_delayed(job)
                 return
             end = self._events.on_host_failed if isinstance(error, UnexpectedError) else self._events.on_host_refused
-            for host in trail.hosts:
+            for host in runtime.hosts:
                 end(job, host, str(error))
         finally:
-            trail.provide_task = None
-        if trail.provided_paths is not None and self._runtimes.find(job.id) is trail:
+            runtime.provide_task = None
+        if runtime.provided_paths is not None and self._runtimes.find(job.id) is runtime:
             self._events.on_files_provided(job.id)
 
     def _remark_delayed(self, job: Job) -> None:
@@ -114,7 +114,7 @@ class Dispatcher:
             if told is not now:
                 self._live_state.save(jobs=[told])
 
-    async def _provide_to_hosts(self, job: Job, trail: JobRuntime) -> None:
+    async def _provide_to_hosts(self, job: Job, runtime: JobRuntime) -> None:
         spec, handle = job.spec, self._live_state.clusters[job.cluster].handle
         if handle is None:
             return
@@ -123,15 +123,15 @@ class Dispatcher:
             # A pattern may stand for many files on a slow disk, which holds up nobody who has other work for threads.
             here = await asyncio.get_running_loop().run_in_executor(self._listing_pool, input_listing.list_inputs, spec)
         # Under one that has the job already nothing may change: a controller before this one had brought it there.
-        hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in trail.dispatched_hosts]
+        hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in runtime.dispatched_hosts]
         found = await asyncio.gather(
             *(self._provide_to_host(job, handle, host, here) for host in hosts), return_exceptions=True
         )
         trouble = next((each for each in found if isinstance(each, BaseException)), None)
         if trouble is not None:
             raise trouble
-        trail.input_listings = here
-        trail.provided_paths = {
+        runtime.input_listings = here
+        runtime.provided_paths = {
             host.name: places
             for host, places in zip(hosts, found, strict=True)
             if not isinstance(places, BaseException)
@@ -145,35 +145,35 @@ class Dispatcher:
         wanted = host_visibility.paths_to_provide(job.spec, (one for one in here if one.channel in its))
         return await engine.provide_files(handle, host.name, wanted)
 
-    def dispatch(self, job: Job, trail: JobRuntime) -> None:
+    def dispatch(self, job: Job, runtime: JobRuntime) -> None:
         """Send a job to those of its hosts that do not have it."""
         hosts = named_hosts(job.spec.instance_groups)
         # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
         keep_alive = job.spec.keep_alive + (job.spec.max_run if len(hosts) > 1 else 0)
         grace = self._live_state.limits.grace
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
-        trail.moments.setdefault("sent", self._live_state.clock())
+        runtime.moments.setdefault("sent", self._live_state.clock())
         for host in hosts:
             # One that refused the job, or is done with it, would say the same once more.
-            if host.name in trail.dispatched_hosts or host.name in trail.records:
+            if host.name in runtime.dispatched_hosts or host.name in runtime.records:
                 continue
             stream = self._agents.stream(job.cluster, host.name)
             gpus = () if own_gpus else self._live_state.clusters[job.cluster].gpus.get(host.name, ())
             spec = run_spec(job, host, grace, keep_alive, gpus)
-            if trail.provided_paths is not None:
-                spec = host_visibility.translate_paths(spec, trail.input_listings, trail.provided_paths[host.name])
+            if runtime.provided_paths is not None:
+                spec = host_visibility.translate_paths(spec, runtime.input_listings, runtime.provided_paths[host.name])
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
-            trail.dispatched_hosts.add(host.name)
-            answer.add_done_callback(partial(self._on_run_reply, job, trail, host.name))
+            runtime.dispatched_hosts.add(host.name)
+            answer.add_done_callback(partial(self._on_run_reply, job, runtime, host.name))
 
-    def _on_run_reply(self, job: Job, trail: JobRuntime, host: str, answer: asyncio.Future[Any]) -> None:
+    def _on_run_reply(self, job: Job, runtime: JobRuntime, host: str, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled() or answer.exception() is None:
             return
         # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
         _log.warning("Job %s on %s: %s", job.name, host, answer.exception())
-        if self._runtimes.find(job.id) is not trail:
+        if self._runtimes.find(job.id) is not runtime:
             return
-        trail.dispatched_hosts.discard(host)
+        runtime.dispatched_hosts.discard(host)
         if isinstance(answer.exception(), ValidationError):
             self._events.on_host_refused(job, host, str(answer.exception()))
 

@@ -68,20 +68,20 @@ class JobFinalizer:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         agents: Agents,
-        pump: LogCollector,
-        home: OutputStager,
+        log_collector: LogCollector,
+        output_stager: OutputStager,
         engine_of: Callable[[str], Engine],
         *,
-        measure: Callable[[Job], Awaitable[LogMetrics]] = _no_log_metrics,
+        read_metrics: Callable[[Job], Awaitable[LogMetrics]] = _no_log_metrics,
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._agents = agents
-        self._log_collector = pump
-        self._output_stager = home
+        self._log_collector = log_collector
+        self._output_stager = output_stager
         self._engine_of = engine_of
-        self._read_metrics = measure
+        self._read_metrics = read_metrics
         self._preload_requested: dict[str, set[str]] = {}
         self._pending_forgets: list[tuple[str, str, str, int]] = []
         """Jobs that hosts may forget: cluster, host, job, lease. A new controller tells them when they greet."""
@@ -91,7 +91,7 @@ class JobFinalizer:
         # Told of each job that ran, when its verdict and its provenance are in the records.
         self.on_outcome: Callable[[Job], None] = lambda _job: None
 
-    async def finalize(self, job_id: str, trail: JobRuntime) -> None:
+    async def finalize(self, job_id: str, runtime: JobRuntime) -> None:
         """Bring everything home and write the verdict.
 
         :raises UnavailableError: a host that still has outputs does not answer; try again.
@@ -99,18 +99,18 @@ class JobFinalizer:
         """
         self._live_state.detect_clock_change()
         job = self._live_state.jobs[job_id]
-        if await self._start_next_attempt(job, trail):
+        if await self._start_next_attempt(job, runtime):
             return
-        if any(record.get("artifacts") for record in trail.records.values()):
+        if any(record.get("artifacts") for record in runtime.records.values()):
             job = self._mark_uploading(self._live_state.jobs[job_id])  # somebody may have stopped it meanwhile
-        home, trouble = await self._stage_out(job, trail)
+        home, trouble = await self._stage_out(job, runtime)
         told = await self._read_metrics(job)
         self._live_state.detect_clock_change()
         job = self._live_state.jobs[job_id]
-        ends = trail.host_ends()
-        judged = trouble or attempts.final_outcome(job_outcome(_goal_at_exit(job, trail), ends))
+        ends = runtime.host_ends()
+        judged = trouble or attempts.final_outcome(job_outcome(_goal_at_exit(job, runtime), ends))
         now = self._live_state.clock()
-        times = (item for record in trail.records.values() for item in record.get("at", {}).items())
+        times = (item for record in runtime.records.values() for item in record.get("at", {}).items())
         at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
         finished = transitions.advance(
             replace(
@@ -124,38 +124,38 @@ class JobFinalizer:
                 metrics=told.latest,
                 pace=told.pace,
                 metric_notes=told.notes,
-                provenance=self._provenance(job, trail),
-                peak=sum_usage(usage_of(record.get("usage", {})) for record in trail.records.values()),
-                received={k: v for record in trail.records.values() for k, v in record.get("received", {}).items()},
+                provenance=self._provenance(job, runtime),
+                peak=sum_usage(usage_of(record.get("usage", {})) for record in runtime.records.values()),
+                received={k: v for record in runtime.records.values() for k, v in record.get("received", {}).items()},
                 started_at=job.started_at or at.get("received"),
-                timings={**at, **job.timings, **trail.moments, "final": now},
+                timings={**at, **job.timings, **runtime.moments, "final": now},
             ),
             judged.state,
             now,
             judged.message or judged.reason,
         )
         self._write(finished, healthy=judged.healthy, idle_from=min(now, at.get("ended", now)))
-        if len(trail.hosts) > 1:
+        if len(runtime.hosts) > 1:
             self._send_deadline(job)
         if trouble is None:
-            self._schedule_forget(job, trail)
-        self._request_preload(job, trail)
+            self._schedule_forget(job, runtime)
+        self._request_preload(job, runtime)
         self.on_outcome(finished)
 
-    def _provenance(self, job: Job, trail: JobRuntime) -> Provenance:
+    def _provenance(self, job: Job, runtime: JobRuntime) -> Provenance:
         cluster = self._live_state.clusters.get(job.cluster) or self._live_state.store.cluster(job.cluster)
-        return provenance_of(job, cluster.hosts if cluster else (), trail.records)
+        return provenance_of(job, cluster.hosts if cluster else (), runtime.records)
 
-    async def _start_next_attempt(self, job: Job, trail: JobRuntime) -> bool:
+    async def _start_next_attempt(self, job: Job, runtime: JobRuntime) -> bool:
         """Put a job that failed by our fault, or was interrupted, at the start of its next attempt; keep its log apart.
 
         False where there is no next one.
         """
-        ends, now = trail.host_ends(), self._live_state.clock()
+        ends, now = runtime.host_ends(), self._live_state.clock()
         judged = job_outcome(job.goal, ends)
         if attempts.next_attempt(job, judged, ends, now) is None:
             return False
-        await self._collect_logs(job, trail)
+        await self._collect_logs(job, runtime)
         # Somebody may have stopped it meanwhile, or set the clock.
         self._live_state.detect_clock_change()
         now = self._live_state.clock()
@@ -168,11 +168,11 @@ class JobFinalizer:
         self._live_state.save(jobs=[again], clusters=left)
         return True
 
-    async def _collect_logs(self, job: Job, trail: JobRuntime) -> None:
-        for host in trail.hosts:
+    async def _collect_logs(self, job: Job, runtime: JobRuntime) -> None:
+        for host in runtime.hosts:
             remains = self._spool_path(job, host)
-            stream = None if trail.hosts_lost else self._agents.stream(job.cluster, host)
-            record = trail.records.get(host, {})
+            stream = None if runtime.hosts_lost else self._agents.stream(job.cluster, host)
+            record = runtime.records.get(host, {})
             await self._log_collector.drain(job, host, int(record.get("log", 0)), stream, remains)
             await self.collect_samples(job, host, int(record.get("samples", 0)), stream, remains)
 
@@ -183,12 +183,12 @@ class JobFinalizer:
             return moved
         return job
 
-    async def _stage_out(self, job: Job, trail: JobRuntime) -> tuple[tuple[Artifact, ...], Outcome | None]:
+    async def _stage_out(self, job: Job, runtime: JobRuntime) -> tuple[tuple[Artifact, ...], Outcome | None]:
         everything = []
         try:
-            await self._collect_logs(job, trail)
-            for host, record in trail.records.items():
-                stream = None if trail.hosts_lost else self._agents.stream(job.cluster, host)
+            await self._collect_logs(job, runtime)
+            for host, record in runtime.records.items():
+                stream = None if runtime.hosts_lost else self._agents.stream(job.cluster, host)
                 everything.append(HostOutputs(host, record, stream, self._spool_path(job, host)))
             home = await self._output_stager.stage_out(job, everything)
         except UnavailableError:
@@ -228,8 +228,8 @@ class JobFinalizer:
         if given.state is ClusterState.AVAILABLE:
             self._live_state.holders[cluster.id] = job
 
-    def _schedule_forget(self, job: Job, trail: JobRuntime) -> None:
-        self._pending_forgets += [(job.cluster, host, job.id, job.lease) for host in trail.hosts]
+    def _schedule_forget(self, job: Job, runtime: JobRuntime) -> None:
+        self._pending_forgets += [(job.cluster, host, job.id, job.lease) for host in runtime.hosts]
         if self._forget_timer is None:
             self._forget_timer = asyncio.get_running_loop().call_later(FORGET_DELAY, self._send_forget)
 
@@ -239,19 +239,19 @@ class JobFinalizer:
             if self._agents.is_open(cluster):
                 self._agents.stream(cluster, host).send_now("forget", job=job, lease=lease)
 
-    def _request_preload(self, job: Job, trail: JobRuntime) -> None:
+    def _request_preload(self, job: Job, runtime: JobRuntime) -> None:
         """Let idle hosts import while nobody waits what the next job is likely to import."""
         cluster = self._live_state.clusters.get(job.cluster)
         if cluster is None or cluster.state is not ClusterState.AVAILABLE or not self._agents.is_open(cluster.id):
             return
         told = self._preload_requested.setdefault(cluster.id, set())
         for host in cluster.hosts:
-            imported = trail.records.get(host.name, {}).get("modules", ())
+            imported = runtime.records.get(host.name, {}).get("modules", ())
             modules = preload_candidates(job.spec.imports, imported, host, self._live_state.limits.preload_never)
             if not told.issuperset(modules):
                 # The agent knows what came with something else; it is told of each module once.
                 self._agents.stream(cluster.id, host.name).send_now("preload", modules=list(modules))
-        told.update(*(record.get("modules", ()) for record in trail.records.values()), job.spec.imports)
+        told.update(*(record.get("modules", ()) for record in runtime.records.values()), job.spec.imports)
         self._preload_requested = {
             live: names for live, names in self._preload_requested.items() if live in self._live_state.clusters
         }
@@ -268,7 +268,7 @@ class JobFinalizer:
             self._live_state.save(jobs=[stopped])
         self.on_outcome(stopped)
 
-    async def finalize_or_fail(self, job_id: str, trail: JobRuntime) -> None:
+    async def finalize_or_fail(self, job_id: str, runtime: JobRuntime) -> None:
         """Bring everything home and write the verdict, that of our fault where the way to it broke off again and again.
 
         :raises UnexpectedError: it broke off; try again.
@@ -276,11 +276,11 @@ class JobFinalizer:
         """
         try:
             with wrap_unexpected(_log, f"The end of {self._live_state.jobs[job_id].name}"):
-                await self.finalize(job_id, trail)
+                await self.finalize(job_id, runtime)
         except UnexpectedError as error:
             if job_id not in self._live_state.jobs:
                 return  # its verdict is written down, and what broke off came after that
-            if trail.record_error(self._live_state.monotonic()) < MAX_UNEXPECTED_ERRORS:
+            if runtime.record_error(self._live_state.monotonic()) < MAX_UNEXPECTED_ERRORS:
                 raise
             self._fail_unexpected(job_id, error)
 
@@ -371,10 +371,10 @@ class JobFinalizer:
         self._live_state.amend_cluster(cluster_id, hosts=hosts)
 
 
-def _goal_at_exit(job: Job, trail: JobRuntime) -> DesiredState:
+def _goal_at_exit(job: Job, runtime: JobRuntime) -> DesiredState:
     """Say by which goal an end is judged: that of when the code ended, unless the job was to begin again since then."""
-    ends = trail.host_ends()
-    then = replace(job, goal=trail.goal_at_exit or job.goal)
+    ends = runtime.host_ends()
+    then = replace(job, goal=runtime.goal_at_exit or job.goal)
     again = attempts.next_attempt(then, job_outcome(then.goal, ends), ends, job.modified_at)
     return then.goal if again is None else job.goal
 

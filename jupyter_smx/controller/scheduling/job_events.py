@@ -55,18 +55,18 @@ class JobEventHandler:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         agents: Agents,
-        pump: LogCollector,
-        finisher: JobFinalizer,
+        log_collector: LogCollector,
+        finalizer: JobFinalizer,
         runtimes: JobRuntimes,
         tasks: TaskSet,
         callbacks: ReconcilerCallbacks,
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._agents = agents
-        self._log_collector = pump
-        self._finalizer = finisher
+        self._log_collector = log_collector
+        self._finalizer = finalizer
         self._runtimes = runtimes
         self._tasks = tasks
         self._reconcile = callbacks.reconcile
@@ -114,15 +114,15 @@ class JobEventHandler:
 
     def _adopt(self, job: Job, host: str, facts: Mapping[str, Any]) -> None:
         job = self._live_state.jobs.get(job.id, job)  # another host's facts may have moved it on
-        trail = self._runtimes.get(job)
-        trail.dispatched_hosts.add(host)
+        runtime = self._runtimes.get(job)
+        runtime.dispatched_hosts.add(host)
         self._log_collector.on_growth(job, host, int(facts.get("log", 0)))
         self.on_sample(job, host, int(facts.get("samples", 0)), {})
         if facts.get("phase") == "staging":
             self.mark_downloading(job)
         at = facts.get("at", {})
         if at.get("exited") is not None:
-            trail.exited_hosts.add(host)  # nobody listened, so the records have to say what was wished then
+            runtime.exited_hosts.add(host)  # nobody listened, so the records have to say what was wished then
         if at.get("first_line") is not None and "first_line" not in job.timings:
             # Nobody listened when the code began.
             self.record_first_line(job, {name: moment for name, moment in at.items() if moment is not None})
@@ -131,16 +131,16 @@ class JobEventHandler:
 
     def _read_record(self, job: Job, host: str) -> None:
         """Begin to read a record where it lies, unless that is under way; a long one takes a while."""
-        trail = self._runtimes.get(job)
-        if host not in trail.fetching_hosts:
-            trail.fetching_hosts.add(host)
-            self._tasks.start(self._fetch_record(job, host, trail), f"record {job.id} {host}")
+        runtime = self._runtimes.get(job)
+        if host not in runtime.fetching_hosts:
+            runtime.fetching_hosts.add(host)
+            self._tasks.start(self._fetch_record(job, host, runtime), f"record {job.id} {host}")
 
-    async def _fetch_record(self, job: Job, host: str, trail: JobRuntime) -> None:
+    async def _fetch_record(self, job: Job, host: str, runtime: JobRuntime) -> None:
         try:
             record = await self._fetch_record_with_retry(job, host)
         finally:
-            trail.fetching_hosts.discard(host)
+            runtime.fetching_hosts.discard(host)
         now = self._live_state.jobs.get(job.id)
         # Meanwhile the job may have lost these hosts, and begun again on others of the same names.
         if record is not None and now is not None and (now.cluster, now.lease) == (job.cluster, job.lease):
@@ -166,17 +166,17 @@ class JobEventHandler:
         job = self._live_state.jobs.get(cluster.job)
         if job is None:
             return
-        trail = self._runtimes.get(job)
-        trail.refusals += 1
+        runtime = self._runtimes.get(job)
+        runtime.refusals += 1
         waits = replace(job, cluster="", lease=0) if error.transient else None
         if isinstance(error, ImageMissingError) and job.image is not None:
             waits, error = (
                 image_pull.mark_image_missing(job, self._live_state.clock()),
                 image_pull.image_missing_error(job.image),
             )
-        if again and waits is not None and trail.refusals < MAX_REFUSALS and job.goal not in TERMINAL_GOALS:
-            trail.not_before = self._live_state.monotonic() + 0.5 * 2**trail.refusals
-            trail.hosts = ()
+        if again and waits is not None and runtime.refusals < MAX_REFUSALS and job.goal not in TERMINAL_GOALS:
+            runtime.not_before = self._live_state.monotonic() + 0.5 * 2**runtime.refusals
+            runtime.hosts = ()
             self._live_state.save(jobs=[waits])
             return
         if job.goal in TERMINAL_GOALS:
@@ -219,9 +219,9 @@ class JobEventHandler:
         job = self._live_state.jobs.get(cluster.job)
         if job is None or job.cluster != cluster.id:
             return
-        trail, said = self._runtimes.get(job), transitions.remark_of(job)
+        runtime, said = self._runtimes.get(job), transitions.remark_of(job)
         if not said.startswith(_UNREACHABLE_REMARK):
-            trail.last_remark = said
+            runtime.last_remark = said
         told = transitions.remark(job, f"{_UNREACHABLE_REMARK}{error.message} {error.cure}".strip())
         if told is not job:
             self._live_state.save(jobs=[told])
@@ -238,27 +238,27 @@ class JobEventHandler:
         job = next((each for each in self._live_state.jobs.values() if each.cluster == cluster.id), None)
         if job is None or self._runtimes.get(job).is_reading_spool:
             return
-        trail = self._runtimes.get(job)
-        trail.is_reading_spool = True
+        runtime = self._runtimes.get(job)
+        runtime.is_reading_spool = True
         try:
-            await self._read_spools(job, cluster, trail)
+            await self._read_spools(job, cluster, runtime)
         finally:
-            trail.is_reading_spool = False
-        trail.hosts_lost = True
+            runtime.is_reading_spool = False
+        runtime.hosts_lost = True
         self._reconcile(job.id)
 
-    async def _read_spools(self, job: Job, cluster: Cluster, trail: JobRuntime) -> None:
+    async def _read_spools(self, job: Job, cluster: Cluster, runtime: JobRuntime) -> None:
         # Code may take its own log away; that its first line was heard is written where it cannot.
-        trail.code_started |= "first_line" in job.timings or trail.first_line_moments is not None
+        runtime.code_started |= "first_line" in job.timings or runtime.first_line_moments is not None
         # Hosts that never came up are not on the record of their cluster, and were given nothing.
-        for host in trail.hosts if cluster.hosts else ():
-            if host not in trail.records:
+        for host in runtime.hosts if cluster.hosts else ():
+            if host not in runtime.records:
                 ran, record = await self._finalizer.read_spool(job, host)
-                trail.code_started |= ran
+                runtime.code_started |= ran
                 if record is None:
-                    trail.exit_reasons[host] = self._finalizer.host_exit_reason(job, host)
+                    runtime.exit_reasons[host] = self._finalizer.host_exit_reason(job, host)
                 else:
-                    trail.records[host] = record
+                    runtime.records[host] = record
 
     async def process_loss(self, job: Job, cluster: Cluster) -> None:
         """Handle a loss of hosts that is on record, while its consequences for the job are not."""
@@ -274,10 +274,10 @@ class JobEventHandler:
             with wrap_unexpected(_log, f"A look at the lost hosts of {job.name}"):
                 await self.on_cluster_lost(cluster)
         except UnexpectedError:
-            trail = self._runtimes.get(job)
-            if trail.record_error(self._live_state.monotonic()) >= MAX_UNEXPECTED_ERRORS:
+            runtime = self._runtimes.get(job)
+            if runtime.record_error(self._live_state.monotonic()) >= MAX_UNEXPECTED_ERRORS:
                 # Its end is brought without what they left, and code that may have begun is never begun again.
-                trail.code_started = trail.hosts_lost = True
+                runtime.code_started = runtime.hosts_lost = True
             raise
 
     def on_agent_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
@@ -293,7 +293,7 @@ class JobEventHandler:
         except FencedError:
             self._on_fenced()
         except SmxError as error:
-            # A full disk, say; what matters of it is kept in the trail, and written down when there is room.
+            # A full disk, say; what matters of it is kept in the runtime, and written down when there is room.
             _log.warning("What %s of cluster %s said is not written down yet: %s", host, cluster_id, error)
 
     def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
@@ -330,21 +330,21 @@ class JobEventHandler:
     def record_first_line(self, job: Job, at: Mapping[str, float]) -> None:
         """Save that the code of a job has begun, with the moments ``at`` of its host."""
         now = self._live_state.clock()
-        trail = self._runtimes.get(job)
-        trail.first_line_moments = dict(at)
-        timings = {**at, **job.timings, **trail.moments}
+        runtime = self._runtimes.get(job)
+        runtime.first_line_moments = dict(at)
+        timings = {**at, **job.timings, **runtime.moments}
         begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
         self._live_state.save(jobs=[begun])
-        trail.first_line_moments = None
+        runtime.first_line_moments = None
 
     def _host_ended(self, job_id: str, host: str, record: dict[str, Any]) -> None:
         job = self._live_state.jobs.get(job_id)
         if job is None:
             return
-        trail = self._runtimes.get(job)
-        trail.records[host] = record
-        if host not in trail.exited_hosts:
-            trail.record_exit(host, job.goal)
+        runtime = self._runtimes.get(job)
+        runtime.records[host] = record
+        if host not in runtime.exited_hosts:
+            runtime.record_exit(host, job.goal)
         self._reconcile(job_id)
 
     def mark_downloading(self, job: Job) -> None:

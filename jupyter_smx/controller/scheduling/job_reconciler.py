@@ -59,30 +59,32 @@ class JobReconciler:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         agents: Agents,
-        pump: LogCollector,
-        finisher: JobFinalizer,
+        log_collector: LogCollector,
+        finalizer: JobFinalizer,
         engine_of: Callable[[str], Engine],
         *,
         environments: EnvironmentCache,
         new_id: Callable[[], str],
         user: str,
     ) -> None:
-        self.live_state = books
+        self.live_state = live_state
         self.runtimes = JobRuntimes()
         self._agents = agents
-        self._finalizer = finisher
+        self._finalizer = finalizer
         self._tasks = TaskSet()
         callbacks = ReconcilerCallbacks(self.reconcile, self.schedule_waiting_jobs, self.on_fenced)
-        self.events = JobEventHandler(books, agents, pump, finisher, self.runtimes, self._tasks, callbacks)
-        self.cluster_reconciler = ClusterReconciler(
-            books, agents, engine_of, self.events, python_of=environments.python_of
+        self.events = JobEventHandler(
+            live_state, agents, log_collector, finalizer, self.runtimes, self._tasks, callbacks
         )
-        self.preparation = Preparation(books, environments, engine_of, self.events, user)
-        self.dispatcher = Dispatcher(books, agents, engine_of, self.runtimes, self.events)
-        self.desired_state = DesiredStateSetter(books, engine_of, self.reconcile, self._is_ending)
-        self._scheduler = Scheduler(books, self.preparation, self._reconcile_or_log)
+        self.cluster_reconciler = ClusterReconciler(
+            live_state, agents, engine_of, self.events, python_of=environments.python_of
+        )
+        self.preparation = Preparation(live_state, environments, engine_of, self.events, user)
+        self.dispatcher = Dispatcher(live_state, agents, engine_of, self.runtimes, self.events)
+        self.desired_state = DesiredStateSetter(live_state, engine_of, self.reconcile, self._is_ending)
+        self._scheduler = Scheduler(live_state, self.preparation, self._reconcile_or_log)
         self.fenced_event = asyncio.Event()
         self._engine_of = engine_of
         self._new_id = new_id
@@ -98,7 +100,7 @@ class JobReconciler:
             JobStep.SEND_STOP: self._send_stop,
             JobStep.DRAIN: self._drain,
             JobStep.FINALIZE: self._finalize,
-            JobStep.REPLACE: self._reset_placement,
+            JobStep.RESET_PLACEMENT: self._reset_placement,
             JobStep.FINALIZE_LOST: self._finalize,
         }
 
@@ -166,16 +168,16 @@ class JobReconciler:
             self.runtimes.drop(job_id)
             self.preparation.drop(job_id)
             return
-        trail = self.runtimes.get(job)
-        if trail.is_finalizing or trail.is_reading_spool or self.live_state.monotonic() < trail.not_before:
+        runtime = self.runtimes.get(job)
+        if runtime.is_finalizing or runtime.is_reading_spool or self.live_state.monotonic() < runtime.not_before:
             return
-        if trail.first_line_moments is not None:
-            self.events.record_first_line(job, trail.first_line_moments)
+        if runtime.first_line_moments is not None:
+            self.events.record_first_line(job, runtime.first_line_moments)
             job = self.live_state.jobs[job_id]
-        if (lost := self._lost_cluster(job)) is not None and not trail.hosts_lost:
+        if (lost := self._lost_cluster(job)) is not None and not runtime.hosts_lost:
             self._tasks.start(self.events.process_loss(job, lost), f"lost {job.id}")
             return
-        # A lost cluster has left the books, but the job still has to learn what became of it there.
+        # A lost cluster has left the live state, but the job still has to learn what became of it there.
         on_hosts = self.live_state.cluster_of(job) or lost
         if job.cluster and on_hosts is None:
             return
@@ -184,7 +186,7 @@ class JobReconciler:
         connected = bool(job.cluster) and self._agents.is_open(job.cluster)
         order = self.live_state.job_queue.dependency_status(job) if on_hosts is None else NO_DEPENDENCIES
         prepared = bool(job.cluster) or self.preparation.is_over(job)
-        progress = trail.observation(
+        progress = runtime.observation(
             connected=connected, prepared=prepared, sees_here=self.dispatcher.has_full_visibility(job)
         )
         act = self._actions.get(next_job_step(job, on_hosts, progress, order))
@@ -229,8 +231,8 @@ class JobReconciler:
         return live if live.state is ClusterState.RELEASING else None
 
     def _is_ending(self, job: Job) -> bool:
-        trail = self.runtimes.find(job.id)
-        return trail is not None and (trail.is_finalizing or trail.hosts_lost or trail.has_ended())
+        runtime = self.runtimes.find(job.id)
+        return runtime is not None and (runtime.is_finalizing or runtime.hosts_lost or runtime.has_ended())
 
     def on_fenced(self) -> None:
         """Set ``fenced_event``, which ends this process: another controller owns the records."""
@@ -316,10 +318,10 @@ class JobReconciler:
             self.cluster_reconciler.reconcile(cluster_id)
 
     def _provide_files(self, job: Job) -> None:
-        trail = self.runtimes.get(job)
+        runtime = self.runtimes.get(job)
         if job.spec.channels:
             self.events.mark_downloading(job)
-        self.dispatcher.provide_files(job, trail)
+        self.dispatcher.provide_files(job, runtime)
 
     def _dispatch(self, job: Job) -> None:
         self.dispatcher.dispatch(job, self.runtimes.get(job))
@@ -327,16 +329,16 @@ class JobReconciler:
             self.events.mark_downloading(job)
 
     def _send_stop(self, job: Job) -> None:
-        trail = self.runtimes.get(job)
-        trail.stop_sent = True
+        runtime = self.runtimes.get(job)
+        runtime.stop_sent = True
         limits = self.live_state.limits
         grace = limits.interruption_grace if job.goal is DesiredState.INTERRUPT else limits.grace
-        self._agents.request_stop(job, set(trail.hosts) - set(trail.records), grace, stop_cause(job.goal))
+        self._agents.request_stop(job, set(runtime.hosts) - set(runtime.records), grace, stop_cause(job.goal))
 
     def _drain(self, job: Job) -> None:
-        trail = self.runtimes.get(job)
-        due = trail.hosts_to_drain()
-        trail.drained_hosts.update(due)
+        runtime = self.runtimes.get(job)
+        due = runtime.hosts_to_drain()
+        runtime.drained_hosts.update(due)
         self._agents.request_stop(job, due, self.live_state.limits.grace, "drained")
 
     def _stop_unstarted(self, job: Job) -> None:
@@ -348,14 +350,17 @@ class JobReconciler:
         self.schedule_waiting_jobs()
 
     def _finalize(self, job: Job) -> None:
-        trail = self.runtimes.get(job)
-        trail.mark_missing_hosts_failed()
-        trail.is_finalizing, trail.goal_at_exit = True, trail.goal_at_exit or effective_goal(job, trail.host_ends())
-        self._tasks.start(self._finalize_and_schedule(job, trail), f"finish {job.id}")
+        runtime = self.runtimes.get(job)
+        runtime.mark_missing_hosts_failed()
+        runtime.is_finalizing, runtime.goal_at_exit = (
+            True,
+            runtime.goal_at_exit or effective_goal(job, runtime.host_ends()),
+        )
+        self._tasks.start(self._finalize_and_schedule(job, runtime), f"finish {job.id}")
 
-    async def _finalize_and_schedule(self, job: Job, trail: JobRuntime) -> None:
+    async def _finalize_and_schedule(self, job: Job, runtime: JobRuntime) -> None:
         try:
-            await self._finalizer.finalize_or_fail(job.id, trail)
+            await self._finalizer.finalize_or_fail(job.id, runtime)
         except FencedError:
             self.on_fenced()
             raise
@@ -363,8 +368,8 @@ class JobReconciler:
             self._remark_delayed(job.id, error)
             return
         finally:
-            trail.is_finalizing = False
-            trail.not_before = max(trail.not_before, self.live_state.monotonic() + 1.0)
+            runtime.is_finalizing = False
+            runtime.not_before = max(runtime.not_before, self.live_state.monotonic() + 1.0)
         self.runtimes.drop(job.id)
         self.cluster_reconciler.reconcile(job.cluster)
         self.schedule_waiting_jobs()
@@ -405,12 +410,12 @@ class JobReconciler:
         """Look at a cluster whose stream broke: reconnect, or learn that it is gone."""
         cluster = self.live_state.clusters.get(cluster_id)
         job = self.live_state.jobs.get(cluster.job) if cluster else None
-        trail = self.runtimes.find(job.id) if job else None
-        if trail is not None:
+        runtime = self.runtimes.find(job.id) if job else None
+        if runtime is not None:
             # What was sent may not have arrived; the agent's greeting tells, and a second run is harmless.
-            trail.dispatched_hosts.clear()
-            trail.stop_sent = False
-            trail.drained_hosts.clear()
+            runtime.dispatched_hosts.clear()
+            runtime.stop_sent = False
+            runtime.drained_hosts.clear()
         self.cluster_reconciler.reconcile(cluster_id)
 
     async def settle(self) -> None:

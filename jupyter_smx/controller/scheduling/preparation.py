@@ -83,13 +83,13 @@ class Preparation:
 
     def __init__(
         self,
-        books: LiveState,
+        live_state: LiveState,
         environments: EnvironmentCache,
         engine_of: Callable[[str], Engine],
         events: JobEventHandler,
         user: str,
     ) -> None:
-        self._live_state = books
+        self._live_state = live_state
         self._environments = environments
         self._engine_of = engine_of
         self._events = events

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 class Scheduler:
     """Schedules the waiting jobs; ``reconcile`` does the next step of a job and raises nothing but ``FencedError``."""
 
-    def __init__(self, books: LiveState, preparation: Preparation, reconcile: Callable[[Job], None]) -> None:
-        self._live_state = books
+    def __init__(self, live_state: LiveState, preparation: Preparation, reconcile: Callable[[Job], None]) -> None:
+        self._live_state = live_state
         self._preparation = preparation
         self._reconcile = reconcile
         self._submitted_at = self._scheduled_at = -math.inf

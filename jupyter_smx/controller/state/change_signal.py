@@ -1,4 +1,4 @@
-"""Bells: somebody rings when there is news, everybody who waits wakes up and looks."""
+"""Wake up everybody who waits for a change, so that they look at what is new."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ChangeSignal:
-    """One bell. Look first, then wait: nothing can ring between the two as long as nothing is awaited there."""
+    """One signal. Look first, then wait: no change can come between the two as long as nothing is awaited there."""
 
     def __init__(self) -> None:
         self._next_change: asyncio.Future[None] | None = None
@@ -35,7 +35,7 @@ class ChangeSignal:
 
 
 class KeyedSignals:
-    """A bell for each key, there only while somebody waits for it."""
+    """A signal for each key, there only while somebody waits for it."""
 
     def __init__(self) -> None:
         self._signals: dict[str, tuple[ChangeSignal, int]] = {}
@@ -48,13 +48,13 @@ class KeyedSignals:
     @contextmanager
     def subscribe(self, key: str) -> Iterator[asyncio.Future[None]]:
         """Give what is done at the next ring of ``key``."""
-        bell, waiting = self._signals.get(key, (ChangeSignal(), 0))
-        self._signals[key] = (bell, waiting + 1)
+        signal, waiting = self._signals.get(key, (ChangeSignal(), 0))
+        self._signals[key] = (signal, waiting + 1)
         try:
-            yield bell.next_change()
+            yield signal.next_change()
         finally:
             left = self._signals[key][1] - 1
             if left:
-                self._signals[key] = (bell, left)
+                self._signals[key] = (signal, left)
             else:
                 del self._signals[key]

@@ -25,7 +25,7 @@ MAX_BACKOFF = 30.0
 
 @dataclass
 class JobRuntime:
-    """The steps of one job: which hosts have it, which have ended it, and how."""
+    """In-memory facts about one live job: which hosts have it, which have ended it, and how; never stored."""
 
     hosts: tuple[str, ...] = ()
     groups: tuple[InstanceGroup, ...] = ()
@@ -109,16 +109,16 @@ class JobRuntime:
         return JobObservation(
             hosts=len(self.hosts),
             connected=connected,
-            given=len(given),
+            dispatched_hosts=len(given),
             dispatched=bool(self.hosts) and given.issuperset(self.hosts),
             stop_sent=self.stop_sent,
             ended=len(self.records),
-            drains=bool(self.hosts_to_drain()),
+            hosts_to_drain=len(self.hosts_to_drain()),
             failed=any(not end.is_successful() for end in ends),
-            lost=self.hosts_lost,
-            ran=self.code_started,
+            hosts_lost=self.hosts_lost,
+            code_started=self.code_started,
             prepared=prepared,
-            brought=sees_here or self._has_provided_files(),
+            files_provided=sees_here or self._has_provided_files(),
         )
 
     def _has_provided_files(self) -> bool:

@@ -1,4 +1,4 @@
-"""The books: live jobs and clusters in memory, written through to the store, and an event for every change."""
+"""Keep live jobs and clusters in memory, write every change through to the store, and record an event for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LiveState:
 
     ``outlooks`` holds what is known of live jobs beside their records: progress, expected end. ``holders`` maps an
     idle pool to the finished job whose record speaks of it (``WarmPoolStatus``). Records are written by ``clock``,
-    seconds since the epoch, which people may set; whoever waits for something counts by ``steady``, which only runs
+    seconds since the epoch, which people may set; whoever waits for something counts by ``monotonic``, which only runs
     forward.
     """
 
@@ -52,22 +52,22 @@ class LiveState:
         store: Store,
         limits: Limits,
         clock: Callable[[], float],
-        bell: ChangeSignal,
-        steady: Callable[[], float] = monotonic_clock,
+        change_signal: ChangeSignal,
+        monotonic: Callable[[], float] = monotonic_clock,
         boot: str | None = None,
     ) -> None:
         self.store = store
         self.limits = limits
         self.clock = clock
-        self.monotonic = steady
+        self.monotonic = monotonic
         self._boot = boot_id() if boot is None else boot
-        self._clock_offset = clock() - steady()
+        self._clock_offset = clock() - monotonic()
         before = store.clock_offset()
         self._is_offset_saved = before is not None and before.boot == self._boot
         if before is not None and self._is_offset_saved:
             # The records speak of the clock of the last controller, which somebody may have set since it died.
             self._clock_offset = before.seconds
-        self.change_signal = bell
+        self.change_signal = change_signal
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
         self.job_queue = JobQueue(self.jobs, store.job, self._array)

@@ -41,7 +41,7 @@ LogKey = tuple[str, int, str]
 class LogCollector:
     """One puller for each job, attempt and host.
 
-    The cursor is the size of the file in the job's folder (``place``), so that a new controller reads on. Every piece
+    The cursor is the size of the file in the job's folder (``path_of``), so that a new controller reads on. Every piece
     that arrived is told by ``on_bytes(job id)``. ``name`` is the file's on the host.
     """
 
@@ -52,10 +52,10 @@ class LogCollector:
         on_bytes: Callable[[str], None],
         *,
         name: str = "log",
-        place: Callable[[JobFolder, str, int], Path] = JobFolder.log,
+        path_of: Callable[[JobFolder, str, int], Path] = JobFolder.log,
     ) -> None:
         self._name = name
-        self._path_of = place
+        self._path_of = path_of
         self._jobs_folder = jobs_folder
         self._agents = agents
         self._on_bytes = on_bytes
@@ -125,7 +125,7 @@ class LogCollector:
             return 0
 
     async def close(self) -> None:
-        """Stop pulling; a new pump reads on from the same byte."""
+        """Stop pulling; a new collector reads on from the same byte."""
         for timer in self._retry_timers.values():
             timer.cancel()
         pullers = list(self._pull_tasks.values())

@@ -67,8 +67,8 @@ class LogMetricsReader:
         self._folder = folder
         self._clock = clock
         self._hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
-        helpers = leaders_of(job.spec.instance_groups)
-        self._leaders_first = sorted(self._hosts, key=lambda host: host in helpers)
+        leaders = leaders_of(job.spec.instance_groups)
+        self._leaders_first = sorted(self._hosts, key=lambda host: host in leaders)
         self._readers: dict[str, Reader] = {}
         self._dirty = False
         self._saved_at = 0.0

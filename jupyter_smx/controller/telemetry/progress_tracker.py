@@ -56,19 +56,19 @@ FINAL_METRICS_TIMEOUT = 2.0
 
 
 class ProgressTracker:
-    """One gauge for each job whose log grows; what it tells is in ``books.outlooks`` and in events.
+    """One ``LogMetricsReader`` for each job whose log grows; what it tells is in ``LiveState.outlooks`` and in events.
 
     ``is_bounded`` says of an engine that its jobs share this machine, so that the end of one is the beginning of
-    another. ``fenced`` is called when another controller owns the records.
+    another. ``on_fenced`` is called when another controller owns the records.
     """
 
     def __init__(
-        self, jobs_folder: Path, books: LiveState, is_bounded: Callable[[str], bool], fenced: Callable[[], None]
+        self, jobs_folder: Path, live_state: LiveState, is_bounded: Callable[[str], bool], on_fenced: Callable[[], None]
     ) -> None:
         self._jobs_folder = jobs_folder
-        self._live_state = books
+        self._live_state = live_state
         self._is_bounded = is_bounded
-        self._on_fenced = fenced
+        self._on_fenced = on_fenced
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="progress")
         self._readers: dict[str, LogMetricsReader] = {}
         self._pending_logs: dict[str, None] = {}
@@ -124,12 +124,12 @@ class ProgressTracker:
 
     async def read_final_metrics(self, job: Job) -> LogMetrics:
         """Read the rest of a job's logs; a verdict waits for it a moment and no longer."""
-        gauge = self._reader(job)
-        if gauge.is_empty():
+        reader = self._reader(job)
+        if reader.is_empty():
             self._drop_reader(job.id)
             return LogMetrics()
         try:
-            return await asyncio.wait_for(self._in_thread(gauge.read_remaining), FINAL_METRICS_TIMEOUT)
+            return await asyncio.wait_for(self._in_thread(reader.read_remaining), FINAL_METRICS_TIMEOUT)
         except asyncio.TimeoutError:
             _log.warning("The last metrics of %s are not read yet; its verdict does not wait for them.", job.name)
         except Exception:  # noqa: BLE001 - border: a log may say anything, and no verdict may hang on what reads it
@@ -146,12 +146,12 @@ class ProgressTracker:
     async def metrics(self, job: Job, attempt: int, since: float) -> JobMetrics:
         """Give the points of a run of a job after a moment; the run may be over since long."""
         over = is_over(job, attempt)
-        gauge = self._readers.get(job.id)
-        if gauge is None or gauge.attempt != attempt:
-            gauge = self._new_reader(replace(job, attempt=attempt))
+        reader = self._readers.get(job.id)
+        if reader is None or reader.attempt != attempt:
+            reader = self._new_reader(replace(job, attempt=attempt))
             if over:
-                await self._in_thread(gauge.read_after_run)  # what was not saved before the controller ended
-        found = await self._in_thread(partial(gauge.job_metrics, since))
+                await self._in_thread(reader.read_after_run)  # what was not saved before the controller ended
+        found = await self._in_thread(partial(reader.job_metrics, since))
         return replace(found, attempts=job.attempt, is_final=over)
 
     async def close(self) -> None:
@@ -161,8 +161,8 @@ class ProgressTracker:
         if self._read_task is not None:
             self._read_task.cancel()
             await asyncio.gather(self._read_task, return_exceptions=True)
-        for gauge in self._readers.values():
-            await self._in_thread(gauge.save)
+        for reader in self._readers.values():
+            await self._in_thread(reader.save)
         self._thread.shutdown(wait=False)
 
     async def _read(self) -> None:
@@ -175,15 +175,15 @@ class ProgressTracker:
             if job is None:
                 continue
             begun = time.monotonic()
-            gauge = self._reader(job)
+            reader = self._reader(job)
             try:
-                told = await self._in_thread(gauge.read_next)
+                told = await self._in_thread(reader.read_next)
             except Exception:  # noqa: BLE001 - border: a log may say anything, and the other jobs' logs are read on
                 _log.exception("The log of %s cannot be read for metrics", job.name)
                 continue
             if told.more:
                 self._pending_logs.setdefault(job_id, None)
-            if self._readers.get(job_id) is gauge:
+            if self._readers.get(job_id) is reader:
                 self._update_metrics(job, told)
             await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * (time.monotonic() - begun)))
 

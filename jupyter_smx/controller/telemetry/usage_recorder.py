@@ -34,11 +34,11 @@ MAX_BACKLOG = 1_024
 class UsageRecorder:
     """The samples of all jobs. The newest figures of a host are told by ``on_news(job id, host, figures)``."""
 
-    def __init__(self, jobs_folder: Path, agents: Agents, on_news: Callable[[str, str, Usage], None]) -> None:
+    def __init__(self, jobs_folder: Path, agents: Agents, on_figures: Callable[[str, str, Usage], None]) -> None:
         self._jobs_folder = jobs_folder
         self._agents = agents
-        self._on_figures = on_news
-        self._collector = LogCollector(jobs_folder, agents, lambda _job: None, name=SAMPLES, place=JobFolder.samples)
+        self._on_figures = on_figures
+        self._collector = LogCollector(jobs_folder, agents, lambda _job: None, name=SAMPLES, path_of=JobFolder.samples)
         self._remote_sizes: dict[tuple[str, int, str], int] = {}
 
     def on_sample(self, job: Job, host: str, total: int, now: Mapping[str, Any]) -> None:

@@ -366,12 +366,12 @@ def merge_archives(archives: Sequence[Path], target: Path) -> None:
                 for member in source:
                     if taken.add(member):
                         if member.islnk() and taken.hides(member.linkname):
-                            _part(member, source)
+                            _replace_hard_link(member, source)
                         merged.addfile(member, source.extractfile(member) if member.isreg() else None)
             taken.next_archive()
 
 
-def _part(member: tarfile.TarInfo, source: tarfile.TarFile) -> None:
+def _replace_hard_link(member: tarfile.TarInfo, source: tarfile.TarFile) -> None:
     """Make a second name of a file a file of its own: its first name has what a later archive put there."""
     first = source.getmember(member.linkname)
     member.type, member.size, member.offset_data, member.linkname = first.type, first.size, first.offset_data, ""

@@ -27,8 +27,8 @@ class UnreachablePeriod(Struct, frozen=True):
 
 
 def extend_unreachable(before: UnreachablePeriod | None, job: Job | None, now: float) -> UnreachablePeriod:
-    """Go on with a silence, or begin one; pure."""
-    silence = before or UnreachablePeriod(now)
+    """Go on with an unreachable period, or begin one; pure."""
+    period = before or UnreachablePeriod(now)
     if job is None or job.goal not in TERMINAL_GOALS:
-        return replace(silence, unwanted_since=None)
-    return silence if silence.unwanted_since is not None else replace(silence, unwanted_since=now)
+        return replace(period, unwanted_since=None)
+    return period if period.unwanted_since is not None else replace(period, unwanted_since=now)

@@ -138,6 +138,11 @@ def decide_after_task(job: Job, keep: KeepDecision, left: int, *, others_wait: b
     return KeepDecision(min(HAND_OVER, left), f"Kept for the next task of {job.spec.array.name}.")
 
 
+def is_expired(cluster: Cluster, now: float) -> bool:
+    """Say whether a pool is idle and was kept for as long as it may be."""
+    return cluster.state is ClusterState.AVAILABLE and cluster.expires_at is not None and cluster.expires_at <= now
+
+
 def unneeded_pools(clusters: Iterable[Cluster], awaits_hosts: Callable[[str], bool]) -> list[Cluster]:
     """Find the idle pools that were kept for arrays none of whose tasks waits any more."""
     kept = [cluster for cluster in clusters if cluster.kept_for and cluster.state is ClusterState.AVAILABLE]

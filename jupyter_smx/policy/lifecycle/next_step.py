@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, is_final
+from jupyter_smx.policy.lifecycle import keep_alive
 from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES, DependencyState
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class JobStep(Enum):
     SEND_STOP = "ask the hosts to stop"
     DRAIN = "ask the hosts to stop whose group helps one that is done"
     FINALIZE = "bring the outputs home and give the verdict"
-    REPLACE = "the hosts are gone and the code never began: place it again"
+    RESET_PLACEMENT = "the hosts are gone and the code never began: place it again"
     FINALIZE_LOST = "the hosts are gone and the code had begun"
 
 
@@ -39,41 +40,49 @@ class ClusterStep(Enum):
     NOTHING = "nothing"
     ACQUIRE = "ask the engine for the hosts"
     CONNECT = "open streams to the agents"
-    MARK_LOST = "the engine says that it is gone while a job is on it"
-    MARK_ENDED = "it ended by itself while idle"
+    HANDLE_LOST = "it is gone, or was unreachable for too long, while a job is on it"
+    TERMINATE_IDLE = "it ended by itself while idle"
     RELEASE = "free what costs"
 
 
 class JobObservation(Struct, frozen=True, kw_only=True):
-    """What is known of a job on its hosts, from the agents' own words; never stored.
-
-    ``given`` of ``hosts`` have the job or had it, ``dispatched`` says that of all; ``ended`` gave their
-    record; ``failed`` says that one of them ended badly, ``drains`` that some have to be told that the group which they
-    helped is done; ``lost`` that the engine knows the hosts no more; ``ran`` that, there, the code may have begun.
-    ``prepared`` says of a job without hosts that its environment is there, ``brought`` of one on hosts that they can
-    reach what it needs of the controller's machine.
-    """
+    """What is known of a job on its hosts, from the agents' own words; never stored."""
 
     hosts: int = 0
+    """Number of its hosts; 0 while it is on no cluster."""
     connected: bool = False
-    given: int = 0
+    """The streams to all of its hosts are open."""
+    dispatched_hosts: int = 0
+    """Number of hosts that have the job or had it."""
     dispatched: bool = False
+    """All of its hosts have the job or had it."""
     stop_sent: bool = False
+    """Its hosts were asked to stop."""
     ended: int = 0
-    drains: bool = False
+    """Number of hosts that gave the record of their end."""
+    hosts_to_drain: int = 0
+    """Number of hosts that have to be told that the group which they helped is done."""
     failed: bool = False
-    lost: bool = False
-    ran: bool = False
+    """One of its hosts ended badly."""
+    hosts_lost: bool = False
+    """Its hosts are gone, and what they left was read or cannot be."""
+    code_started: bool = False
+    """The code may have begun on hosts that are lost."""
     prepared: bool = True
-    brought: bool = True
+    """The environment or image of a job without hosts is there."""
+    files_provided: bool = True
+    """Its hosts can reach what it needs of the controller's machine."""
 
 
 class ClusterObservation(Struct, frozen=True, kw_only=True):
-    """What is known of a cluster now: streams open, the engine's clear no, an action of ours under way."""
+    """What is known of a cluster now."""
 
     connected: bool = False
+    """The streams to all of its agents are open."""
     gone: bool = False
+    """Its engine says that its hosts are gone, or they were unreachable for too long."""
     busy: bool = False
+    """An action of ours is under way, or waits to be tried again."""
 
 
 def next_job_step(
@@ -86,8 +95,12 @@ def next_job_step(
         return JobStep.STOP_BEFORE_START if job.goal in TERMINAL_GOALS else _next_in_queue(job, progress, order)
     if progress.hosts and progress.ended == progress.hosts:
         return JobStep.FINALIZE
-    if progress.lost:
-        return JobStep.FINALIZE_LOST if progress.ran or job.goal is not DesiredState.RUN else JobStep.REPLACE
+    if progress.hosts_lost:
+        return (
+            JobStep.FINALIZE_LOST
+            if progress.code_started or job.goal is not DesiredState.RUN
+            else JobStep.RESET_PLACEMENT
+        )
     if cluster.state is not ClusterState.IN_USE or not progress.connected:
         return JobStep.NOTHING
     return _next_on_hosts(job, progress)
@@ -107,20 +120,20 @@ def _next_on_hosts(job: Job, progress: JobObservation) -> JobStep:
         return _next_of_an_end(progress) if job.goal in TERMINAL_GOALS else _next_before_dispatch(progress)
     if (job.goal is not DesiredState.RUN or progress.failed) and not progress.stop_sent:
         return JobStep.SEND_STOP
-    return JobStep.DRAIN if progress.drains and not progress.stop_sent else JobStep.NOTHING
+    return JobStep.DRAIN if progress.hosts_to_drain and not progress.stop_sent else JobStep.NOTHING
 
 
 def _next_of_an_end(progress: JobObservation) -> JobStep:
     """Decide the next step of a job that should end and is given to no more hosts, though some may have it."""
-    if not progress.given:
+    if not progress.dispatched_hosts:
         return JobStep.STOP_BEFORE_START
-    if progress.ended == progress.given:
+    if progress.ended == progress.dispatched_hosts:
         return JobStep.FINALIZE
     return JobStep.NOTHING if progress.stop_sent else JobStep.SEND_STOP
 
 
 def _next_before_dispatch(progress: JobObservation) -> JobStep:
-    return JobStep.DISPATCH if progress.brought else JobStep.PROVIDE_FILES
+    return JobStep.DISPATCH if progress.files_provided else JobStep.PROVIDE_FILES
 
 
 def next_cluster_step(cluster: Cluster, seen: ClusterObservation, now: float) -> ClusterStep:
@@ -132,7 +145,7 @@ def next_cluster_step(cluster: Cluster, seen: ClusterObservation, now: float) ->
     if cluster.state is ClusterState.RELEASING:
         return ClusterStep.RELEASE
     if seen.gone:
-        return ClusterStep.MARK_LOST if cluster.state is ClusterState.IN_USE else ClusterStep.MARK_ENDED
-    if cluster.state is ClusterState.AVAILABLE and cluster.expires_at is not None and cluster.expires_at <= now:
+        return ClusterStep.HANDLE_LOST if cluster.state is ClusterState.IN_USE else ClusterStep.TERMINATE_IDLE
+    if keep_alive.is_expired(cluster, now):
         return ClusterStep.RELEASE
     return ClusterStep.NOTHING if seen.connected else ClusterStep.CONNECT

@@ -63,7 +63,7 @@ def check(spec: JobSpec) -> None:
 
 
 def can_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
-    """Say whether the hosts of a job can be taken away now; ``cluster`` is what the books have of them."""
+    """Say whether the hosts of a job can be taken away now; ``cluster`` is their record."""
     return job.spec.spot and job.goal is DesiredState.RUN and job.state in ACTIVE_STEPS and _has_hosts(cluster)
 
 

@@ -38,85 +38,85 @@ class ProgressState(Struct, frozen=True):
 
 
 def apply_observation(
-    standing: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
+    state: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
 ) -> ProgressState:
     """Take in what a line told at ``at``."""
-    after = standing
+    after = state
     if found.epoch is not None:
         after = _new_epoch(after, found.epoch)
     if found.counter is not None:
         after = _apply_counter(after, _with_announced_total(found.counter, announced), in_epoch=found.epoch is not None)
-    if after is standing:
-        return standing
+    if after is state:
+        return state
     root, fraction = _root(after), _fraction(after, announced.epochs)
-    begins = root != standing.root or (after.epoch is not None and _is_restart(standing.epoch, after.epoch))
-    reached = max(0.0 if begins else standing.reached, fraction or 0.0)
-    began = (at, reached) if begins or not standing.told_at else standing.began
+    begins = root != state.root or (after.epoch is not None and _is_restart(state.epoch, after.epoch))
+    reached = max(0.0 if begins else state.reached, fraction or 0.0)
+    began = (at, reached) if begins or not state.told_at else state.began
     return replace(after, root=root, reached=reached, began=began, told_at=at)
 
 
 def apply_partial_line(
-    standing: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
+    state: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
 ) -> ProgressState:
     """Take in a bar that is being drawn; how deep it lies is said after it, so only one that is known is believed."""
     counter = found.counter
     if counter is None:
-        return standing
+        return state
     kind = ("" if found.epoch is not None else counter.label, counter.total)
-    depths = [depth for depth, bar in enumerate(standing.bars) if (bar.label, bar.total) == kind]
-    if not (depths or counter.aside or not standing.bars):
-        return standing
+    depths = [depth for depth, bar in enumerate(state.bars) if (bar.label, bar.total) == kind]
+    if not (depths or counter.aside or not state.bars):
+        return state
     deeper = replace(found, counter=replace(counter, depth=depths[0] if depths else counter.depth))
-    return apply_observation(standing, deeper, announced, at)
+    return apply_observation(state, deeper, announced, at)
 
 
-def progress_of(standing: ProgressState, announced: AnnouncedTotals) -> Progress | None:
+def progress_of(state: ProgressState, announced: AnnouncedTotals) -> Progress | None:
     """Say how far that is; None when no line told anything."""
-    if not standing.told_at:
+    if not state.told_at:
         return None
-    told = _fraction(standing, announced.epochs)
-    fraction = None if told is None else round(max(told, standing.reached), 4)
+    told = _fraction(state, announced.epochs)
+    fraction = None if told is None else round(max(told, state.reached), 4)
     return Progress(
         fraction=fraction,
-        text=_text(standing, announced.epochs)[:_LONGEST_TEXT],
-        remaining_seconds=_remaining(standing, fraction),
-        at=standing.told_at,
+        text=_text(state, announced.epochs)[:_LONGEST_TEXT],
+        remaining_seconds=_remaining(state, fraction),
+        at=state.told_at,
     )
 
 
-def step_of(standing: ProgressState) -> float | None:
+def step_of(state: ProgressState) -> float | None:
     """Give the step of a value that was printed now: epochs that are done, else what the outermost bar counts."""
-    if standing.epoch is not None:
-        return round(_epochs_done(standing, standing.epoch), 4)
-    return standing.bars[0].done if standing.bars else None
+    if state.epoch is not None:
+        return round(_epochs_done(state, state.epoch), 4)
+    return state.bars[0].done if state.bars else None
 
 
-def _new_epoch(standing: ProgressState, epoch: Epoch) -> ProgressState:
-    old = standing.epoch
+def _new_epoch(state: ProgressState, epoch: Epoch) -> ProgressState:
+    old = state.epoch
     if old is not None and (old.number, old.total) == (epoch.number, epoch.total):
-        return replace(standing, epoch=epoch) if epoch.ended and not old.ended else standing
-    first = standing.first
+        return replace(state, epoch=epoch) if epoch.ended and not old.ended else state
+    first = state.first
     if old is None or _is_restart(old, epoch):
         first = min(epoch.number, 1) if epoch.from_zero is None else 1 - epoch.from_zero
-    return replace(standing, epoch=epoch, first=first, bars=(), aside=None)
+    return replace(state, epoch=epoch, first=first, bars=(), aside=None)
 
 
 def _is_restart(old: Epoch | None, new: Epoch) -> bool:
     return old is not None and (new.number < old.number or (old.total is not None and new.total != old.total))
 
 
-def _apply_counter(standing: ProgressState, counter: Counter, *, in_epoch: bool) -> ProgressState:
+def _apply_counter(state: ProgressState, counter: Counter, *, in_epoch: bool) -> ProgressState:
     if counter.aside:
         over = counter.total is not None and counter.done >= counter.total
-        return replace(standing, aside=None if over and _root(standing) else counter)
+        return replace(state, aside=None if over and _root(state) else counter)
     if in_epoch:
         counter = replace(counter, label="")  # the epoch is said already
-    bars = (*standing.bars[: min(counter.depth, _DEEPEST - 1)], counter)
-    epoch = standing.epoch
+    bars = (*state.bars[: min(counter.depth, _DEEPEST - 1)], counter)
+    epoch = state.epoch
     if epoch is not None and epoch.ended and (epoch.total is None or epoch.number < epoch.total):
         # Its line was printed at its end, so what counts now belongs to the next one.
         epoch = replace(epoch, number=epoch.number + 1, ended=False)
-    return replace(standing, epoch=epoch, bars=bars, aside=None)
+    return replace(state, epoch=epoch, bars=bars, aside=None)
 
 
 def _with_announced_total(counter: Counter, announced: AnnouncedTotals) -> Counter:
@@ -126,19 +126,19 @@ def _with_announced_total(counter: Counter, announced: AnnouncedTotals) -> Count
     return replace(counter, total=float(rounds), words=f"{counter.words}/{rounds}")
 
 
-def _root(standing: ProgressState) -> str:
-    if standing.epoch is not None:
+def _root(state: ProgressState) -> str:
+    if state.epoch is not None:
         return "epoch"
-    return f"{standing.bars[0].label} of {standing.bars[0].total}" if standing.bars else ""
+    return f"{state.bars[0].label} of {state.bars[0].total}" if state.bars else ""
 
 
-def _fraction(standing: ProgressState, epochs: int | None) -> float | None:
-    if standing.epoch is not None:
-        total = standing.epoch.total or epochs
-        return min(1.0, _epochs_done(standing, standing.epoch) / total) if total else None
-    if standing.bars:
-        return _bars_fraction(standing.bars)
-    return _bars_fraction((standing.aside,)) if standing.aside is not None else None
+def _fraction(state: ProgressState, epochs: int | None) -> float | None:
+    if state.epoch is not None:
+        total = state.epoch.total or epochs
+        return min(1.0, _epochs_done(state, state.epoch) / total) if total else None
+    if state.bars:
+        return _bars_fraction(state.bars)
+    return _bars_fraction((state.aside,)) if state.aside is not None else None
 
 
 def _bars_fraction(bars: tuple[Counter, ...]) -> float | None:
@@ -152,34 +152,34 @@ def _bars_fraction(bars: tuple[Counter, ...]) -> float | None:
     return inner if bars and bars[0].total is not None else None
 
 
-def _epochs_done(standing: ProgressState, epoch: Epoch) -> float:
-    within = 1.0 if epoch.ended else _bars_fraction(standing.bars) or 0.0
-    return max(0, epoch.number - standing.first) + within
+def _epochs_done(state: ProgressState, epoch: Epoch) -> float:
+    within = 1.0 if epoch.ended else _bars_fraction(state.bars) or 0.0
+    return max(0, epoch.number - state.first) + within
 
 
-def _text(standing: ProgressState, epochs: int | None) -> str:
+def _text(state: ProgressState, epochs: int | None) -> str:
     parts = []
-    epoch = standing.epoch
+    epoch = state.epoch
     if epoch is not None:
         total = epoch.total or epochs
-        number = max(1, epoch.number - standing.first + 1)
+        number = max(1, epoch.number - state.first + 1)
         parts.append(f"epoch {number}/{max(number, total)}" if total else f"epoch {number}")
-    shown = standing.bars if epoch is None or not epoch.ended else ()
-    parts += [f"{bar.label} {bar.words}".strip() for bar in (*shown, standing.aside) if bar is not None]
+    shown = state.bars if epoch is None or not epoch.ended else ()
+    parts += [f"{bar.label} {bar.words}".strip() for bar in (*shown, state.aside) if bar is not None]
     return " · ".join(parts)
 
 
-def _remaining(standing: ProgressState, fraction: float | None) -> float | None:
+def _remaining(state: ProgressState, fraction: float | None) -> float | None:
     """Give what the bar says itself where it speaks of everything, else go on at the pace so far."""
-    alone = standing.epoch is None and len(standing.bars) == 1 and standing.aside is None
-    if alone and standing.bars[0].remaining is not None:
-        return standing.bars[0].remaining
-    began, first = standing.began
+    alone = state.epoch is None and len(state.bars) == 1 and state.aside is None
+    if alone and state.bars[0].remaining is not None:
+        return state.bars[0].remaining
+    began, first = state.began
     if (
         fraction is None
         or fraction - first < _MIN_FRACTION
-        or standing.told_at <= began
-        or not (standing.epoch or standing.bars)
+        or state.told_at <= began
+        or not (state.epoch or state.bars)
     ):
         return None
-    return round((standing.told_at - began) * (1.0 - fraction) / (fraction - first), 3)
+    return round((state.told_at - began) * (1.0 - fraction) / (fraction - first), 3)

@@ -106,11 +106,11 @@ class Reader:
 
     def progress(self, at: float) -> Progress | None:
         """Say how far the job is, with the line that is being written."""
-        standing = self.state.standing
+        state = self.state.standing
         found = _parse_partial_line(*strip_escapes(self._splitter.start)) if self._splitter.start else None
         if found is not None:
-            standing = apply_partial_line(standing, found, self._totals, at)
-        return progress_of(standing, self._totals)
+            state = apply_partial_line(state, found, self._totals, at)
+        return progress_of(state, self._totals)
 
     def _read_line(self, line: bytes, hints: tuple[bytes, ...], at: float) -> None:
         hinted = False

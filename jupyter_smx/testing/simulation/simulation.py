@@ -118,7 +118,7 @@ class Controller:
 
         finisher = JobFinalizer(self.live_state, self.agents, pump, OutputStager(jobs_folder), engine_of)
         limit, kept = limits.environment_limit, limits.environments_kept
-        environments = EnvironmentCache(world.folder / "environments", world.builder, limit=limit, kept=kept)
+        environments = EnvironmentCache(world.folder / "environments", world.builder, limit=limit, max_unused=kept)
         self.reconciler = JobReconciler(
             self.live_state, self.agents, pump, finisher, engine_of, environments=environments, new_id=ids, user=USER
         )

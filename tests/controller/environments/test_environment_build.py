@@ -367,7 +367,7 @@ async def test_a_machine_that_starts_no_process_fails_the_requirements_with_a_se
 
 
 async def test_the_room_gives_the_interpreter_of_what_it_built(tmp_path: Path, base: str, wheels: Path) -> None:
-    room = EnvironmentCache(tmp_path, Installer(), limit=60.0, kept=1)
+    room = EnvironmentCache(tmp_path, Installer(), limit=60.0, max_unused=1)
     key = ReuseKey(engine="local", user="me", role="", instance_groups=(InstanceGroup(),), python=base)
     assert room.python_of(key) == base
     assert room.is_ready(key)

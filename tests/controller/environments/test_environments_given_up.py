@@ -42,7 +42,7 @@ async def test_a_build_that_fails_when_nobody_wants_it_any_more_troubles_nobody(
     troubles: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: troubles.append(context))
     builder = FailsAtItsEnd()
-    room = EnvironmentCache(tmp_path, builder, limit=60.0, kept=1)
+    room = EnvironmentCache(tmp_path, builder, limit=60.0, max_unused=1)
     wants = asyncio.create_task(room.provide(KEY, lambda _step: None))
     await builder.began.wait()
     wants.cancel()

@@ -137,13 +137,13 @@ def test_helpers_that_cannot_be_are_refused_with_the_rule(until: dict[str, str],
     assert "A helper names the group that it helps" in str(refusal.value)
 
 
-RUNNING = JobObservation(hosts=4, connected=True, dispatched=True, drains=True)
+RUNNING = JobObservation(hosts=4, connected=True, dispatched=True, hosts_to_drain=1)
 
 
 def test_helpers_are_told_once_and_not_where_all_are_told_to_stop() -> None:
     job, cluster = a_job(cluster="c1"), a_cluster(state=ClusterState.IN_USE)
     assert next_job_step(job, cluster, RUNNING) is JobStep.DRAIN
-    assert next_job_step(job, cluster, replace(RUNNING, drains=False)) is JobStep.NOTHING
+    assert next_job_step(job, cluster, replace(RUNNING, hosts_to_drain=0)) is JobStep.NOTHING
     assert next_job_step(replace(job, goal=DesiredState.STOP), cluster, RUNNING) is JobStep.SEND_STOP
     assert next_job_step(job, cluster, replace(RUNNING, failed=True)) is JobStep.SEND_STOP
     assert next_job_step(job, cluster, replace(RUNNING, failed=True, stop_sent=True)) is JobStep.NOTHING

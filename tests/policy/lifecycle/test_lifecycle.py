@@ -37,15 +37,15 @@ def all_progress() -> list[JobObservation]:
             rows.append(
                 JobObservation(
                     hosts=hosts,
-                    given=had,
+                    dispatched_hosts=had,
                     ended=ended,
                     connected=connected,
                     dispatched=dispatched,
                     stop_sent=stop_sent,
                     failed=failed,
-                    lost=lost,
-                    ran=ran,
-                    brought=brought,
+                    hosts_lost=lost,
+                    code_started=ran,
+                    files_provided=brought,
                 )
             )
     return rows
@@ -76,11 +76,11 @@ def steps_where(goal: DesiredState) -> list[tuple[Cluster | None, JobObservation
 
 def test_a_job_that_should_stop_is_never_placed_nor_given_to_hosts() -> None:
     for _, _, step in steps_where(DesiredState.STOP):
-        assert step not in {JobStep.PLACE, JobStep.DISPATCH, JobStep.REPLACE}
+        assert step not in {JobStep.PLACE, JobStep.DISPATCH, JobStep.RESET_PLACEMENT}
 
 
 def test_a_job_is_given_to_hosts_only_when_they_can_reach_what_it_needs() -> None:
-    steps = [(progress.brought, step) for goal in DesiredState for _, progress, step in steps_where(goal)]
+    steps = [(progress.files_provided, step) for goal in DesiredState for _, progress, step in steps_where(goal)]
     assert (False, JobStep.DISPATCH) not in steps
     assert (True, JobStep.PROVIDE_FILES) not in steps
     assert {(True, JobStep.DISPATCH), (False, JobStep.PROVIDE_FILES)} <= {*steps}
@@ -115,14 +115,14 @@ def test_an_image_is_settled_before_a_job_waits_for_others_and_an_environment_is
 def test_code_that_may_have_begun_is_never_begun_again() -> None:
     for goal in DesiredState:
         for cluster, progress, step in steps_where(goal):
-            if cluster is not None and progress.lost and progress.ran:
+            if cluster is not None and progress.hosts_lost and progress.code_started:
                 assert step in {JobStep.FINALIZE, JobStep.FINALIZE_LOST}
 
 
 def test_a_job_whose_code_may_run_on_any_host_is_never_ended_as_one_that_never_ran() -> None:
     for goal in DesiredState:
         for cluster, progress, step in steps_where(goal):
-            if cluster is not None and (progress.dispatched or progress.given):
+            if cluster is not None and (progress.dispatched or progress.dispatched_hosts):
                 assert step is not JobStep.STOP_BEFORE_START
 
 
@@ -143,7 +143,7 @@ def test_a_job_that_should_end_is_stopped_where_it_is_and_given_to_no_more_hosts
     goal: DesiredState, given: int, ended: int, step: JobStep, *, stop_sent: bool
 ) -> None:
     job = a_job(state=SecondaryStatus.STOPPING, goal=goal, cluster="c1")
-    known = JobObservation(hosts=3, connected=True, given=given, ended=ended, stop_sent=stop_sent)
+    known = JobObservation(hosts=3, connected=True, dispatched_hosts=given, ended=ended, stop_sent=stop_sent)
     assert next_job_step(job, a_cluster(state=ClusterState.IN_USE), known) is step
 
 
@@ -160,7 +160,7 @@ def test_the_verdict_waits_for_the_record_of_every_host() -> None:
     for goal in DesiredState:
         for _, progress, step in steps_where(goal):
             if step is JobStep.FINALIZE:
-                assert progress.ended == progress.given > 0
+                assert progress.ended == progress.dispatched_hosts > 0
                 assert progress.ended == progress.hosts or goal in TERMINAL_GOALS
 
 
@@ -190,12 +190,12 @@ def test_every_cluster_has_a_step_and_one_action_at_a_time(state: ClusterState) 
         (ClusterState.PROVISIONING, ClusterObservation(gone=True), None, ClusterStep.ACQUIRE),
         (ClusterState.IN_USE, ClusterObservation(), None, ClusterStep.CONNECT),
         (ClusterState.IN_USE, ClusterObservation(connected=True), None, ClusterStep.NOTHING),
-        (ClusterState.IN_USE, ClusterObservation(gone=True), None, ClusterStep.MARK_LOST),
+        (ClusterState.IN_USE, ClusterObservation(gone=True), None, ClusterStep.HANDLE_LOST),
         (ClusterState.AVAILABLE, ClusterObservation(connected=True), NOW + 1, ClusterStep.NOTHING),
         (ClusterState.AVAILABLE, ClusterObservation(), NOW + 1, ClusterStep.CONNECT),
         (ClusterState.AVAILABLE, ClusterObservation(connected=True), NOW, ClusterStep.RELEASE),
-        (ClusterState.AVAILABLE, ClusterObservation(gone=True), NOW + 1, ClusterStep.MARK_ENDED),
-        (ClusterState.AVAILABLE, ClusterObservation(gone=True), NOW - 1, ClusterStep.MARK_ENDED),
+        (ClusterState.AVAILABLE, ClusterObservation(gone=True), NOW + 1, ClusterStep.TERMINATE_IDLE),
+        (ClusterState.AVAILABLE, ClusterObservation(gone=True), NOW - 1, ClusterStep.TERMINATE_IDLE),
         (ClusterState.RELEASING, ClusterObservation(gone=True), None, ClusterStep.RELEASE),
         (ClusterState.RELEASING, ClusterObservation(connected=True), None, ClusterStep.RELEASE),
     ],
@@ -223,7 +223,7 @@ def test_with_no_demand_every_cluster_comes_to_rest_and_stays_there(
         if step is ClusterStep.ACQUIRE:
             cluster = replace(cluster, state=ClusterState.IN_USE)
             cluster = transitions.detach_job(cluster, "job", KeepDecision(60), now)
-        elif step in {ClusterStep.RELEASE, ClusterStep.MARK_ENDED, ClusterStep.MARK_LOST}:
+        elif step in {ClusterStep.RELEASE, ClusterStep.TERMINATE_IDLE, ClusterStep.HANDLE_LOST}:
             cluster = transitions.mark_terminated(cluster, "", now)
         elif step is ClusterStep.CONNECT:
             connected = True

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,10 @@ test-py: build docker.io gcc
 HEAVY := --record
 test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
+
+# A copy of the checkout is changed, never this one.
+mutation: $(STAMP) ## change 200 places of the policy, one at a time, and print what no test noticed
+	$(VENV)/bin/python tests/mutation.py
 
 # Beside other steps, as CI has it, five seconds are short for a test that takes a tenth of one.
 test-js: build

@@ -51,7 +51,7 @@ BROWSERS := -n 2 --dist loadfile
 # Tests that start no process. Single ones among them that do are marked so, and any other one that does fails. Two runs
 # for two cores: the workers of a single one would each collect all of them. Histories take longer than the rest.
 KERNEL_TESTS := $(addprefix tests/kernel/,api client display handles logs magics options request sagemaker)
-CORE_TESTS := tests/model tests/policy tests/structure $(wildcard tests/test_heavy.py) \
+CORE_TESTS := tests/model tests/policy tests/structure \
   $(addprefix tests/controller/,agents db images scheduling state) --ignore tests/controller/scheduling/test_histories.py \
   --ignore tests/structure/test_bundle.py
 # The environment once made serves, however old it is: what made it again would build the JupyterLab side, too.

@@ -135,8 +135,8 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     ``arguments`` are words that the script gets as they are, behind those of ``hyperparameters``. Like SageMaker's
     processing jobs these have no ``spot``, ``max_wait`` and ``checkpoint``.
     """
-    wish = dict(locals())
-    return _run("process", **wish)
+    options = dict(locals())
+    return _run("process", **options)
 
 
 def job(ref: str) -> Job:
@@ -182,11 +182,11 @@ def pools() -> tuple[PoolSummary, ...]:
 
 
 def submit_call(
-    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], wish: Mapping[str, Any]
+    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Job:
     """Run one call of a function as a training job; its value and its exception come back as variables.
 
-    ``wish`` has keywords of :func:`train`, all but ``send``, ``receive`` and ``wait``.
+    ``options`` has keywords of :func:`train`, all but ``send``, ``receive`` and ``wait``.
 
     :raises TypeError: the arguments do not fit the function.
     :raises ValidationError: a field of the wish, or something that cannot be pickled; nothing was created.
@@ -194,24 +194,24 @@ def submit_call(
     submitted_at = time.time()
     call = call_of(function, arguments, keywords)
     session = current_session()
-    made, spec = call_spec(session, call, submitted_at, wish)
+    made, spec = call_spec(session, call, submitted_at, options)
     return session.submit(_pack_call(session, call, {}, made, spec))
 
 
-def check_options(wish: Mapping[str, Any], where: str) -> None:
+def check_options(options: Mapping[str, Any], where: str) -> None:
     """Refuse keywords that no job has, and values of another type than theirs.
 
     :raises ValidationError: names the nearest right one, or what the keyword takes.
     """
-    wrong = next((name for name in wish if name not in _DEFAULTS), None)
+    wrong = next((name for name in options if name not in _DEFAULTS), None)
     if wrong is not None:
         raise ValidationError(
             f"{where}: {wrong} is not an option.",
             field=wrong,
-            value=wish[wrong],
+            value=options[wrong],
             cure=suggest_names(wrong, _DEFAULTS) or f"There are {', '.join(_DEFAULTS)}.",
         )
-    check_types(wish)
+    check_types(options)
 
 
 _DEFAULTS = {
@@ -271,20 +271,24 @@ def _pack_spec(
 ) -> JobSpec:
     if isinstance(code, str):
         here = session.submission_context()
-        wish = _request_from_arguments(session, kind, here.folder, **arguments)
-        return session.pack(wish.build_spec(code, 0, here, submitted_at), variables, source_dir=wish.source_dir)
-    wish, spec = _call_spec(session, kind, code, submitted_at, arguments)
-    return _pack_call(session, code, variables, wish, spec)
+        request = _request_from_arguments(session, kind, here.folder, **arguments)
+        return session.pack(request.build_spec(code, 0, here, submitted_at), variables, source_dir=request.source_dir)
+    request, spec = _call_spec(session, kind, code, submitted_at, arguments)
+    return _pack_call(session, code, variables, request, spec)
 
 
-def _pack_call(session: Session, code: Call, variables: Mapping[str, Any], wish: JobRequest, spec: JobSpec) -> JobSpec:
+def _pack_call(
+    session: Session, code: Call, variables: Mapping[str, Any], request: JobRequest, spec: JobSpec
+) -> JobSpec:
     with pickle_by_value(code.variables["function"]):
-        return session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", wish.source_dir)
+        return session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", request.source_dir)
 
 
-def call_spec(session: Session, code: Call, submitted_at: float, wish: Mapping[str, Any]) -> tuple[JobRequest, JobSpec]:
-    """Make the spec of a call as a training job; ``wish`` as for :func:`submit_call`. Nothing is packed."""
-    asked = {name: value for name, value in wish.items() if value is not None}
+def call_spec(
+    session: Session, code: Call, submitted_at: float, options: Mapping[str, Any]
+) -> tuple[JobRequest, JobSpec]:
+    """Make the spec of a call as a training job; ``options`` as for :func:`submit_call`. Nothing is packed."""
+    asked = {name: value for name, value in options.items() if value is not None}
     return _call_spec(session, "train", code, submitted_at, {"name": "", **_DEFAULTS, **asked, "receive": ()})
 
 
@@ -294,13 +298,13 @@ def _call_spec(
     here = session.submission_context()
     arguments["name"] = arguments["name"] or code.name
     arguments["receive"] = (*RECEIVE, *arguments["receive"])
-    wish = _request_from_arguments(session, kind, here.folder, **arguments)
-    spec = wish.build_spec(code.source, 0, here, submitted_at)
-    imports = wish.exclude_own_modules(code.imports)
+    request = _request_from_arguments(session, kind, here.folder, **arguments)
+    spec = request.build_spec(code.source, 0, here, submitted_at)
+    imports = request.exclude_own_modules(code.imports)
     spec = msgspec.structs.replace(
         interpreters.add_cloudpickle(spec), filename=code.filename or spec.filename, imports=imports
     )
-    return wish, spec
+    return request, spec
 
 
 def _request_from_arguments(session: Session, kind: Kind, folder: Path, **arguments: Any) -> JobRequest:

@@ -28,7 +28,7 @@ def map(  # noqa: A001 - Python's own word for it
     /,
     *more: Iterable[Any],
     max_concurrent: int | None = None,
-    **wish: Any,
+    **options: Any,
 ) -> JobArray:
     """Call a function for every item, each call as a job of one array, and give the array's handle at once.
 
@@ -36,21 +36,21 @@ def map(  # noqa: A001 - Python's own word for it
     ``@smx.remote`` function, arguments and values travel by cloudpickle. The function is packed once.
 
     :param max_concurrent: how many calls may run at a time; default as many as there is room for.
-    :param wish: options of :func:`jupyter_smx.train` but ``send``, ``receive`` and ``wait``; those of a function that
+    :param options: those of :func:`jupyter_smx.train` but ``send``, ``receive`` and ``wait``; those of a function that
         is ``@smx.remote`` hold where they are not given here.
     :raises TypeError: an item does not fit the function.
     :raises ValidationError: nothing to map, something that cannot be pickled, or a ``python`` of another version;
         nothing was created.
     """
     submitted_at = time.time()
-    check_options(wish, "smx.map")
+    check_options(options, "smx.map")
     most = parse_max_concurrent(max_concurrent)
-    plain, wish = _unwrap_remote(function, wish)
+    plain, options = _unwrap_remote(function, options)
     items = list(zip(iterable, *more, strict=False))
     _check_items(plain, items)
     call = call_of(plain, items[0])
     session = current_session()
-    asked, spec = call_spec(session, call, submitted_at, wish)
+    asked, spec = call_spec(session, call, submitted_at, options)
     shared = {name: value for name, value in call.variables.items() if name != "arguments"}
     with pickle_by_value(plain):
         packed = session.pack(spec, shared, f"{call.label}: ", asked.source_dir)
@@ -76,13 +76,15 @@ def array(ref: str) -> JobArray:
     return found
 
 
-def _unwrap_remote(function: Callable[..., Any], wish: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _unwrap_remote(
+    function: Callable[..., Any], options: Mapping[str, Any]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
     from jupyter_smx.kernel.api.remote import RemoteFunction  # noqa: PLC0415 - it needs what is here
 
     if isinstance(function, RemoteFunction):
-        return function.__wrapped__, {**function.options, **wish}
+        return function.__wrapped__, {**function.options, **options}
     if callable(function):
-        return function, dict(wish)
+        return function, dict(options)
     raise ValidationError(
         f"smx.map: {function!r} is no function.",
         field="function",

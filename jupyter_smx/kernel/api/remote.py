@@ -33,9 +33,9 @@ class RemoteFunction(Generic[_Arguments, _Value]):
 
     __wrapped__: Callable[_Arguments, _Value]
 
-    def __init__(self, function: Callable[_Arguments, _Value], wish: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[_Arguments, _Value], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self.options = dict(wish)
+        self.options = dict(options)
 
     def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
         """Run the function as a job, wait for it and give its value; an ``async def`` gives an awaitable of it.
@@ -111,7 +111,7 @@ def remote(
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 
 
-def remote(function: Any = None, /, **wish: Any) -> Any:
+def remote(function: Any = None, /, **options: Any) -> Any:
     """Make a function whose calls run as training jobs: ``@smx.remote`` or ``@smx.remote(keep_alive="10m")``.
 
     Function, arguments and value travel by cloudpickle. What the function raises is raised here as its own class, with
@@ -120,10 +120,10 @@ def remote(function: Any = None, /, **wish: Any) -> Any:
 
     :raises ValidationError: there is no function, or an option that does not exist.
     """
-    check_options(wish, "@smx.remote")
+    check_options(options, "@smx.remote")
     if function is None:
-        return lambda found: RemoteFunction(_check_callable(found), wish)
-    return RemoteFunction(_check_callable(function), wish)
+        return lambda found: RemoteFunction(_check_callable(found), options)
+    return RemoteFunction(_check_callable(function), options)
 
 
 def _check_callable(function: Any) -> Any:

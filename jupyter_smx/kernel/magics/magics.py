@@ -94,17 +94,17 @@ class SmxMagics(Magics, Defaults):
         if options.handle:
             check_identifier(options.handle, "--as")
         here = session.submission_context()
-        wish = request_from_options(kind, options, session.namespace, here.folder)
-        fixed, grid = expand_sweep(wish.hyperparameters, options.max_concurrent, sweep=options.sweep)
-        after = dependency_ids(wish.after, session.namespace, session.client)
-        wish = replace(wish, hyperparameters=fixed, after=after)
-        spec = wish.build_spec(code, lines_before, here, submitted_at)
+        request = request_from_options(kind, options, session.namespace, here.folder)
+        fixed, grid = expand_sweep(request.hyperparameters, options.max_concurrent, sweep=options.sweep)
+        after = dependency_ids(request.after, session.namespace, session.client)
+        request = replace(request, hyperparameters=fixed, after=after)
+        spec = request.build_spec(code, lines_before, here, submitted_at)
         variables = payload.select_variables(options.send, session.namespace)
         if options.plan:
             session.screen.show_page(*plan_page(session.client.plan(spec)))
             return
         waits = self._should_wait(option=options.wait)
-        packed = session.pack(spec, variables, source_dir=wish.source_dir)
+        packed = session.pack(spec, variables, source_dir=request.source_dir)
         job = submit_job_or_array(session, packed, grid)
         if options.handle:
             session.namespace[options.handle] = job

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from jupyter_smx.kernel.options.line_syntax import restore_braces
+from jupyter_smx.kernel.options.line_syntax import restore_braces, text_of, value_of
 from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.name import slug
@@ -411,6 +411,17 @@ def expand_user(word: str | Path) -> Path:
         return Path(word).expanduser()
     except RuntimeError:  # pathlib's word for it
         return Path(word)
+
+
+def parse_hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse the words of ``--hp NAME=VALUE``; a value that is one ``{expression}`` keeps the type of its variable.
+
+    :raises ValidationError: no ``=``, a name that stands twice, or an expression that names no value.
+    """
+    pairs = (parse_pair(word, "--hp", "NAME=VALUE") for word in words)
+    named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
+    given = collect_unique(named, "--hp", "hyperparameters")
+    return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 
 def encode_hyperparameter(name: str, value: Any) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.line_syntax import text_of, value_of
+from jupyter_smx.kernel.options.line_syntax import text_of
 from jupyter_smx.kernel.options.values import encode_hyperparameter
 from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.script import (
@@ -111,8 +111,9 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     spot: bool = False
     max_wait: int | str | None = None
     checkpoint: str = ""
-    checkpoint_local_path: str = ""
     """Absolute path of a folder, or a URL; "" for none."""
+    checkpoint_local_path: str = ""
+    """Folder of the checkpoints as the job sees it; "" means ``/opt/ml/checkpoints``."""
     disable_output_compression: bool = False
     network_isolation: bool = False
     after: tuple[str, ...] = ()
@@ -245,7 +246,7 @@ def request_from_options(kind: Kind, options: Options, namespace: Mapping[str, A
         engine=options.engine,
         image=options.image,
         keep_alive=options.keep_alive,
-        hyperparameters=_hyperparameters(options.hp, namespace),
+        hyperparameters=values.parse_hyperparameters(options.hp, namespace),
         environment=values.collect_unique(
             (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),
             "--env",
@@ -272,13 +273,6 @@ def request_from_options(kind: Kind, options: Options, namespace: Mapping[str, A
         network_isolation=options.network_isolation,
         after=options.after,
     )
-
-
-def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = (values.parse_pair(word, "--hp", "NAME=VALUE") for word in words)
-    named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
-    given = values.collect_unique(named, "--hp", "hyperparameters")
-    return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 
 def check_identifier(name: str, option: str) -> str:

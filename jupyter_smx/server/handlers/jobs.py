@@ -104,9 +104,9 @@ class JobActionHandler(ControllerHandler):
 
     @authenticated
     @authorized
-    async def post(self, ref: str, wish: str) -> None:
+    async def post(self, ref: str, action: str) -> None:
         """Ask for it."""
-        await self.run_guarded(lambda: self.forward("POST", f"/v1/jobs/{quote_segment(ref)}/{wish}", body=b"{}"))
+        await self.run_guarded(lambda: self.forward("POST", f"/v1/jobs/{quote_segment(ref)}/{action}", body=b"{}"))
 
 
 class RerunHandler(ControllerHandler):

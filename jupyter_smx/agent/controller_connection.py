@@ -84,9 +84,9 @@ class ControllerEndpoint:
 class ControllerSession:
     """Reads frames, answers them in their order, and passes events on."""
 
-    def __init__(self, door: ControllerEndpoint, sock: socket.socket) -> None:
-        self.endpoint = door
-        self.host = door.host
+    def __init__(self, endpoint: ControllerEndpoint, sock: socket.socket) -> None:
+        self.endpoint = endpoint
+        self.host = endpoint.host
         self.epoch: Optional[int] = None
         self._sock = sock
         self._decoder = wire.Decoder()

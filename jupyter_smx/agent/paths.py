@@ -77,29 +77,29 @@ def machine_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     return path
 
 
-def channel_folder(place: HostInfo, kind: str, name: str) -> str:
+def channel_folder(host_info: HostInfo, kind: str, name: str) -> str:
     """Give the folder in which an input is presented."""
-    return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)
+    return host_info.path("processing", "input", name) if kind == "process" else host_info.path("input", "data", name)
 
 
-def input_folder(place: HostInfo, kind: str, channel: Dict[str, Any]) -> str:
+def input_folder(host_info: HostInfo, kind: str, channel: Dict[str, Any]) -> str:
     """Give the folder in which a channel is presented: the one that it names, else the usual one.
 
     :raises ValueError: it names none below ``/opt/ml``.
     """
     path = channel.get("path")
-    return place.real_path(path, "channels") if path else channel_folder(place, kind, channel["name"])
+    return host_info.real_path(path, "channels") if path else channel_folder(host_info, kind, channel["name"])
 
 
-def output_folders(spec: Dict[str, Any], place: HostInfo) -> List[Tuple[str, str]]:
+def output_folders(spec: Dict[str, Any], host_info: HostInfo) -> List[Tuple[str, str]]:
     """Give name and real folder of each output that comes home as files; a training job's are archives, mostly.
 
     :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
     """
-    found = [(output["name"], place.real_path(output["path"])) for output in spec.get("outputs") or []]
+    found = [(output["name"], host_info.real_path(output["path"])) for output in spec.get("outputs") or []]
     if spec["kind"] != "train":
         return found
-    archived = {place.path(folder) for folder, _archive in ARCHIVES}
+    archived = {host_info.path(folder) for folder, _archive in ARCHIVES}
     if spec.get("disable_output_compression"):
-        return [(MODEL, place.path(MODEL)), *((name, folder) for name, folder in found if folder not in archived)]
+        return [(MODEL, host_info.path(MODEL)), *((name, folder) for name, folder in found if folder not in archived)]
     return [(name, folder) for name, folder in found if folder not in archived]

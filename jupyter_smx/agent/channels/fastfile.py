@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent.channels import link_targets, symlinks
-from jupyter_smx.agent.channels.stage_data import WHOLE_CHANNEL, entries, select_share
+from jupyter_smx.agent.channels.channel_types import WHOLE_CHANNEL, entries, select_share
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, Pairs, StageResult
+    from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, Pairs, StageResult
 
 
-def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities) -> None:
     """Show a whole folder in the channel's place; a share of it, a file or what a pattern finds is links to views.
 
     So are the files of a folder whose links lead out of it, each to where it really is. A snapshot of a model hub is
@@ -30,7 +30,9 @@ def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, wor
         if own:
             _check(pairs)
         try:
-            _link_to_views(staged, channel["name"], link_targets.resolve_links(pairs, own, ways), own, folder, world)
+            _link_to_views(
+                staged, channel["name"], link_targets.resolve_links(pairs, own, ways), own, folder, capabilities
+            )
         except link_targets.TooManyTargetsError as error:
             _link(staged, channel, pairs, folder, str(error))
             return
@@ -43,7 +45,12 @@ def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, wor
 
 
 def _link_to_views(
-    staged: StageResult, name: str, found: link_targets.LinkTargets, own: str, folder: str, world: ChannelCapabilities
+    staged: StageResult,
+    name: str,
+    found: link_targets.LinkTargets,
+    own: str,
+    folder: str,
+    capabilities: ChannelCapabilities,
 ) -> None:
     """Fill a channel with links to views of the folders in which its files really are.
 
@@ -52,9 +59,11 @@ def _link_to_views(
     :raises TooManyError: there are too many of them; nothing was done.
     """
     homes = link_targets.view_folders(found.shown, own)
-    views = {home: make_view(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
+    views = {
+        home: make_view(capabilities, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))
+    }
     # What is not there cannot be written to either, as it could be at the place where its link leads.
-    nowhere = make_view(world, name, "nowhere")
+    nowhere = make_view(capabilities, name, "nowhere")
     for inside in found.folders:
         os.makedirs(os.path.join(folder, inside), exist_ok=True)
     shown = [(inside, _in_view(path, homes, views, nowhere)) for inside, path in found.shown]
@@ -70,18 +79,18 @@ def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str], nowhere: s
     return os.path.normpath(os.path.join(views[home], os.path.relpath(path, home)))
 
 
-def present_links(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+def present_links(staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities) -> None:
     """Fill a channel with links to its files themselves, which nothing protects but a host that is sealed."""
     pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     _check(pairs)
-    if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
+    if capabilities.sealed and all(path.startswith(capabilities.sealed + os.sep) for _name, path in pairs):
         staged.lazy.append(channel["name"])
         found = symlinks.list_files(pairs)
         for name in found.folders:
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         _put(found.files, folder)
         return
-    _link(staged, channel, pairs, folder, world.reason)
+    _link(staged, channel, pairs, folder, capabilities.reason)
 
 
 def _link(staged: StageResult, channel: Dict[str, Any], pairs: Pairs, folder: str, why: str) -> None:
@@ -107,13 +116,13 @@ def _put(pairs: Pairs, folder: str) -> None:
         os.symlink(path, target)
 
 
-def make_view(world: ChannelCapabilities, *names: str) -> str:
+def make_view(capabilities: ChannelCapabilities, *names: str) -> str:
     """Make the place of a view, and give the name by which jobs see it.
 
     They see its folder where nobody can write to it; what is mounted there is put into the place that they see.
     """
-    os.makedirs(os.path.join(world.store, "shown", *names), exist_ok=True)
-    return os.path.join(world.shown, *names)
+    os.makedirs(os.path.join(capabilities.store, "shown", *names), exist_ok=True)
+    return os.path.join(capabilities.shown, *names)
 
 
 def fill_with_links(staged: StageResult, pairs: Pairs, folder: str) -> None:

@@ -38,12 +38,12 @@ class ObjectStore:
 
     patience = PATIENCE
 
-    def __init__(self, url: str, writer: str, means: worker_client.WorkerOptions, what: str) -> None:
+    def __init__(self, url: str, writer: str, options: worker_client.WorkerOptions, what: str) -> None:
         self.is_flat = objects.protocol(url) not in objects.SERVERS
         self._url = url.rstrip("/")
         self._writer = writer
         self._what = what
-        self._worker = worker_client.FsspecWorker(means, what)
+        self._worker = worker_client.FsspecWorker(options, what)
         self._modified_times: Dict[str, Optional[float]] = {}
 
     def _request(self, do: str, **words: Any) -> Any:
@@ -93,8 +93,8 @@ class ObjectStore:
         return [found[name].status == DONE for name, _path in rows]
 
     def _download(self, rows: List[Tuple[str, str]]) -> Dict[str, FileResult]:
-        wish = [[name, path, self._modified_times.get(name)] for name, path in rows]
-        return dict(zip([name for name, _path in rows], _parse_results(self._request("bring", rows=wish))))  # noqa: B905 - 3.10
+        wanted = [[name, path, self._modified_times.get(name)] for name, path in rows]
+        return dict(zip([name for name, _path in rows], _parse_results(self._request("bring", rows=wanted))))  # noqa: B905 - 3.10
 
     def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Put files there; of one that changes while it is read nothing is seen there."""
@@ -127,9 +127,9 @@ def _parse_results(answer: List[List[str]]) -> List[FileResult]:
 
 
 def open_store(
-    place: str, writer: str, means: worker_client.WorkerOptions, *, what: str, is_ours: bool = True
+    place: str, writer: str, options: worker_client.WorkerOptions, *, what: str, is_ours: bool = True
 ) -> Optional[CheckpointStore]:
     """Give the store of a place, which is a URL, a folder as this process finds it, or '' for none."""
     if objects.is_url(place):
-        return ObjectStore(place, writer, means, what)
+        return ObjectStore(place, writer, options, what)
     return FolderStore(place, writer, is_ours=is_ours) if place else None

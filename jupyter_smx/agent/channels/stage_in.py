@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.channels import fastfile, symlinks
-from jupyter_smx.agent.channels.stage_data import (
+from jupyter_smx.agent.channels.channel_types import (
     WHOLE_CHANNEL,
     ChannelCapabilities,
     ChannelError,
@@ -63,7 +63,7 @@ def stage(
     hidden: Tuple[Tuple[str, str], ...],
     limit: int,
     known: digest.DigestCache,
-    world: ChannelCapabilities = ChannelCapabilities(),  # noqa: B008 - a tuple, which nobody changes
+    capabilities: ChannelCapabilities = ChannelCapabilities(),  # noqa: B008 - a tuple, which nobody changes
 ) -> Dict[str, Any]:
     """Present every channel in its folder, or say what is to be mounted there. Gives a digest of each (``inputs``).
 
@@ -80,7 +80,9 @@ def stage(
         whole, moved = _resolve_source(channel, hidden)
         folder, staged.link_scan = folders[channel["name"]], symlinks.LinkScan()
         try:
-            _PRESENTERS[_choose_presenter(whole, world, staged.link_scan, moved=moved)](staged, whole, folder, world)
+            _PRESENTERS[_choose_presenter(whole, capabilities, staged.link_scan, moved=moved)](
+                staged, whole, folder, capabilities
+            )
         except FileNotFoundError as error:
             raise ChannelError(
                 f"channel {channel['name']}: {symlinks.format_missing_file(str(error.filename), hidden)}"
@@ -110,7 +112,9 @@ def describe_lazy(
     return staged.to_json()
 
 
-def _present_copy(staged: StageResult, channel: Dict[str, Any], folder: str, _world: ChannelCapabilities) -> None:
+def _present_copy(
+    staged: StageResult, channel: Dict[str, Any], folder: str, _capabilities: ChannelCapabilities
+) -> None:
     pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
     sources = _sources(pairs)
@@ -118,12 +122,14 @@ def _present_copy(staged: StageResult, channel: Dict[str, Any], folder: str, _wo
     staged.add_channel(*digest.describe_channel(channel["name"], folder, sources, staged.limit, staged.known))
 
 
-def _present_layer(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+def _present_layer(
+    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
+) -> None:
     pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     listing = list_sources(pairs, time.time())
-    kept = input_cache.InputCache(world.store, staged.known, staged.limit, staged.digest_quota)
+    kept = input_cache.InputCache(capabilities.store, staged.known, staged.limit, staged.digest_quota)
     with kept.lock():
-        taken = _with_room(staged, kept, world, lambda: kept.add_files(listing))
+        taken = _with_room(staged, kept, capabilities, lambda: kept.add_files(listing))
         staged.mounts.append(kept.layer(taken.key, folder))
     os.makedirs(folder, exist_ok=True)
     staged.add_channel(_describe_cached(channel["name"], taken), kept.fresh)
@@ -132,7 +138,7 @@ def _present_layer(staged: StageResult, channel: Dict[str, Any], folder: str, wo
 def _with_room(
     staged: StageResult,
     kept: input_cache.InputCache,
-    world: ChannelCapabilities,
+    capabilities: ChannelCapabilities,
     take: Callable[[], input_cache.CacheEntry],
 ) -> input_cache.CacheEntry:
     """Take inputs in, and where there is no room for them do it again without what others brought and left here."""
@@ -142,73 +148,83 @@ def _with_room(
         if not errors.is_full(error):
             raise
         kept.evict_all_except(staged.keys)
-        host_cleanup.clear_folder(world.trash)
+        host_cleanup.clear_folder(capabilities.trash)
         taken = take()
     staged.keys.add(taken.key)
     return taken
 
 
-def _present_mount(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+def _present_mount(
+    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
+) -> None:
     """Show the objects of a folder, of which each is read when the job reads it; a share of them is links to these."""
     source, name, count = channel["source"], channel["name"], (channel.get("share") or WHOLE_CHANNEL)["count"]
     found, seen = [], {}  # type: List[objects.Object], Dict[str, Any]
-    rclone = fuse_mount.find_rclone(world.means.pythons)
-    why = fuse_mount.mount_obstacle(source, rclone) if world.shown else world.reason
+    rclone = fuse_mount.find_rclone(capabilities.means.pythons)
+    why = fuse_mount.mount_obstacle(source, rclone) if capabilities.shown else capabilities.reason
     if not why:
-        with contextlib.closing(worker_client.FsspecWorker(world.means, f"channel {name}")) as courier:
-            seen = courier.request(source, "peek")
+        with contextlib.closing(worker_client.FsspecWorker(capabilities.means, f"channel {name}")) as worker:
+            seen = worker.request(source, "peek")
             why = fuse_mount.listing_obstacle(seen)
             found = (
                 []
                 if why or count == 1
-                else worker_client.find_objects(courier, dict(channel, source=source.rstrip("/") + "/"))
+                else worker_client.find_objects(worker, dict(channel, source=source.rstrip("/") + "/"))
             )
     if why:
-        _download_instead_of_mounting(staged, channel, folder, world, why)
+        _download_instead_of_mounting(staged, channel, folder, capabilities, why)
         return
     os.makedirs(folder, exist_ok=True)
-    fuse_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
+    fuse_mount.write_helper(os.path.join(capabilities.store, "bin"), sys.executable, capabilities.means.entry)
     target, told = (
         folder,
         dict(digest.unknown_description(name), reason="It is read from its store while the job runs."),
     )
     if count > 1:
-        target = fastfile.make_view(world, name)
+        target = fastfile.make_view(capabilities, name)
         fastfile.fill_with_links(staged, [(one.name, os.path.join(target, one.name)) for one in found], folder)
         told = _describe_cached(
             name, input_cache.CacheEntry("", [(one.name, one.size, one.mark) for one in found], "listing")
         )
     if count == 1 or found:
-        wish = fuse_mount.mount_request(rclone, source, target, world.means.environment or {}, seen["access"])
-        staged.mounts.append(dict(wish, channel=name, helper=os.path.join(os.path.dirname(world.shown), "bin")))
+        request = fuse_mount.mount_request(rclone, source, target, capabilities.means.environment or {}, seen["access"])
+        staged.mounts.append(
+            dict(request, channel=name, helper=os.path.join(os.path.dirname(capabilities.shown), "bin"))
+        )
     staged.inputs.append(told)
 
 
-def _present_manifest(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+def _present_manifest(
+    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
+) -> None:
     """Bring what FastFile does not mount, on SageMaker neither."""
-    _download_instead_of_mounting(staged, channel, folder, world, "a manifest is no whole folder")
+    _download_instead_of_mounting(staged, channel, folder, capabilities, "a manifest is no whole folder")
 
 
 def _download_instead_of_mounting(
-    staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities, why: str
+    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities, why: str
 ) -> None:
-    _present_objects(staged, channel, folder, world)
+    _present_objects(staged, channel, folder, capabilities)
     staged.notes.append(
         f"channel {channel['name']}: FastFile cannot mount {channel['source']} here ({why}), so it was brought as a "
         "whole, as in File mode."
     )
 
 
-def _present_objects(staged: StageResult, channel: Dict[str, Any], folder: str, world: ChannelCapabilities) -> None:
+def _present_objects(
+    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
+) -> None:
     os.makedirs(folder, exist_ok=True)
-    kept = input_cache.InputCache(world.store, staged.known, staged.limit, staged.digest_quota)
+    kept = input_cache.InputCache(capabilities.store, staged.known, staged.limit, staged.digest_quota)
     with (
-        contextlib.closing(worker_client.FsspecWorker(world.means, f"channel {channel['name']}")) as courier,
+        contextlib.closing(worker_client.FsspecWorker(capabilities.means, f"channel {channel['name']}")) as worker,
         kept.lock(),
     ):
-        found = worker_client.find_objects(courier, channel)
-        taken = _with_room(staged, kept, world, lambda: worker_client.download_objects(courier, kept, channel, found))
-        if world.layers:
+        found = worker_client.find_objects(worker, channel)
+        taken = _with_room(
+            staged, kept, capabilities, lambda: worker_client.download_objects(worker, kept, channel, found)
+        )
+        if capabilities.layers:
             staged.mounts.append(kept.layer(taken.key, folder))
         else:
             tree = kept.path("trees", taken.key, "data")
@@ -253,7 +269,7 @@ def _resolve_source(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]
 
 
 def _choose_presenter(
-    channel: Dict[str, Any], world: ChannelCapabilities, ways: symlinks.LinkScan, *, moved: bool
+    channel: Dict[str, Any], capabilities: ChannelCapabilities, ways: symlinks.LinkScan, *, moved: bool
 ) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
@@ -266,11 +282,11 @@ def _choose_presenter(
         leads_out = moved and (
             os.path.islink(channel["source"]) or symlinks.has_outbound_links(channel["source"], ways)
         )
-        if world.shown and not leads_out:
+        if capabilities.shown and not leads_out:
             return "view"
         if not moved:
             return "links"
-    return "layer" if world.layers else "copy"
+    return "layer" if capabilities.layers else "copy"
 
 
 _PRESENTERS: Dict[str, Callable[[StageResult, Dict[str, Any], str, ChannelCapabilities], None]] = {

@@ -250,15 +250,15 @@ class RunResult:
             _print_traceback(error)
 
 
-def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], ending: RunResult) -> None:
+def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], result: RunResult) -> None:
     """Run the code; ``first_line`` is called as the very last thing before it."""
     try:
         first_line()
         exec(code, main.__dict__)  # noqa: S102 - this is what jobs are
     except SystemExit as error:
-        ending.exit_code = _exit_code(error)
+        result.exit_code = _exit_code(error)
     except BaseException as error:  # noqa: BLE001 - border: the user's code
-        ending.fail(error, code.co_filename)
+        result.fail(error, code.co_filename)
 
 
 def drop_exit_handlers() -> None:
@@ -336,31 +336,31 @@ def _keep(packed: Dict[str, variable_file.Packed], path: str) -> None:
     os.replace(path + ".part", path)
 
 
-def collect(names: List[str], main: types.ModuleType, path: str, ending: RunResult) -> None:
+def collect(names: List[str], main: types.ModuleType, path: str, result: RunResult) -> None:
     """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
     pickler = _pickler()
     packed = {}
     for name in names:
         if name not in main.__dict__:
-            if ending.report["exception"] is None:
+            if result.report["exception"] is None:
                 near = _suggest_name(name, main)
-                ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
+                result.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
             continue
         try:
             packed[name] = variable_file.Packed(main.__dict__[name], pickler.dumps)
         except Exception as error:  # noqa: BLE001 - border: pickling runs code of any library
             kind = type(error).__name__
-            ending.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
+            result.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
     try:
         if packed:
             _keep(packed, path)
     except OSError as error:
-        said = f"receive: {', '.join(packed)} could not be kept: {disk.format_error(error, ending.places)}"
-        ending.report["errors"].append(said)
+        said = f"receive: {', '.join(packed)} could not be kept: {disk.format_error(error, result.places)}"
+        result.report["errors"].append(said)
         packed = {}
         with contextlib.suppress(OSError):
             os.unlink(path + ".part")
-    ending.report["received"] = {name: one.size for name, one in packed.items()}
+    result.report["received"] = {name: one.size for name, one in packed.items()}
 
 
 def now() -> float:

@@ -281,16 +281,16 @@ class _Search:
         self._patience: Optional[Timer] = None
 
     def begin(self) -> None:
-        errand = ForkedTask(self._loop, self._work, self._finish)
-        self._patience = self._loop.later(PATIENCE, lambda: self._on_timeout(errand))
+        task = ForkedTask(self._loop, self._work, self._finish)
+        self._patience = self._loop.later(PATIENCE, lambda: self._on_timeout(task))
 
     def _work(self) -> Dict[str, Any]:
         fresh = {folder: read_folder(folder) for folder in self._imported if folder not in self._indexes}
         found = resolve(self._imported, dict(self._indexes, **fresh))
         return {"shelves": fresh, "own": [_describe_user_module(one["folder"], one["name"]) for one in found.own]}
 
-    def _on_timeout(self, errand: ForkedTask) -> None:
-        errand.cancel()
+    def _on_timeout(self, task: ForkedTask) -> None:
+        task.cancel()
         self._finish(None, f"it took more than {PATIENCE:g} s")
 
     def _finish(self, result: Optional[Dict[str, Any]], error: str) -> None:

@@ -40,7 +40,7 @@ _CUT_OFF = (
 )
 
 
-def install(spec: Dict[str, Any], place: HostInfo, code: str) -> bool:
+def install(spec: Dict[str, Any], host_info: HostInfo, code: str) -> bool:
     """Install what a job requires, if anything; then it is on the path, behind the folders of its ``code``.
 
     True where this process has imported a module already of which the job has another one now.
@@ -55,10 +55,10 @@ def install(spec: Dict[str, Any], place: HostInfo, code: str) -> bool:
             f"InstallRequirementsError: {sys.executable} in the image has no pip, so nothing can be installed. "
             "Take an image with pip, or install what the job needs when the image is built."
         )
-    home = place.path(FOLDER)
+    home = host_info.path(FOLDER)
     entry_point.print_note(f"what the job requires is installed into {home}, for this job alone.")
     packages = _make(home)
-    cache = ["--cache-dir", place.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
+    cache = ["--cache-dir", host_info.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
     _call([*pip, "--disable-pip-version-check", *cache, *_write_requirements(home, lines)], code)
     added = _path_entries(packages)

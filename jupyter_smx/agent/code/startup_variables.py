@@ -30,21 +30,21 @@ _MESSAGES = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 """Of what protobuf makes the classes of messages; old generated code works with ``python`` only."""
 
 
-def apply_variables(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: List[str]) -> List[str]:
+def apply_variables(variables: Dict[str, str], inherited: Mapping[str, str], at: int, code: List[str]) -> List[str]:
     """Do what those variables say that are other ones than the host's own; gives a sentence for each that is not done.
 
     Imports look in ``sys.path`` before ``at`` first, that is in the job's code, and programs in the folders ``code``.
 
     :raises RefusalError: a library has no such setting.
     """
-    new = {name: value for name, value in wished.items() if inherited.get(name) != value}
+    new = {name: value for name, value in variables.items() if inherited.get(name) != value}
     _apply_python_variables(new)
     _choose_backend(new.get("MPLBACKEND", ""))
     _unload_readers(new)
     said = _choose_protobuf_backend(new.get(_MESSAGES, ""))
-    if "PYTHONPATH" not in wished:
+    if "PYTHONPATH" not in variables:
         return said
-    entries = [os.path.abspath(entry) for entry in wished["PYTHONPATH"].split(os.pathsep) if entry]
+    entries = [os.path.abspath(entry) for entry in variables["PYTHONPATH"].split(os.pathsep) if entry]
     sys.path[at:at] = entries
     os.environ["PYTHONPATH"] = os.pathsep.join([*code, *entries])
     kept = sourcedir.unload_shadowing_modules(entries, keep=imports.compiled_packages())

@@ -17,15 +17,15 @@ DRIVER_CHANNELS = ("code", "sm_drivers")
 """Channels that SageMaker's SDK 3 adds: the folder of code, and that of its own drivers."""
 
 
-def resource_config(place: HostInfo) -> Dict[str, Any]:
+def resource_config(host_info: HostInfo) -> Dict[str, Any]:
     """Give the content of ``resourceconfig.json`` of a training job."""
     return {
-        "current_host": place.host,
-        "current_instance_type": place.instance_type,
-        "current_group_name": place.group,
-        "hosts": sorted(place.hosts),
-        "instance_groups": place.groups,
-        "network_interface_name": place.interface,
+        "current_host": host_info.host,
+        "current_instance_type": host_info.instance_type,
+        "current_group_name": host_info.group,
+        "hosts": sorted(host_info.hosts),
+        "instance_groups": host_info.groups,
+        "network_interface_name": host_info.interface,
         "topology": None,
     }
 
@@ -50,17 +50,17 @@ def input_data_config(spec: Dict[str, Any]) -> Dict[str, Any]:
     return found
 
 
-def hyperparameters(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def hyperparameters(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the content of ``hyperparameters.json``: what was given, and what SageMaker's SDK 2 adds for a script."""
     given = spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):
         return dict(given)
     added = {
-        "sagemaker_submit_directory": place.path("code"),
+        "sagemaker_submit_directory": host_info.path("code"),
         "sagemaker_program": script_name(spec),
         "sagemaker_container_log_level": LOG_LEVEL,
         "sagemaker_job_name": spec.get("name", ""),
-        "sagemaker_region": platform_variables.job_region(spec, place),
+        "sagemaker_region": platform_variables.job_region(spec, host_info),
     }
     return {**{name: json.dumps(value) for name, value in added.items()}, **given}
 
@@ -71,11 +71,11 @@ def _checkpoint_config(spec: Dict[str, Any]) -> Dict[str, str]:
     return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": checkpoint_folder(spec)})}
 
 
-def texts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def texts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     return {
-        "input/config/resourceconfig.json": json.dumps(resource_config(place)),
+        "input/config/resourceconfig.json": json.dumps(resource_config(host_info)),
         "input/config/inputdataconfig.json": json.dumps(input_data_config(spec)),
-        "input/config/hyperparameters.json": json.dumps(hyperparameters(spec, place)),
+        "input/config/hyperparameters.json": json.dumps(hyperparameters(spec, host_info)),
         **_checkpoint_config(spec),
     }

@@ -64,7 +64,7 @@ def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
     return count
 
 
-def read_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
+def read_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
     """Read a job's distribution from its hyperparameters, by SDK 3's contract from the wish; None where it has none.
 
     Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
@@ -73,16 +73,20 @@ def read_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distrib
     :raises HyperparameterError: a hyperparameter of the distribution cannot be what it is.
     """
     if spec["kind"] == "process":
-        return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
+        return (
+            Distribution("pyspark", [host_info.group], host_info.hosts, 1)
+            if spec["distribution"] == "pyspark"
+            else None
+        )
     if is_sdk3_driven(spec):
-        return _read_sdk3_distribution(spec, place)
+        return _read_sdk3_distribution(spec, host_info)
     _own, framework = split(spec.get("hyperparameters") or {})
-    runner = _runner(framework, place)
+    runner = _runner(framework, host_info)
     if not runner:
         return None
-    groups = training_toolkit.distribution_groups(framework, place)
-    gpus = _gpus(spec, place)
-    hosts = training_toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    groups = training_toolkit.distribution_groups(framework, host_info)
+    gpus = _gpus(spec, host_info)
+    hosts = training_toolkit.leading_hosts(groups, host_info) or sorted(host_info.hosts)
     if runner in tfconfig.STRATEGIES:
         return Distribution(runner, groups, hosts, 1)
     processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
@@ -92,51 +96,53 @@ def read_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distrib
     )
 
 
-def _runner(framework: Dict[str, Any], place: HostInfo) -> str:
+def _runner(framework: Dict[str, Any], host_info: HostInfo) -> str:
     wanted = [name for flag, name in RUNNERS if framework.get(flag)]
-    if len(place.hosts) == 1 and tfconfig.PARAMETER_SERVER in wanted:
+    if len(host_info.hosts) == 1 and tfconfig.PARAMETER_SERVER in wanted:
         wanted.remove(tfconfig.PARAMETER_SERVER)  # with nobody to serve SageMaker has none
     return wanted[0] if wanted else ""
 
 
-def _gpus(spec: Dict[str, Any], place: HostInfo) -> int:
-    return len(spec.get("gpus") or []) or place.gpus
+def _gpus(spec: Dict[str, Any], host_info: HostInfo) -> int:
+    return len(spec.get("gpus") or []) or host_info.gpus
 
 
-def _read_sdk3_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
+def _read_sdk3_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
     """Read a distribution of SDK 3's: it is over all hosts, and mpirun gets as many ranks as one host has processes."""
     if not spec["distribution"]:
         return None
-    count = spec["processes"] or _gpus(spec, place) or 1
-    return Distribution(spec["distribution"], [place.group], sorted(place.hosts), count, total=count, driven=True)
+    count = spec["processes"] or _gpus(spec, host_info) or 1
+    return Distribution(
+        spec["distribution"], [host_info.group], sorted(host_info.hosts), count, total=count, driven=True
+    )
 
 
-def host_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
+def host_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
     """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
-    found = read_distribution(spec, place)
-    return found if found is not None and place.group in found.groups else None
+    found = read_distribution(spec, host_info)
+    return found if found is not None and host_info.group in found.groups else None
 
 
-def launcher_distribution(spec: Dict[str, Any], place: HostInfo) -> Optional[Distribution]:
+def launcher_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
     """Give the distribution by which a launcher starts the script here; None where it runs once, as it is."""
-    found = host_distribution(spec, place)
+    found = host_distribution(spec, host_info)
     return None if found is not None and found.runner in tfconfig.STRATEGIES else found
 
 
-def torchrun_arguments(found: Distribution, place: HostInfo) -> List[str]:
+def torchrun_arguments(found: Distribution, host_info: HostInfo) -> List[str]:
     """Give what stands between ``torchrun`` and the script."""
     words = ["--nnodes", str(len(found.hosts)), "--nproc_per_node", str(found.processes)]
     if len(found.hosts) > 1:
-        words += ["--master_addr", place.address_of(found.hosts[0]), "--master_port", str(place.port)]
-        words += ["--node_rank", str(found.hosts.index(place.host))]
+        words += ["--master_addr", host_info.address_of(found.hosts[0]), "--master_port", str(host_info.port)]
+        words += ["--node_rank", str(found.hosts.index(host_info.host))]
     return words
 
 
-def sdk3_arguments(found: Distribution, place: HostInfo, environment: Iterable[str]) -> List[str]:
+def sdk3_arguments(found: Distribution, host_info: HostInfo, environment: Iterable[str]) -> List[str]:
     """Give what stands before the script where SDK 3's drivers start it in several processes."""
     if found.runner == "mpi":
-        return ["mpirun", *mpirun_arguments(found, place, environment), sys.executable, "-m", "mpi4py"]
-    words = torchrun_arguments(found, place)
+        return ["mpirun", *mpirun_arguments(found, host_info, environment), sys.executable, "-m", "mpi4py"]
+    words = torchrun_arguments(found, host_info)
     return ["torchrun", *(f"{words[at]}={words[at + 1]}" for at in range(0, len(words), 2))]
 
 
@@ -145,9 +151,9 @@ def _forwarded_variables(environment: Iterable[str]) -> List[str]:
     return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
 
 
-def _network_settings(place: HostInfo) -> List[Tuple[str, str]]:
+def _network_settings(host_info: HostInfo) -> List[Tuple[str, str]]:
     """Give Open MPI's settings by which hosts speak to each other in both contracts."""
-    interface = place.interface
+    interface = host_info.interface
     return [("btl_tcp_if_include", interface), ("oob_tcp_if_include", interface), ("plm_rsh_no_tree_spawn", "1")]
 
 
@@ -155,26 +161,29 @@ def _mca(settings: Iterable[Tuple[str, str]]) -> List[str]:
     return [word for name, value in settings for word in ("-mca", name, value)]
 
 
-def mpirun_arguments(found: Distribution, place: HostInfo, environment: Iterable[str]) -> List[str]:
+def mpirun_arguments(found: Distribution, host_info: HostInfo, environment: Iterable[str]) -> List[str]:
     """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
     if found.driven:
-        return _sdk3_mpirun_arguments(found, place, environment)
+        return _sdk3_mpirun_arguments(found, host_info, environment)
     hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
     said = ["--host", hosts, "-np", str(found.total or found.processes * len(found.hosts)), "--allow-run-as-root"]
-    said += ["--display-map", "--tag-output", *_mca(_network_settings(place))]
+    said += ["--display-map", "--tag-output", *_mca(_network_settings(host_info))]
     said += ["-bind-to", "none", "-map-by", "slot", *_mca(_RANK_SETTINGS)]
-    said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={place.interface}", "-x", "NCCL_DEBUG=INFO"]
+    said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={host_info.interface}", "-x", "NCCL_DEBUG=INFO"]
     said += [word for name in ("LD_LIBRARY_PATH", "PATH") if name in environment for word in ("-x", name)]
     said += shlex.split(found.options)
     return said + [word for name in _forwarded_variables(environment) for word in ("-x", name)]
 
 
-def _sdk3_mpirun_arguments(found: Distribution, place: HostInfo, environment: Iterable[str]) -> List[str]:
+def _sdk3_mpirun_arguments(found: Distribution, host_info: HostInfo, environment: Iterable[str]) -> List[str]:
     slots = f":{found.processes}" if found.processes > 1 else ""
-    settings = [*_network_settings(place), *_RANK_SETTINGS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
+    settings = [*_network_settings(host_info), *_RANK_SETTINGS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
     said = ["--host", ",".join(host + slots for host in found.hosts), "-np", str(found.total)]
     said += ["--allow-run-as-root", "--tag-output", *_mca(settings)]
-    handed = [f"NCCL_SOCKET_IFNAME={place.interface}", *(n for n in ("LD_LIBRARY_PATH", "PATH") if n in environment)]
+    handed = [
+        f"NCCL_SOCKET_IFNAME={host_info.interface}",
+        *(n for n in ("LD_LIBRARY_PATH", "PATH") if n in environment),
+    ]
     return said + [word for name in handed for word in ("-x", name)]
 
 
@@ -188,28 +197,28 @@ def _strategy(spec: Dict[str, Any], found: Optional[Distribution]) -> str:
     return tfconfig.MIRRORED if framework.get(_MIRRORS) else ""
 
 
-def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the variables by which the processes of several hosts find each other; those of the wish win.
 
     SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
     """
     if spec["kind"] != "train":
         return {}
-    found = host_distribution(spec, place)
+    found = host_distribution(spec, host_info)
     ours: Dict[str, str] = {}
     if found is not None and found.driven:
-        ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
-    elif not is_sdk3_driven(spec) and (found is not None or len(place.hosts) > 1):
+        ours.update(NCCL_SOCKET_IFNAME=host_info.interface, GLOO_SOCKET_IFNAME=host_info.interface)
+    elif not is_sdk3_driven(spec) and (found is not None or len(host_info.hosts) > 1):
         _own, framework = split(spec.get("hyperparameters") or {})
-        master = training_toolkit.master(training_toolkit.distribution_groups(framework, place), place)
-        ours.update(MASTER_ADDR=place.address_of(master), MASTER_PORT=str(place.port))
-        ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
+        master = training_toolkit.master(training_toolkit.distribution_groups(framework, host_info), host_info)
+        ours.update(MASTER_ADDR=host_info.address_of(master), MASTER_PORT=str(host_info.port))
+        ours.update(NCCL_SOCKET_IFNAME=host_info.interface, GLOO_SOCKET_IFNAME=host_info.interface)
     strategy = _strategy(spec, found)
     if found is not None and strategy:
-        ours["TF_CONFIG"] = json.dumps(tfconfig.script_config(strategy, found.hosts, place))
+        ours["TF_CONFIG"] = json.dumps(tfconfig.script_config(strategy, found.hosts, host_info))
     if found is not None and found.runner == "torchrun":
         ours.update(NCCL_PROTO="simple")
         if found.processes > 1:
             ours.update(OMP_NUM_THREADS="1")  # as torchrun does, so that ranks do not fight for the host's cores
-    wished = spec.get("environment") or {}
-    return {name: value for name, value in ours.items() if name not in wished}
+    environment = spec.get("environment") or {}
+    return {name: value for name, value in ours.items() if name not in environment}

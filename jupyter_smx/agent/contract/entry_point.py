@@ -94,9 +94,9 @@ def can_run_uninstalled(spec: Dict[str, Any], folder: str) -> bool:
 # Commands
 
 
-def shell_command(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+def shell_command(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     """Give the words of the program: sagemaker-training has a shell start it, in the folder of the code."""
-    name, *words = script.argv(spec, place)
+    name, *words = script.argv(spec, host_info)
     path = name if os.path.isabs(name) else os.path.join(os.curdir, name)
     return ["/bin/sh", "-c", " ".join(map(shlex.quote, [path, *words]))]
 

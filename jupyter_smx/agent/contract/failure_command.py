@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 
-def command_prefix(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+def command_prefix(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     """Give the words that sagemaker-training starts such code with."""
-    how = entry_point.entry_kind(spec, script.code_folder(spec, place))
+    how = entry_point.entry_kind(spec, script.code_folder(spec, host_info))
     if how == entry_point.COMMAND:
-        return entry_point.shell_command(spec, place)
-    name, *given = script.argv(spec, place)
+        return entry_point.shell_command(spec, host_info)
+    name, *given = script.argv(spec, host_info)
     code = ["-m", script.script_module(name)] if how == entry_point.PACKAGE else [name]
-    launcher = _launcher(spec, place)
+    launcher = _launcher(spec, host_info)
     if launcher:
         return [*launcher, *code, *given]
     return [sys.executable, *([] if how == entry_point.PACKAGE else ["--"]), *code, *given]
 
 
-def _launcher(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+def _launcher(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     """Give what stands before the script where several processes run it."""
     try:
-        found = distribution.launcher_distribution(spec, place)
+        found = distribution.launcher_distribution(spec, host_info)
     except HyperparameterError:
         return []  # whoever was killed before it could say so
     if found is None:
         return []
-    variables = [*scriptmode.variables(spec, place), "PATH"]
+    variables = [*scriptmode.variables(spec, host_info), "PATH"]
     if found.driven:
-        return distribution.sdk3_arguments(found, place, variables)
+        return distribution.sdk3_arguments(found, host_info, variables)
     if found.runner == "torchrun":
-        return ["torchrun", *distribution.torchrun_arguments(found, place)]
-    return ["mpirun", *distribution.mpirun_arguments(found, place, variables), sys.executable, "-m", "mpi4py"]
+        return ["torchrun", *distribution.torchrun_arguments(found, host_info)]
+    return ["mpirun", *distribution.mpirun_arguments(found, host_info, variables), sys.executable, "-m", "mpi4py"]

@@ -40,9 +40,9 @@ def requested_region(own: Mapping[str, str], otherwise: str) -> str:
     return next((own[name] for name in _REGION_VARIABLES if own.get(name)), otherwise)
 
 
-def job_region(spec: Dict[str, Any], place: HostInfo) -> str:
+def job_region(spec: Dict[str, Any], host_info: HostInfo) -> str:
     """Give the region of the job of a specification."""
-    return requested_region(spec.get("environment") or {}, place.region)
+    return requested_region(spec.get("environment") or {}, host_info.region)
 
 
 def format_arn(kind: str, name: str, where: str) -> str:
@@ -51,17 +51,17 @@ def format_arn(kind: str, name: str, where: str) -> str:
     return f"arn:aws:sagemaker:{where}:{ACCOUNT}:{what}/{name}"
 
 
-def job_arn(spec: Dict[str, Any], place: HostInfo) -> str:
+def job_arn(spec: Dict[str, Any], host_info: HostInfo) -> str:
     """Give that name of the job of a specification."""
-    return format_arn(spec["kind"], spec.get("name", ""), job_region(spec, place))
+    return format_arn(spec["kind"], spec.get("name", ""), job_region(spec, host_info))
 
 
-def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the variables that are there in any image; the cache of a warm pool only where the job keeps one."""
-    found = {"AWS_REGION": job_region(spec, place)}
+    found = {"AWS_REGION": job_region(spec, host_info)}
     if spec["kind"] == "train":
         found["TRAINING_JOB_NAME"] = spec.get("name", "")
-        found["TRAINING_JOB_ARN"] = job_arn(spec, place)
+        found["TRAINING_JOB_ARN"] = job_arn(spec, host_info)
     if spec["warm_pool"]:
-        found["SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY"] = place.path("sagemaker", "warmpoolcache")
+        found["SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY"] = host_info.path("sagemaker", "warmpoolcache")
     return found

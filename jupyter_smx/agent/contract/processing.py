@@ -40,53 +40,54 @@ def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict
     }
 
 
-def _starter(place: HostInfo) -> str:
-    return place.path("processing", "input", "entrypoint", "runproc.sh")
+def _starter(host_info: HostInfo) -> str:
+    return host_info.path("processing", "input", "entrypoint", "runproc.sh")
 
 
-def _entrypoint(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+def _entrypoint(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     if script.is_framework_processor(spec):
-        return ["/bin/bash", _starter(place)]
-    name = script.argv(spec, place)[0]
+        return ["/bin/bash", _starter(host_info)]
+    name = script.argv(spec, host_info)[0]
     return ["python3", name] if name.endswith(".py") else [name]
 
 
-def _inputs(spec: Dict[str, Any], place: HostInfo) -> List[Dict[str, Any]]:
+def _inputs(spec: Dict[str, Any], host_info: HostInfo) -> List[Dict[str, Any]]:
     """Name the channels, and the code, which is an input like any other."""
     found = [
-        _input(one["name"], input_folder(place, "process", one), one.get("source", ""), one) for one in spec["channels"]
+        _input(one["name"], input_folder(host_info, "process", one), one.get("source", ""), one)
+        for one in spec["channels"]
     ]
     if spec["source_dir"] or spec["entry_point"]:
-        found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
+        found.append(_input("code", script.code_folder(spec, host_info), spec["folder"], {}))
     if script.is_framework_processor(spec):
-        found.append(_input("entrypoint", place.path("processing", "input", "entrypoint"), "", {}))
+        found.append(_input("entrypoint", host_info.path("processing", "input", "entrypoint"), "", {}))
     return found
 
 
-def _job_config(spec: Dict[str, Any], place: HostInfo) -> Dict[str, Any]:
+def _job_config(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
     outputs = [
         {
             "OutputName": output["name"],
             "S3Output": {
-                "LocalPath": place.real_path(output["path"]),
+                "LocalPath": host_info.real_path(output["path"]),
                 "S3Uri": output.get("destination", ""),
                 "S3UploadMode": output.get("mode") or "EndOfJob",
             },
         }
         for output in spec["outputs"]
     ]
-    words = script.argv(spec, place)[1:]
-    cluster = {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
+    words = script.argv(spec, host_info)[1:]
+    cluster = {"InstanceCount": len(host_info.hosts), "InstanceType": host_info.instance_type}
     return {
-        "ProcessingJobArn": platform_variables.job_arn(spec, place),
+        "ProcessingJobArn": platform_variables.job_arn(spec, host_info),
         "ProcessingJobName": spec["name"],
         "AppSpecification": {
             "ImageUri": spec["image"],
-            "ContainerEntrypoint": _entrypoint(spec, place),
+            "ContainerEntrypoint": _entrypoint(spec, host_info),
             "ContainerArguments": words or None,
         },
         "Environment": spec["environment"],
-        "ProcessingInputs": _inputs(spec, place),
+        "ProcessingInputs": _inputs(spec, host_info),
         "ProcessingOutputConfig": {"Outputs": outputs, "KmsKeyId": None},
         "ProcessingResources": {"ClusterConfig": {**cluster, "VolumeSizeInGB": _VOLUME, "VolumeKmsKeyId": None}},
         "RoleArn": spec["role"],
@@ -94,12 +95,12 @@ def _job_config(spec: Dict[str, Any], place: HostInfo) -> Dict[str, Any]:
     }
 
 
-def texts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def texts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
-    hosts = {"current_host": place.host, "hosts": sorted(place.hosts)}
+    hosts = {"current_host": host_info.host, "hosts": sorted(host_info.hosts)}
     found = {
         "config/resourceconfig.json": json.dumps(hosts),
-        "config/processingjobconfig.json": json.dumps(_job_config(spec, place)),
+        "config/processingjobconfig.json": json.dumps(_job_config(spec, host_info)),
     }
     if script.is_framework_processor(spec):
         name = script.script_name(spec)
@@ -107,7 +108,7 @@ def texts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
         if not name.endswith(".py"):
             start = f"chmod +x {shlex.quote(name)} && exec ./{shlex.quote(name)}"
         found["processing/input/entrypoint/runproc.sh"] = _RUNPROC.format(
-            folder=shlex.quote(script.code_folder(spec, place)),
+            folder=shlex.quote(script.code_folder(spec, host_info)),
             archive=script.ARCHIVE,
             start=start,
         )
@@ -118,12 +119,12 @@ def _name(text: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in text).upper()
 
 
-def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the variables of the folders that the wish names; SageMaker itself has none for them."""
     found = {}
     if spec["kind"] == "process":
         for channel in spec.get("channels") or []:
-            found["SMX_INPUT_" + _name(channel["name"])] = input_folder(place, "process", channel)
+            found["SMX_INPUT_" + _name(channel["name"])] = input_folder(host_info, "process", channel)
     for output in spec.get("outputs") or []:
-        found["SMX_OUTPUT_" + _name(output["name"])] = place.real_path(output["path"])
+        found["SMX_OUTPUT_" + _name(output["name"])] = host_info.real_path(output["path"])
     return found

@@ -26,33 +26,33 @@ def is_framework_processor(spec: Dict[str, Any]) -> bool:
     return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]
 
 
-def code_folder(spec: Dict[str, Any], place: HostInfo) -> str:
+def code_folder(spec: Dict[str, Any], host_info: HostInfo) -> str:
     """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
     if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
-        return place.path("processing", "input", "code")
+        return host_info.path("processing", "input", "code")
     if is_sdk3_driven(spec):
-        return place.path("input", "data", "code")
-    return place.path("code")
+        return host_info.path("input", "data", "code")
+    return host_info.path("code")
 
 
-def code_target_folder(spec: Dict[str, Any], place: HostInfo, ml: str) -> str:
+def code_target_folder(spec: Dict[str, Any], host_info: HostInfo, ml: str) -> str:
     """Give the folder of the code by the name that it has to be filled by; ``ml`` is the host's own of ``/opt/ml``.
 
     By that name it can be put there by a rename. Where an input is mounted over it, as one that lies at
     ``/opt/ml/processing/input``, only the job's own name leads into that input.
     """
-    folder = code_folder(spec, place)
-    holding = [input_folder(place, spec["kind"], one) for one in spec["channels"]]
+    folder = code_folder(spec, host_info)
+    holding = [input_folder(host_info, spec["kind"], one) for one in spec["channels"]]
     covered = any(folder.startswith(one + os.sep) for one in holding)
-    return folder if covered else code_folder(spec, place._replace(base=ml))
+    return folder if covered else code_folder(spec, host_info._replace(base=ml))
 
 
-def working_folder(spec: Dict[str, Any], place: HostInfo) -> str:
+def working_folder(spec: Dict[str, Any], host_info: HostInfo) -> str:
     """Give the folder that the script starts in.
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
     """
-    return code_folder(spec, place) if spec["source_dir"] or is_sdk3_driven(spec) else place.path("code")
+    return code_folder(spec, host_info) if spec["source_dir"] or is_sdk3_driven(spec) else host_info.path("code")
 
 
 def script_name(spec: Dict[str, Any]) -> str:
@@ -60,20 +60,20 @@ def script_name(spec: Dict[str, Any]) -> str:
     return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
 
 
-def search_path(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+def search_path(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
-    folder = code_folder(spec, place)
+    folder = code_folder(spec, host_info)
     beside = os.path.dirname(os.path.join(folder, script_name(spec)))
     return list(dict.fromkeys([beside, folder]))
 
 
-def argv(spec: Dict[str, Any], place: HostInfo) -> List[str]:
+def argv(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     """Give ``sys.argv`` of the script; a processing job gets its arguments as they are."""
     name, given = script_name(spec), spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):
         return [name, *hyperparameters.sdk3_arguments(given)]
     if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
-        name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
+        name = os.path.join(code_folder(spec, host_info), name)  # how the ScriptProcessor starts it
     return [name, *hyperparameters.arguments(hyperparameters.split(given)[0]), *spec["arguments"]]
 
 

@@ -19,23 +19,26 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 
-def config_files(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def config_files(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     if spec["kind"] == "process":
-        return processing.texts(spec, place)
-    return {**configfiles.texts(spec, place), **(sdk3_driver.texts(spec, place) if is_sdk3_driven(spec) else {})}
+        return processing.texts(spec, host_info)
+    return {
+        **configfiles.texts(spec, host_info),
+        **(sdk3_driver.texts(spec, host_info) if is_sdk3_driven(spec) else {}),
+    }
 
 
-def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give every variable of the job: the wish's own first, ours win."""
     found = dict(spec.get("environment") or {})
-    found.update(platform_variables.variables(spec, place))
+    found.update(platform_variables.variables(spec, host_info))
     if spec["kind"] == "train":
-        found.update((sdk3_driver if is_sdk3_driven(spec) else training_toolkit).variables(spec, place))
-        found.update(distribution.variables(spec, place))
-    found.update(processing.variables(spec, place))
-    if place.base != ML:
-        found["SAGEMAKER_BASE_DIR"] = place.base
+        found.update((sdk3_driver if is_sdk3_driven(spec) else training_toolkit).variables(spec, host_info))
+        found.update(distribution.variables(spec, host_info))
+    found.update(processing.variables(spec, host_info))
+    if host_info.base != ML:
+        found["SAGEMAKER_BASE_DIR"] = host_info.base
     return found
 
 

@@ -17,31 +17,31 @@ _MASTER = "algo-1"
 """Who leads there, with a port that is always the same; here a job may share its machine with another one."""
 
 
-def _facts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, Any]:
+def _facts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds, in its order; most of it is told in a variable of its own as well."""
     inputs = configfiles.input_data_config(spec)
-    given = configfiles.hyperparameters(spec, place)
+    given = configfiles.hyperparameters(spec, host_info)
     return {
-        "channel_input_dirs": {name: channel_folder(place, "train", name) for name in inputs},
-        "current_host": place.host,
-        "current_instance_type": place.instance_type,
-        "hosts": sorted(place.hosts),
-        "master_addr": place.address_of(_MASTER),
-        "master_port": place.port,
+        "channel_input_dirs": {name: channel_folder(host_info, "train", name) for name in inputs},
+        "current_host": host_info.host,
+        "current_instance_type": host_info.instance_type,
+        "hosts": sorted(host_info.hosts),
+        "master_addr": host_info.address_of(_MASTER),
+        "master_port": host_info.port,
         "hyperparameters": {name: decode(text) for name, text in given.items()},
         "input_data_config": inputs,
-        "input_config_dir": place.path("input", "config"),
-        "input_data_dir": place.path("input", "data"),
-        "input_dir": place.path("input"),
+        "input_config_dir": host_info.path("input", "config"),
+        "input_data_dir": host_info.path("input", "data"),
+        "input_dir": host_info.path("input"),
         "job_name": spec.get("name", ""),
         "log_level": configfiles.LOG_LEVEL,
-        "model_dir": place.path("model"),
-        "network_interface_name": place.interface,
-        "num_cpus": place.cpus,
-        "num_gpus": place.gpus,
+        "model_dir": host_info.path("model"),
+        "network_interface_name": host_info.interface,
+        "num_cpus": host_info.cpus,
+        "num_gpus": host_info.gpus,
         "num_neurons": 0,
-        "output_data_dir": place.path("output", "data"),
-        "resource_config": configfiles.resource_config(place),
+        "output_data_dir": host_info.path("output", "data"),
+        "resource_config": configfiles.resource_config(host_info),
     }
 
 
@@ -57,24 +57,24 @@ def _distributed_config(spec: Dict[str, Any]) -> Dict[str, Any]:
     return {"process_count_per_node": spec["processes"] or None, other: None}
 
 
-def _values(spec: Dict[str, Any], place: HostInfo) -> Dict[str, Any]:
+def _values(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
     """Give the value of each variable by its name, before it is written as text."""
-    facts = _facts(spec, place)
+    facts = _facts(spec, host_info)
     channels, own = facts["channel_input_dirs"], facts["hyperparameters"]
     found = {"SM_" + name.upper(): value for name, value in facts.items() if name not in _RENAMED_FACTS}
-    found["SM_OUTPUT_DIR"] = place.path("output")
-    found["SM_OUTPUT_FAILURE"] = place.path("output", "failure")
+    found["SM_OUTPUT_DIR"] = host_info.path("output")
+    found["SM_OUTPUT_FAILURE"] = host_info.path("output", "failure")
     found["SM_SOURCE_DIR"] = channels["code"]
     found["SM_ENTRY_SCRIPT"] = script_name(spec)
     if spec["distribution"]:
-        found["SM_DISTRIBUTED_DRIVER_DIR"] = place.path("input", "data", "sm_drivers", "distributed_drivers")
+        found["SM_DISTRIBUTED_DRIVER_DIR"] = host_info.path("input", "data", "sm_drivers", "distributed_drivers")
         found["SM_DISTRIBUTED_CONFIG"] = _distributed_config(spec)
     found.update({"SM_CHANNEL_" + name.upper(): folder for name, folder in channels.items()})
     found["SM_CHANNELS"] = list(channels)
     found.update({variable_name(name): value for name, value in own.items()})
     found["SM_HPS"] = own
     found["SM_HOST_COUNT"] = len(facts["hosts"])
-    found["SM_CURRENT_HOST_RANK"] = facts["hosts"].index(place.host)
+    found["SM_CURRENT_HOST_RANK"] = facts["hosts"].index(host_info.host)
     found["SM_TRAINING_ENV"] = facts
     return found
 
@@ -84,15 +84,15 @@ def variable_name(hyperparameter: str) -> str:
     return "SM_HP_" + hyperparameter.replace("-", "_").upper()
 
 
-def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give every variable that the drivers set."""
-    return {name: format_sdk3_value(value) for name, value in _values(spec, place).items()}
+    return {name: format_sdk3_value(value) for name, value in _values(spec, host_info).items()}
 
 
-def texts(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def texts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give the text of the files that come with the drivers, by its path under ``/opt/ml``."""
-    source = {"source_dir": place.path("input", "data", "code"), "entry_script": script_name(spec)}
-    lines = [f"export {name}='{value}'\n" for name, value in variables(spec, place).items()]
+    source = {"source_dir": host_info.path("input", "data", "code"), "entry_script": script_name(spec)}
+    lines = [f"export {name}='{value}'\n" for name, value in variables(spec, host_info).items()]
     return {
         "input/sm_training.env": "".join(lines),
         "input/data/sm_drivers/sourcecode.json": json.dumps(source),

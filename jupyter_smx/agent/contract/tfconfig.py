@@ -15,44 +15,44 @@ _WORKS, _SERVES, _MIRRORS = PORTS = (2222, 2223, 8890)
 """Where a worker, a parameter server, and a worker of the mirrored strategy listen."""
 
 
-def port(wanted: int, host: str, place: HostInfo) -> int:
+def port(wanted: int, host: str, host_info: HostInfo) -> int:
     """Give the port of a server of TensorFlow's on a host.
 
     It listens on all addresses of its machine, so hosts that share one cannot all have SageMaker's ports: each gets
     some of its own, counted on from the one on which they agreed.
     """
-    if place.port == PORT:
+    if host_info.port == PORT:
         return wanted
-    return place.port + 1 + len(PORTS) * sorted(place.hosts).index(host) + PORTS.index(wanted)
+    return host_info.port + 1 + len(PORTS) * sorted(host_info.hosts).index(host) + PORTS.index(wanted)
 
 
-def _host_address(wanted: int, hosts: List[str], place: HostInfo) -> List[str]:
-    return [f"{place.address_of(host)}:{port(wanted, host, place)}" for host in hosts]
+def _host_address(wanted: int, hosts: List[str], host_info: HostInfo) -> List[str]:
+    return [f"{host_info.address_of(host)}:{port(wanted, host, host_info)}" for host in hosts]
 
 
-def cluster(hosts: List[str], place: HostInfo) -> Dict[str, List[str]]:
+def cluster(hosts: List[str], host_info: HostInfo) -> Dict[str, List[str]]:
     """Give who does what where there are parameter servers: the first host leads, and each has a server of its own."""
-    found = {_MASTER: _host_address(_WORKS, hosts[:1], place)}
+    found = {_MASTER: _host_address(_WORKS, hosts[:1], host_info)}
     if len(hosts) > 1:
-        found[_SERVER] = _host_address(_SERVES, hosts, place)
-        found[_WORKER] = _host_address(_WORKS, hosts[1:], place)
+        found[_SERVER] = _host_address(_SERVES, hosts, host_info)
+        found[_WORKER] = _host_address(_WORKS, hosts[1:], host_info)
     return found
 
 
-def script_config(strategy: str, hosts: List[str], place: HostInfo) -> Dict[str, Any]:
+def script_config(strategy: str, hosts: List[str], host_info: HostInfo) -> Dict[str, Any]:
     """Give what the script of this host is told."""
-    number = hosts.index(place.host)
-    who, task = cluster(hosts, place), {"index": max(number - 1, 0), "type": _WORKER if number else _MASTER}
+    number = hosts.index(host_info.host)
+    who, task = cluster(hosts, host_info), {"index": max(number - 1, 0), "type": _WORKER if number else _MASTER}
     if strategy == MIRRORED:
-        who, task = {_WORKER: _host_address(_MIRRORS, hosts, place)}, {"index": number, "type": _WORKER}
+        who, task = {_WORKER: _host_address(_MIRRORS, hosts, host_info)}, {"index": number, "type": _WORKER}
     return {"cluster": who, "environment": "cloud", "task": task}
 
 
-def server_port(place: HostInfo) -> int:
+def server_port(host_info: HostInfo) -> int:
     """Give the port of the parameter server of this host."""
-    return port(_SERVES, place.host, place)
+    return port(_SERVES, host_info.host, host_info)
 
 
-def leader_port(hosts: List[str], place: HostInfo) -> int:
+def leader_port(hosts: List[str], host_info: HostInfo) -> int:
     """Give the port at which the leading host listens while its script trains."""
-    return port(_WORKS, hosts[0], place)
+    return port(_WORKS, hosts[0], host_info)

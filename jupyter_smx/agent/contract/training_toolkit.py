@@ -36,77 +36,77 @@ _STRATEGIES = (
 )
 
 
-def _groups(place: HostInfo) -> Dict[str, Any]:
-    return {group["instance_group_name"]: group for group in place.groups}
+def _groups(host_info: HostInfo) -> Dict[str, Any]:
+    return {group["instance_group_name"]: group for group in host_info.groups}
 
 
-def distribution_groups(framework: Dict[str, Any], place: HostInfo) -> List[str]:
+def distribution_groups(framework: Dict[str, Any], host_info: HostInfo) -> List[str]:
     """Give the groups that a strategy runs on: those that were chosen, else the one of this host.
 
     :raises HyperparameterError: what was chosen is no list of names.
     """
-    default = [place.group] if any(framework.get(name) for name in _STRATEGIES) else []
+    default = [host_info.group] if any(framework.get(name) for name in _STRATEGIES) else []
     groups = framework.get("sagemaker_distribution_instance_groups", default)
     if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
         raise HyperparameterError(
             f"hyperparameters: sagemaker_distribution_instance_groups is {groups!r}; it is a list of names of instance "
-            f'groups, as ["{place.group}"].'
+            f'groups, as ["{host_info.group}"].'
         )
     return list(groups)
 
 
-def leading_hosts(groups: List[str], place: HostInfo) -> List[str]:
+def leading_hosts(groups: List[str], host_info: HostInfo) -> List[str]:
     """Give the hosts that a strategy runs on, in the order of their groups' own lists, which nobody sorts."""
-    return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
+    return [host for group in host_info.groups if group["instance_group_name"] in groups for host in group["hosts"]]
 
 
-def master(groups: List[str], place: HostInfo) -> str:
+def master(groups: List[str], host_info: HostInfo) -> str:
     """Give the host that leads: the first that a strategy runs on, else the first of all."""
-    return (leading_hosts(groups, place) or sorted(place.hosts))[0]
+    return (leading_hosts(groups, host_info) or sorted(host_info.hosts))[0]
 
 
-def _facts(spec: Dict[str, Any], place: HostInfo, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
+def _facts(spec: Dict[str, Any], host_info: HostInfo, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
     rest = {name: value for name, value in framework.items() if name not in _TOOLKIT_HYPERPARAMETERS}
-    chosen = distribution_groups(rest, place)
-    first = master(chosen, place)
-    resources = configfiles.resource_config(place)
+    chosen = distribution_groups(rest, host_info)
+    first = master(chosen, host_info)
+    resources = configfiles.resource_config(host_info)
     inputs = configfiles.input_data_config(spec)
     return {
         "additional_framework_parameters": rest,
-        "channel_input_dirs": {name: channel_folder(place, "train", name) for name in inputs},
-        "current_host": place.host,
-        "current_instance_group": place.group,
-        "current_instance_group_hosts": list(_groups(place).get(place.group, {}).get("hosts", [])),
-        "current_instance_type": place.instance_type,
-        "distribution_hosts": leading_hosts(chosen, place),
+        "channel_input_dirs": {name: channel_folder(host_info, "train", name) for name in inputs},
+        "current_host": host_info.host,
+        "current_instance_group": host_info.group,
+        "current_instance_group_hosts": list(_groups(host_info).get(host_info.group, {}).get("hosts", [])),
+        "current_instance_type": host_info.instance_type,
+        "distribution_hosts": leading_hosts(chosen, host_info),
         "distribution_instance_groups": chosen,
         "framework_module": spec["environment"].get("SAGEMAKER_TRAINING_MODULE"),
-        "hosts": sorted(place.hosts),
+        "hosts": sorted(host_info.hosts),
         "hyperparameters": own,
-        "input_config_dir": place.path("input", "config"),
+        "input_config_dir": host_info.path("input", "config"),
         "input_data_config": inputs,
-        "input_dir": place.path("input"),
-        "instance_groups": list(_groups(place)),
-        "instance_groups_dict": _groups(place),
-        "is_hetero": len(place.groups) > 1,
-        "is_master": place.host == first,
+        "input_dir": host_info.path("input"),
+        "instance_groups": list(_groups(host_info)),
+        "instance_groups_dict": _groups(host_info),
+        "is_hetero": len(host_info.groups) > 1,
+        "is_master": host_info.host == first,
         "is_modelparallel_enabled": None,
         "is_smddpmprun_installed": False,
         "is_smddprun_installed": False,
         "job_name": spec.get("name", ""),
         "log_level": framework["sagemaker_container_log_level"],
         "master_hostname": first,
-        "model_dir": place.path("model"),
+        "model_dir": host_info.path("model"),
         "module_dir": str(framework["sagemaker_submit_directory"]),
         "module_name": script_module(str(framework["sagemaker_program"])),
-        "network_interface_name": place.interface,
-        "num_cpus": place.cpus,
-        "num_gpus": place.gpus,
+        "network_interface_name": host_info.interface,
+        "num_cpus": host_info.cpus,
+        "num_gpus": host_info.gpus,
         "num_neurons": 0,
-        "output_data_dir": place.path("output", "data"),
-        "output_dir": place.path("output"),
-        "output_intermediate_dir": place.path("output", "intermediate"),
+        "output_data_dir": host_info.path("output", "data"),
+        "output_dir": host_info.path("output"),
+        "output_intermediate_dir": host_info.path("output", "intermediate"),
         "resource_config": resources,
         "topology": resources["topology"],
         "user_entry_point": framework["sagemaker_program"],
@@ -144,10 +144,10 @@ _DIRECT = (
 )
 
 
-def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
+def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
-    own, framework = split(configfiles.hyperparameters(spec, place))
-    facts = _facts(spec, place, own, framework)
+    own, framework = split(configfiles.hyperparameters(spec, host_info))
+    facts = _facts(spec, host_info, own, framework)
     found = {"SM_" + name.upper(): format_variable(facts[name]) for name in _DIRECT}
     found["SM_CHANNELS"] = format_variable(sorted(facts["channel_input_dirs"]))
     found["SM_HPS"] = format_variable(own)
@@ -160,7 +160,7 @@ def variables(spec: Dict[str, Any], place: HostInfo) -> Dict[str, str]:
         found["SM_CHANNEL_" + name.upper()] = folder
     for name, value in own.items():
         found["SM_HP_" + name.upper()] = format_variable(value)
-    found["CURRENT_HOST"] = place.host
+    found["CURRENT_HOST"] = host_info.host
     found["SAGEMAKER_JOB_NAME"] = format_variable(framework["sagemaker_job_name"])
     found["SAGEMAKER_REGION"] = format_variable(framework["sagemaker_region"] or "")
     return found

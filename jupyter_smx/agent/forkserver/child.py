@@ -51,27 +51,27 @@ def _detach() -> None:
     process.set_name(job_process.NAME)
 
 
-def _hide_agent_modules(cradle: ChildSetup) -> None:
+def _hide_agent_modules(setup: ChildSetup) -> None:
     """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
     for name in imports.agent_modules():
         sys.modules.pop(name, None)
     if sys.path:
-        sys.path[0] = cradle.place.path("code")
+        sys.path[0] = setup.place.path("code")
     os.environ["PYTHONPATH"] = os.pathsep.join(
-        entry for entry in (cradle.place.path("code"), os.environ.get("PYTHONPATH", "")) if entry
+        entry for entry in (setup.place.path("code"), os.environ.get("PYTHONPATH", "")) if entry
     )
 
 
-def _enter_code_folder(cradle: ChildSetup) -> None:
+def _enter_code_folder(setup: ChildSetup) -> None:
     # The job before may have removed the folder; it is there again when this job begins.
     with contextlib.suppress(OSError):
-        os.chdir(cradle.place.path("code"))
+        os.chdir(setup.place.path("code"))
 
 
-def _warm_up(cradle: ChildSetup) -> None:
+def _warm_up(setup: ChildSetup) -> None:
     """Walk the whole way of a job, so that its pages are copied and its lazy parts are loaded already."""
     before, argv = dict(os.environ), list(sys.argv)
-    _run_warm_up_job(cradle)
+    _run_warm_up_job(setup)
     for name in set(os.environ) - set(before):
         del os.environ[name]
     os.environ.update(before)
@@ -79,14 +79,14 @@ def _warm_up(cradle: ChildSetup) -> None:
     linecache.cache.pop(str(_WARM_UP_SPEC["filename"]), None)
 
 
-def _run_warm_up_job(cradle: ChildSetup) -> None:
+def _run_warm_up_job(setup: ChildSetup) -> None:
     """Be a job that does nothing and leaves nothing: the job before may be running in the same folders."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         spec = scriptmode.complete(dict(_WARM_UP_SPEC, kind="train"))
         ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
         job = job_process.JobRun(
-            theirs, wire.receive(theirs).header, cradle.place, cradle.notes, contract_writer.NULL_WRITER
+            theirs, wire.receive(theirs).header, setup.place, setup.notes, contract_writer.NULL_WRITER
         )
         job.write_contract()
         job.main.__dict__.update(execute.unpack(None))
@@ -95,36 +95,36 @@ def _run_warm_up_job(cradle: ChildSetup) -> None:
         )
 
 
-def prepare(cradle: ChildSetup) -> None:
+def prepare(setup: ChildSetup) -> None:
     """Do everything that needs no knowledge of the job."""
     joining = cgroups.GroupJoin(cgroups.current().groups)
     _detach()
-    job_process.redirect_output(cradle.log)
-    _enter_code_folder(cradle)
-    threads.limit(cradle.threads)
+    job_process.redirect_output(setup.log)
+    _enter_code_folder(setup)
+    threads.limit(setup.threads)
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
         del os.environ[environment.SPIN_VARIABLE]
     threads.reseed()
     execute.drop_exit_handlers()
-    _warm_up(cradle)
-    _hide_agent_modules(cradle)
+    _warm_up(setup)
+    _hide_agent_modules(setup)
     imports.begin_job()
     gc.enable()
     unbound = joining.wait()
     if unbound:
-        cradle.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
+        setup.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
 
 
-def run_child(sock: socket.socket, cradle: ChildSetup) -> None:
+def run_child(sock: socket.socket, setup: ChildSetup) -> None:
     """Be a parked child and then a job; never returns."""
 
     def begin() -> int:
-        prepare(cradle)
+        prepare(setup)
         try:
             message = wire.receive(sock).header
         except (EOFError, OSError):
             os._exit(0)
-        job = job_process.JobRun(sock, message, cradle.place, cradle.notes)
+        job = job_process.JobRun(sock, message, setup.place, setup.notes)
         return job.run(job.prepare)
 
     job_process.run_and_exit(sock, begin)

@@ -183,7 +183,7 @@ def _torch() -> None:
 _EXERCISES: Tuple[Tuple[str, Callable[[], None]], ...] = (("numpy", _numpy), ("torch", _torch))
 
 
-def _passes(exercise: Callable[[], None], patience: float) -> bool:
+def _passes(exercise: Callable[[], None], timeout: float) -> bool:
     """Fork a child that computes with two threads, and say whether it came back in time."""
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -197,7 +197,7 @@ def _passes(exercise: Callable[[], None], patience: float) -> bool:
         finally:
             os._exit(code)
     os.close(theirs)
-    ready = select.select([ours], [], [], patience)[0]
+    ready = select.select([ours], [], [], timeout)[0]
     passed = bool(ready) and os.read(ours, 1) == b"."
     os.close(ours)
     if not passed:
@@ -206,9 +206,9 @@ def _passes(exercise: Callable[[], None], patience: float) -> bool:
     return passed
 
 
-def find_unsafe_library(patience: float = PATIENCE) -> Optional[str]:
+def find_unsafe_library(timeout: float = PATIENCE) -> Optional[str]:
     """Name the library that does not work in a forked child, None when all do."""
     for name, exercise in _EXERCISES:
-        if name in sys.modules and not _passes(exercise, patience):
+        if name in sys.modules and not _passes(exercise, timeout):
             return name
     return None

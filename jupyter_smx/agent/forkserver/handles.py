@@ -23,7 +23,10 @@ EXIT_CHECK_INTERVAL = 1.0
 
 
 class ChildHandle:
-    """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
+    """One child: parked, then running a job, then gone.
+
+    ``on_message`` gets the tag of a message, and the whole message, which begins with it.
+    """
 
     def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: ZygoteHandle) -> None:
         self.serial = serial

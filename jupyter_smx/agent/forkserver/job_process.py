@@ -75,7 +75,7 @@ class JobRun:
         self,
         sock: socket.socket,
         message: Dict[str, Any],
-        place: HostInfo,
+        host_info: HostInfo,
         notes: List[str],
         files: ContractWriter = DISK_WRITER,
     ) -> None:
@@ -85,7 +85,7 @@ class JobRun:
         self.folder = message["folder"]  # type: str
         self.trees = message.get("trees", "")  # type: str
         self.target = message.get("target", "")  # type: str
-        self.host_info = place
+        self.host_info = host_info
         self.awake = execute.now()
         self.result = execute.RunResult()
         self.result.report["errors"] += notes

@@ -134,9 +134,9 @@ class ForkServerPool:
     def _on_preload_done(self) -> None:
         if self.on_preload is not None:
             self.on_preload()
-        wished = self.preload.take_queued()
-        if wished:
-            self.request(wished)
+        queued = self.preload.take_queued()
+        if queued:
+            self.request(queued)
 
     def _promote(self, zygote: ZygoteHandle) -> None:
         old, self._current = self._current, zygote

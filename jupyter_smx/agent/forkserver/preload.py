@@ -50,8 +50,8 @@ class Preload:
 
     def take_queued(self) -> List[str]:
         """Give what was asked for meanwhile, once."""
-        wished, self._queued = self._queued, []
-        return wished
+        queued, self._queued = self._queued, []
+        return queued
 
 
 def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:

@@ -26,7 +26,7 @@ from jupyter_smx.agent.system.resources import cgroups
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
-# Python 3.12 warns when a process with a second thread forks; the trial showed that ours are harmless.
+# Python 3.12 warns when a process with a second thread forks; ``fork_safety`` has checked that ours may.
 if sys.version_info >= (3, 12):
     _silence = functools.partial(warnings.catch_warnings, action="ignore", category=DeprecationWarning)
 else:
@@ -44,7 +44,10 @@ def _child_setup(begin: Dict[str, Any], log: int) -> child.ChildSetup:
 
 
 class Zygote:
-    """Serves the agent on one socket: ``park`` starts a child, ``adopt`` names one that must die with the agent."""
+    """Serves the agent on one socket.
+
+    ``park`` starts a child, ``adopt`` names one that must die with the agent, and ``retire`` ends the zygote.
+    """
 
     def __init__(self, control: socket.socket, begin: Dict[str, Any]) -> None:
         self.control = control

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.channels.stage_data import ChannelCapabilities
+from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.code.packages import PackageIndex
 from jupyter_smx.agent.contract import platform_variables
@@ -146,13 +146,13 @@ class Host:
 
     def channel_capabilities(self, environment: Dict[str, str]) -> ChannelCapabilities:
         """Say what this host can do for the channels of a job, which has these variables of its own."""
-        store, means = self.isolation.store, self.worker_options(environment)
+        store, options = self.isolation.store, self.worker_options(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
             sealed = self.folder.provided if self.isolation.mode == "container" else ""
-            return ChannelCapabilities(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
+            return ChannelCapabilities(folder, reason=self.isolation.reason, means=options, trash=trash, sealed=sealed)
         shown = os.path.join(self.folder.inputs, "shown")
-        return ChannelCapabilities(store, shown, self.mounts.can_overlay(store), means=means, trash=self.folder.trash)
+        return ChannelCapabilities(store, shown, self.mounts.can_overlay(store), means=options, trash=self.folder.trash)
 
     def input_cache(self) -> InputCache:
         """Give the inputs that this host keeps, to tidy up in them."""

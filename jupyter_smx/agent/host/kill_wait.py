@@ -1,4 +1,4 @@
-"""Silence after a job: how long its processes are waited for, which were killed and have to be gone."""
+"""How long the processes of a job are waited for, which were killed and have to be gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def pause_after(seconds: float) -> float:
 
 
 class KillWait:
-    """Lasts as long as there are fewer and fewer, and ``patience`` seconds more; begins when it is first asked."""
+    """Waits for killed processes to disappear: ``patience`` seconds after the last progress, ``longest`` in all.
+
+    Both begin when :meth:`can_wait` is first called.
+    """
 
     def __init__(self, patience: float = PATIENCE, longest: float = MAX_WAIT) -> None:
         self._patience = patience

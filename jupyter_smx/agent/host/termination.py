@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 class Termination:
     """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
 
-    ``child`` is the job's own process, once there is one, and ``strangers`` gives what it started that left its group.
-    ``give_up`` is called where no signal ends that process: one that waits for a disk may never be gone.
+    ``child`` is the job's own process, once there is one, and ``orphan_pids`` gives what it started that left its
+    group. ``on_unkillable`` is called where no signal ends that process: one that waits for a disk may never be gone.
     """
 
-    def __init__(self, loop: Loop, strangers: Callable[[], List[int]], give_up: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, orphan_pids: Callable[[], List[int]], on_unkillable: Callable[[], None]) -> None:
         self.cause = ""
         self.child: Optional[ChildHandle] = None
         self._loop = loop
-        self._orphan_pids = strangers
-        self._on_unkillable = give_up
+        self._orphan_pids = orphan_pids
+        self._on_unkillable = on_unkillable
         self._patience = KillWait()
         self._due = math.inf
         self._timer: Optional[Timer] = None

@@ -107,11 +107,11 @@ class ContinuousOutputs:
 def continuous_outputs(host: Host, job: str, spec: Dict[str, Any], outputs: List[Tuple[str, str]]) -> ContinuousOutputs:
     """Take the outputs of a job that go somewhere while it runs."""
     places = {one["name"]: one.get("destination") for one in spec["outputs"] if one.get("mode") == MODE}
-    ml, writer, means = host.folder.ml, f"{job}-{host.config.host}", host.worker_options(spec["environment"])
+    ml, writer, options = host.folder.ml, f"{job}-{host.config.host}", host.worker_options(spec["environment"])
 
     def store(name: str) -> Optional[checkpoint.CheckpointStore]:
         place = visible_path(places[name], host.hidden)
-        return open_store(place, f"{writer}-{name}", means, what=f"output {name}", is_ours=False)
+        return open_store(place, f"{writer}-{name}", options, what=f"output {name}", is_ours=False)
 
     there = [(name, folder) for name, folder in outputs if places.get(name)]
     if training_toolkit.intermediate_destination(spec):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels import stage_in
-from jupyter_smx.agent.channels.stage_data import ChannelCapabilities
+from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
 from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.paths import input_folder
 from jupyter_smx.agent.stores import digest, fuse_mount
@@ -35,8 +35,8 @@ class Inputs:
         self._waiter: Optional[Callable[[], None]] = None
         self._timeout: Optional[Timer] = None
         self.notes: List[str] = []
-        kind, place = spec["kind"], host.info
-        self._folders = {one["name"]: input_folder(place, kind, one) for one in self._channels}
+        kind, host_info = spec["kind"], host.info
+        self._folders = {one["name"]: input_folder(host_info, kind, one) for one in self._channels}
         self._capabilities = host.channel_capabilities(spec["environment"]) if self._channels else ChannelCapabilities()
 
     def descriptions(self) -> List[Dict[str, Any]]:
@@ -55,28 +55,28 @@ class Inputs:
         """Mount what was staged; gives a sentence where that is not possible."""
         self._lazy, self.notes = staged["lazy"], staged["notes"]
         self._record(staged)
-        objects = [wish for wish in staged["mounts"] if wish["how"] == "objects"]
+        objects = [request for request in staged["mounts"] if request["how"] == "objects"]
         try:
             self._host.mounts.mount_all(
-                [wish for wish in staged["mounts"] if wish not in objects], self._capabilities.store
+                [request for request in staged["mounts"] if request not in objects], self._capabilities.store
             )
-            for wish in objects:
-                self._serve(wish)
+            for request in objects:
+                self._serve(request)
         except OSError as error:
             return f"host: an input cannot be presented: {error.filename}: {error.strerror}."
         return ""
 
-    def _serve(self, wish: Dict[str, Any]) -> None:
-        pid = fuse_mount.start_mount(wish)
-        self._host.mounts.add(wish["target"])
+    def _serve(self, request: Dict[str, Any]) -> None:
+        pid = fuse_mount.start_mount(request)
+        self._host.mounts.add(request["target"])
         self._servers.append(pid)
 
         def ended(status: int) -> None:
             if pid in self._servers:
                 self._servers.remove(pid)  # the system gives its number to another process, which is not to be killed
                 self.notes.append(
-                    f"channel {wish['channel']}: the process that read it ended before the job did (status {status}); "
-                    "agent.log of the host says why."
+                    f"channel {request['channel']}: the process that read it ended before the job did "
+                    f"(status {status}); agent.log of the host says why."
                 )
 
         self._host.loop.on_exit(pid, ended)

@@ -142,7 +142,7 @@ class Job(JobEntry):
         )
 
     def _stage(self) -> Dict[str, Any]:
-        """Do the errand, in a process of its own."""
+        """Bring the code, the inputs and the checkpoints, in a process of its own."""
         if self._puts_code:
             sourcedir.copy_tree(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
         return dict(self._inputs.stage(), checkpoints=self._checkpoints.restore())

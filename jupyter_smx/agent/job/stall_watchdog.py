@@ -52,18 +52,18 @@ class StallWatchdog:
 
     def _check(self) -> None:
         self._timer = self._loop.later(_CHECK_INTERVAL, self._check)
-        errand = self._current_task()
-        if errand is not self._task:
-            self._task, self._patience = errand, KillWait(STALL_TIMEOUT, MAX_DURATION)
-        if errand is None:
+        task = self._current_task()
+        if task is not self._task:
+            self._task, self._patience = task, KillWait(STALL_TIMEOUT, MAX_DURATION)
+        if task is None:
             return
-        signs = errand.activity()
+        signs = task.activity()
         if not signs or signs != self._activity:  # where nobody can know, it may get on
             self._activity, self._steps = signs, self._steps + 1
         # More and more steps are to it what fewer and fewer that are left are to silence.
         if not self._patience.can_wait(-self._steps, time.monotonic()):
             self.abort_cause = self._cause
-            errand.abort(_ABORT_MESSAGE.format(still=STALL_TIMEOUT, longest=MAX_DURATION))
+            task.abort(_ABORT_MESSAGE.format(still=STALL_TIMEOUT, longest=MAX_DURATION))
 
     def stop(self) -> None:
         """Look no more."""

@@ -157,7 +157,7 @@ def remote_shell(words: List[str]) -> int:
 
 
 def run(
-    found: distribution.Distribution, place: HostInfo, script: List[str], job: str, first_line: Callable[[], None]
+    found: distribution.Distribution, host_info: HostInfo, script: List[str], job: str, first_line: Callable[[], None]
 ) -> int:
     """Do this host's part of ``script``, the words that Python gets; gives its exit code.
 
@@ -166,7 +166,7 @@ def run(
     if not process.LINUX:
         raise RefusalError("distribution: hosts reach each other for mpi on Linux only.")
     sys.stdout.flush()
-    if place.host != found.hosts[0]:
+    if host_info.host != found.hosts[0]:
         return run_worker(job, first_line)
     first_line()
-    return run_leader(distribution.mpirun_arguments(found, place, os.environ), script, found, job)
+    return run_leader(distribution.mpirun_arguments(found, host_info, os.environ), script, found, job)

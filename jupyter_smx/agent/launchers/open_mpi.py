@@ -77,7 +77,7 @@ def wait_for_remote(connection: socket.socket) -> int:
     :raises EOFError: the other host is gone.
     :raises OSError: so it is.
     """
-    news = SignalWaiter()  # SIGTERM is for the ranks: without this process Open MPI would end them
-    while not news.wait([connection]):
+    signals = SignalWaiter()  # SIGTERM is for the ranks: without this process Open MPI would end them
+    while not signals.wait([connection]):
         pass
     return int(wire.receive(connection).header["code"])

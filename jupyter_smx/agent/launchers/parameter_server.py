@@ -37,14 +37,14 @@ class ServerError(Exception):
     """The server ended before the script did; the text is a sentence."""
 
 
-def run_with_server(hosts: List[str], place: HostInfo, ending: RunResult, *, asked: bool) -> bool:
+def run_with_server(hosts: List[str], host_info: HostInfo, result: RunResult, *, asked: bool) -> bool:
     """Have a server here, of which each of ``hosts`` has one; the first of them leads.
 
     ``asked`` says whether somebody wants one who knows our words. SageMaker's flag alone is known to its other images
     as well, and those start none: without TensorFlow it is no wish.
 
     True in the process that has to run the script. What watches over both comes back only where something is missing
-    or has ended too early, with a sentence in ``ending``.
+    or has ended too early, with a sentence in ``result``.
     """
     if len(hosts) == 1:
         return True  # a group of one host: nobody to serve
@@ -53,11 +53,11 @@ def run_with_server(hosts: List[str], place: HostInfo, ending: RunResult, *, ask
         return True
     try:
         _require_tensorflow()
-        return _begin(hosts, place)
+        return _begin(hosts, host_info)
     except RefusalError as refusal:
-        ending.refuse(str(refusal))
+        result.refuse(str(refusal))
     except ServerError as broken:
-        ending.fail_with_message(str(broken))
+        result.fail_with_message(str(broken))
     return False
 
 
@@ -75,24 +75,24 @@ def _require_tensorflow() -> None:
         )
 
 
-def _begin(hosts: List[str], place: HostInfo) -> bool:
-    entry_point.print_note(f"a parameter server of TensorFlow's works here, at port {tfconfig.server_port(place)}.")
+def _begin(hosts: List[str], host_info: HostInfo) -> bool:
+    entry_point.print_note(f"a parameter server of TensorFlow's works here, at port {tfconfig.server_port(host_info)}.")
     said, says = os.pipe()
     server = os.fork()
     if server == 0:
         os.close(said)
-        _serve(hosts, place, says)
+        _serve(hosts, host_info, says)
     os.close(says)
-    news = SignalWaiter()
+    signals = SignalWaiter()
     script = os.fork()
     if script == 0:
         os.close(said)
-        news.restore_handlers()
+        signals.restore_handlers()
         return True
-    return _watch(hosts, place, news, _Server(server, said), script)
+    return _watch(hosts, host_info, signals, _Server(server, said), script)
 
 
-def _serve(hosts: List[str], place: HostInfo, says: int) -> NoReturn:
+def _serve(hosts: List[str], host_info: HostInfo, says: int) -> NoReturn:
     """Be the server, until somebody kills it: it is needed as long as scripts tidy up after a stop."""
     process.die_with_parent()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -100,9 +100,9 @@ def _serve(hosts: List[str], place: HostInfo, says: int) -> NoReturn:
     try:
         tensorflow: Any = importlib.import_module("tensorflow")
         server = tensorflow.distribute.Server(
-            tensorflow.train.ClusterSpec(tfconfig.cluster(hosts, place)),
+            tensorflow.train.ClusterSpec(tfconfig.cluster(hosts, host_info)),
             job_name="ps",
-            task_index=hosts.index(place.host),
+            task_index=hosts.index(host_info.host),
             # The GPUs are the script's: two processes of TensorFlow's take each other's memory.
             config=tensorflow.compat.v1.ConfigProto(device_count={"GPU": 0}),
         )
@@ -147,7 +147,7 @@ class _Server:
             self._status = os.waitpid(self._pid, 0)[1]
 
 
-def _watch(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Server, script: int) -> NoReturn:
+def _watch(hosts: List[str], host_info: HostInfo, signals: SignalWaiter, server: _Server, script: int) -> NoReturn:
     """Wait until the script has ended, then until nobody needs the server any more, and end as the script did."""
     status: Optional[int] = None
     while status is None:
@@ -157,22 +157,22 @@ def _watch(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Serve
         elif server.has_exited():
             child_processes.terminate_script(script)
             raise ServerError(
-                f"The parameter server of {place.host} ended before the script{server.exit_reason()}. "
+                f"The parameter server of {host_info.host} ended before the script{server.exit_reason()}. "
                 "Its log says more."
             )
         else:
-            news.wait()
-    if status == 0 and place.host != hosts[0]:
-        _wait_for_leader(hosts, place, news, server)
+            signals.wait()
+    if status == 0 and host_info.host != hosts[0]:
+        _wait_for_leader(hosts, host_info, signals, server)
     server.terminate()
     child_processes.exit_like(status)
 
 
-def _wait_for_leader(hosts: List[str], place: HostInfo, news: SignalWaiter, server: _Server) -> None:
+def _wait_for_leader(hosts: List[str], host_info: HostInfo, signals: SignalWaiter, server: _Server) -> None:
     """Let the server work while the leading host trains, as SageMaker's image does; a stop ends that at once."""
-    leader = place.address_of(hosts[0]), tfconfig.leader_port(hosts, place)
-    while not (news.has_sigterm or server.has_exited()) and _listens(leader):
-        news.wait(seconds=_RETRY_DELAY)
+    leader = host_info.address_of(hosts[0]), tfconfig.leader_port(hosts, host_info)
+    while not (signals.has_sigterm or server.has_exited()) and _listens(leader):
+        signals.wait(seconds=_RETRY_DELAY)
 
 
 def _listens(address: Tuple[str, int]) -> bool:

@@ -166,10 +166,10 @@ class _StopRequestedError(Exception):
 class _Cluster:
     """The daemons of this host, their files, and how all of that ends."""
 
-    def __init__(self, part: HostPart, settings: HostSettings, news: SignalWaiter) -> None:
+    def __init__(self, part: HostPart, settings: HostSettings, signals: SignalWaiter) -> None:
         self.part = part
         self.settings = settings
-        self.signals = news
+        self.signals = signals
         self.daemons: Dict[str, subprocess.Popen[bytes]] = {}
         self._outputs = executor_output.ExecutorLogs(
             os.path.join(settings.folder, "work"), executor_output.write_to_log

@@ -26,10 +26,10 @@ _RETRY_DELAY = 0.002
 class Ranks:
     """The ranks of one host: the same code in each, and what they report, a file for each in ``folder``."""
 
-    def __init__(self, code: types.CodeType, main: types.ModuleType, ending: execute.RunResult, folder: str) -> None:
+    def __init__(self, code: types.CodeType, main: types.ModuleType, result: execute.RunResult, folder: str) -> None:
         self.code = code
         self.main = main
-        self.result = ending
+        self.result = result
         self.folder = folder
 
     def _path(self, rank: int) -> str:

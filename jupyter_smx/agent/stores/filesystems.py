@@ -55,8 +55,8 @@ def _options(url: str) -> Dict[str, Any]:
         return {}
     import aiohttp  # noqa: PLC0415 - only where it is installed
 
-    patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)
-    return {"client_kwargs": {"timeout": patience}} if is_web(url) else {"requests_timeout": patience}
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)
+    return {"client_kwargs": {"timeout": timeout}} if is_web(url) else {"requests_timeout": timeout}
 
 
 def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, str]:

@@ -1,8 +1,8 @@
 """The courier: a process with fsspec that lists and brings objects, for an agent that has Python's own library only.
 
-It is started as ``courier`` by an interpreter that has fsspec, reads one JSON object for each wish from its input, and
-answers each with one line. ``list`` gives what a source means, ``read`` the text of one object, ``fetch`` brings
-objects into files and gives their SHA-256; what is written by it stands in ``putting``. What goes wrong is a sentence;
+It is started as ``courier`` by an interpreter that has fsspec, reads one JSON object for each request from its input,
+and answers each with one line. ``list`` gives what a source means, ``read`` the text of one object, ``fetch`` brings
+objects into files and gives their SHA-256; what is written by it stands in ``upload``. What goes wrong is a sentence;
 ``lacks`` names a package that is missing.
 """
 
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 _THREADS = 16
 _WITH_PREFIX = ("s3", "s3a", "gs", "gcs")
 _CONNECTIONS = 4
-"""Connections to a server of which each takes one wish at a time."""
+"""Connections to a server of which each takes one request at a time."""
 
 
 def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
@@ -117,8 +117,8 @@ def _fetch_one(system: Any, path: str, target: str) -> str:
     return digest.hash_path(target)
 
 
-def _handle_request(wish: Dict[str, Any]) -> Dict[str, Any]:
-    words = dict(wish)
+def _handle_request(request: Dict[str, Any]) -> Dict[str, Any]:
+    words = dict(request)
     source = str(words.pop("source"))
     does: Dict[str, Callable[..., Any]] = {
         "list": list_objects,
@@ -142,7 +142,7 @@ def _handle_request(wish: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def main() -> int:
-    """Answer wishes until there are none, or nobody who waits for an answer."""
+    """Answer requests until there are none, or nobody who waits for an answer."""
     process.die_with_parent()
     out = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer

@@ -168,8 +168,8 @@ def run_mount_helper(words: List[str]) -> int:
     return 0
 
 
-def start_mount(wish: Dict[str, Any]) -> int:
-    """Mount an object store as ``wish`` says (``words``, ``environment``, ``target``); gives the pid of its server.
+def start_mount(request: Dict[str, Any]) -> int:
+    """Mount an object store as ``request`` says (``words``, ``environment``, ``target``); gives the pid of its server.
 
     :raises OSError: the system refuses.
     """
@@ -178,28 +178,28 @@ def start_mount(wish: Dict[str, Any]) -> int:
     os.close(low)
     try:
         told = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
-        name = os.path.basename(wish["words"][0])
-        mounts.mount(name, wish["target"], f"fuse.{name}", mounts.RDONLY | _NOSUID | _NODEV, told)
+        name = os.path.basename(request["words"][0])
+        mounts.mount(name, request["target"], f"fuse.{name}", mounts.RDONLY | _NOSUID | _NODEV, told)
         try:
             pid = os.fork()
         except OSError:
-            mounts.detach(wish["target"])
+            mounts.detach(request["target"])
             raise
         if pid == 0:
-            _become(wish, device)
+            _become(request, device)
         return pid
     finally:
         os.close(device)
 
 
-def _become(wish: Dict[str, Any], device: int) -> None:
+def _become(request: Dict[str, Any], device: int) -> None:
     try:
         mounts.drop_mount_capability()
         process.die_with_parent()
         os.set_inheritable(device, True)
-        environment = {**with_identity(os.environ, wish["environment"]), _VARIABLE: str(device)}
-        environment["PATH"] = os.pathsep.join([wish["helper"], environment.get("PATH", os.defpath)])
-        words = [f"{word}{device}" if word == _OPEN_DEVICE else word for word in wish["words"]]
+        environment = {**with_identity(os.environ, request["environment"]), _VARIABLE: str(device)}
+        environment["PATH"] = os.pathsep.join([request["helper"], environment.get("PATH", os.defpath)])
+        words = [f"{word}{device}" if word == _OPEN_DEVICE else word for word in request["words"]]
         os.execve(words[0], words, environment)  # noqa: S606 - no shell is wanted
     finally:
         os._exit(127)

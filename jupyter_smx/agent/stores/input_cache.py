@@ -86,7 +86,7 @@ def _copy_and_hash(source: str, target: str) -> str:
 
 
 class InputCache:
-    """The store of one host, as one errand or an idle moment uses it."""
+    """The store of one host, as one forked task or an idle moment uses it."""
 
     def __init__(self, root: str, known: digest.DigestCache, limit: int, most: int = digest.MAX_REMEMBERED) -> None:
         """Have the store in ``root``; more than ``most`` files are known by what tells their sources only."""
@@ -271,7 +271,7 @@ class InputCache:
         return key
 
     def layer(self, key: str, target: str) -> Dict[str, str]:
-        """Make the folders of a fresh layer over a tree; gives the wish for its mount at ``target``."""
+        """Make the folders of a fresh layer over a tree; gives the request for its mount at ``target``."""
         top = os.path.join("layers", os.urandom(8).hex())
         for name in ("upper", "work"):
             os.makedirs(self.path(top, name))

@@ -49,10 +49,10 @@ class WorkerOptions(NamedTuple):
 class FsspecWorker:
     """One courier at work, until it is closed; ``what`` is what it works for, as ``channel train``."""
 
-    def __init__(self, means: WorkerOptions, what: str) -> None:
-        self._options = means
+    def __init__(self, options: WorkerOptions, what: str) -> None:
+        self._options = options
         self._what = what
-        self._pythons = list(dict.fromkeys(means.pythons))
+        self._pythons = list(dict.fromkeys(options.pythons))
         self._lacks: List[str] = []
         self._process: Optional["subprocess.Popen[str]"] = None
 
@@ -108,15 +108,15 @@ class FsspecWorker:
                 raise FetchError(f"{self._what}: no process could be started ({error.strerror}).") from None
             self._lacks.append(f"{self._pythons.pop(0)} cannot be started ({error.strerror})")
 
-    def _exchange(self, running: "subprocess.Popen[str]", wish: Dict[str, Any]) -> Dict[str, Any]:
+    def _exchange(self, running: "subprocess.Popen[str]", request: Dict[str, Any]) -> Dict[str, Any]:
         try:
-            _pipe(running.stdin).write(json.dumps(wish) + "\n")
+            _pipe(running.stdin).write(json.dumps(request) + "\n")
             _pipe(running.stdin).flush()
             line = _pipe(running.stdout).readline()
         except OSError:
             line = ""
         if not line.endswith("\n"):  # it ended in the middle of a long one
-            return {"error": f"{wish['source']} cannot be read: the process that reads it has ended; see agent.log."}
+            return {"error": f"{request['source']} cannot be read: the process that reads it has ended; see agent.log."}
         return dict(json.loads(line))
 
 
@@ -126,7 +126,7 @@ def _pipe(pipe: Optional[IO[str]]) -> IO[str]:
     return pipe
 
 
-def find_objects(courier: FsspecWorker, channel: Dict[str, Any]) -> List[objects.Object]:
+def find_objects(worker: FsspecWorker, channel: Dict[str, Any]) -> List[objects.Object]:
     """Find the objects that a channel means on this host.
 
     :raises RefusalError: there are none, or they cannot be files of one channel.
@@ -142,9 +142,9 @@ def find_objects(courier: FsspecWorker, channel: Dict[str, Any]) -> List[objects
             f"channel {name}: {source} lives in one process only, which the job is not. Send the value by --send."
         )
     found = (
-        _read_manifest(courier, source)
+        _read_manifest(worker, source)
         if _is_manifest(channel)
-        else objects.select_objects(_list_objects(courier, source), source)
+        else objects.select_objects(_list_objects(worker, source), source)
     )
     if not found:
         raise FetchError(
@@ -158,27 +158,27 @@ def _is_manifest(channel: Dict[str, Any]) -> bool:
     return bool(channel.get("data_type") == "ManifestFile")
 
 
-def _list_objects(courier: FsspecWorker, source: str) -> List[objects.Object]:
-    return [objects.Object(**one) for one in courier.request(source, "list")]
+def _list_objects(worker: FsspecWorker, source: str) -> List[objects.Object]:
+    return [objects.Object(**one) for one in worker.request(source, "list")]
 
 
-def _read_manifest(courier: FsspecWorker, source: str) -> List[objects.Object]:
+def _read_manifest(worker: FsspecWorker, source: str) -> List[objects.Object]:
     if objects.is_url(source):
-        text = courier.request(source, "read", url=source)
+        text = worker.request(source, "read", url=source)
     else:
         with open(source, encoding="utf-8") as file:
             text = file.read()
     rows = objects.parse_manifest(text, source)
-    described = _describe_objects(courier, source, [url for url, _name in rows])
+    described = _describe_objects(worker, source, [url for url, _name in rows])
     return [one._replace(name=name) for (_url, name), one in zip(rows, described)]  # noqa: B905 - Python 3.10
 
 
-def _describe_objects(courier: FsspecWorker, source: str, urls: List[str]) -> List[objects.Object]:
-    return [objects.Object(**one) for one in courier.request(source, "look", urls=urls)]
+def _describe_objects(worker: FsspecWorker, source: str, urls: List[str]) -> List[objects.Object]:
+    return [objects.Object(**one) for one in worker.request(source, "look", urls=urls)]
 
 
 def download_objects(
-    courier: FsspecWorker, store: InputCache, channel: Dict[str, Any], found: Sequence[objects.Object]
+    worker: FsspecWorker, store: InputCache, channel: Dict[str, Any], found: Sequence[objects.Object]
 ) -> CacheEntry:
     """Bring into the store what it lacks of the objects that were found for a channel.
 
@@ -189,11 +189,11 @@ def download_objects(
 
     def download(pairs: List[Tuple[Item, str]]) -> List[Tuple[str, bool]]:
         urls = [item.file.path for item, _part in pairs]
-        contents = courier.request(source, "fetch", pairs=[[item.file.path, part] for item, part in pairs])
+        contents = worker.request(source, "fetch", pairs=[[item.file.path, part] for item, part in pairs])
         if not any(item.file.settled for item, _part in pairs):
             return [(content, False) for content in contents]
         # What was written between the listing and the fetch would have come under the tag of what it replaced.
-        again = _describe_objects(courier, source, urls) if _is_manifest(channel) else _list_objects(courier, source)
+        again = _describe_objects(worker, source, urls) if _is_manifest(channel) else _list_objects(worker, source)
         tags = {one.url: one.mark for one in again}
         same = [tags.get(item.file.path) == item.file.identity[0] for item, _part in pairs]
         return list(zip(contents, same))  # noqa: B905 - strict is of Python 3.10

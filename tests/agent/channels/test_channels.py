@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.channels.stage_data import ChannelError, entries, select_share
+from jupyter_smx.agent.channels.channel_types import ChannelError, entries, select_share
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.channels import stage_in
-from jupyter_smx.agent.channels.stage_data import ChannelError
+from jupyter_smx.agent.channels.channel_types import ChannelError
 from jupyter_smx.agent.stores import digest
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.channels import fastfile, link_targets, symlinks
-from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, StageResult
+from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, StageResult
 from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 
 import jupyter_smx.agent
 from jupyter_smx.agent.channels import stage_in
-from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, StageResult
+from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, StageResult
 from jupyter_smx.agent.stores import digest, fuse_mount, worker_client
 from jupyter_smx.agent.stores.input_cache import CacheEntry, InputCache
 from jupyter_smx.agent.stores.listing import ChannelListing, Item

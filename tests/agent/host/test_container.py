@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_smx.agent import startup
 from jupyter_smx.agent.channels import fastfile
-from jupyter_smx.agent.channels.stage_data import ChannelCapabilities, StageResult
+from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, StageResult
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.host import Isolation, host_info
 from jupyter_smx.agent.paths import ML

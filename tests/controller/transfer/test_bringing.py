@@ -81,7 +81,7 @@ def test_a_host_is_told_of_everything_by_the_path_at_which_it_sees_it(far: Simul
 
 
 def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: Path) -> None:
-    from jupyter_smx.agent.channels.stage_data import entries  # noqa: PLC0415 - beside what is compared with it
+    from jupyter_smx.agent.channels.channel_types import entries  # noqa: PLC0415 - beside what is compared with it
 
     for pattern in ("*", "*.csv", "**", "**/*", "d*", "[ab].csv", "deep/*", "a.csv", "*/d.csv"):
         one = Channel(name="x", source=str(data / pattern))

@@ -71,11 +71,12 @@ def bind_read_only(source: str, target: str) -> None:
 
 
 def _close(target: str) -> None:
-    wish = struct.pack("QQQQ", _ATTR_RDONLY, 0, 0, 0)
-    words = (ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE), wish)
+    attributes = struct.pack("QQQQ", _ATTR_RDONLY, 0, 0, 0)
+    words = (ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE), attributes)
     try:
         check_call(
-            process.libc().syscall(ctypes.c_long(_MOUNT_SETATTR), *words, ctypes.c_size_t(len(wish))), f"close {target}"
+            process.libc().syscall(ctypes.c_long(_MOUNT_SETATTR), *words, ctypes.c_size_t(len(attributes))),
+            f"close {target}",
         )
     except OSError as error:
         if error.errno != errno.ENOSYS:
@@ -190,19 +191,19 @@ class Mounts:
                 self._layers = True
         return self._layers
 
-    def mount_all(self, wishes: List[Dict[str, Any]], store: str) -> None:
+    def mount_all(self, requests: List[Dict[str, Any]], store: str) -> None:
         """Mount what a staging asked for: ``show`` (``source``), ``layer`` (``lower``, ``upper``, ``work``).
 
         :raises OSError: one of them cannot be mounted.
         """
-        for wish in wishes:
+        for request in requests:
             # It is there, but for a folder within another one that was mounted only now.
-            os.makedirs(wish["target"], exist_ok=True)
-            if wish["how"] == "show":
-                bind_read_only(wish["source"], wish["target"])
+            os.makedirs(request["target"], exist_ok=True)
+            if request["how"] == "show":
+                bind_read_only(request["source"], request["target"])
             else:
-                mount_overlay(store, wish["lower"], wish["upper"], wish["work"], wish["target"])
-            self._targets.append(wish["target"])
+                mount_overlay(store, request["lower"], request["upper"], request["work"], request["target"])
+            self._targets.append(request["target"])
 
     def add(self, target: str) -> None:
         """Take note of something that was mounted for the job by somebody else."""

@@ -32,9 +32,9 @@ class DiskError(RefusalError):
     """Files cannot be written."""
 
 
-def disk_paths(place: HostInfo, tmp: str, spool: str) -> DiskPaths:
+def disk_paths(host_info: HostInfo, tmp: str, spool: str) -> DiskPaths:
     """List where a job writes; ``spool`` is the folder of its log and of what it brings home."""
-    folders = [place.path(*names) for names in (("model",), ("output", "data"), ("input", "data"), ("code",))]
+    folders = [host_info.path(*names) for names in (("model",), ("output", "data"), ("input", "data"), ("code",))]
     return [*((folder, folder) for folder in [*folders, tmp, _SHM]), ("the job's log and results", spool)]
 
 

@@ -1,4 +1,4 @@
-"""Data of stage-in: what a host can do for channels, what a channel's source names, and what the staging made."""
+"""Types of stage-in: what a host can do for channels, the files that a source names, and the result of a staging."""
 
 from __future__ import annotations
 

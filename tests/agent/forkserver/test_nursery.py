@@ -158,7 +158,7 @@ def test_a_job_that_was_given_up_before_it_was_born_is_killed_when_it_is(
     given_up._cannot_be_killed()
     assert given_up.left_behind == ["the process of the job is never born; this host ends."]
     with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as born:
-        family.nursery._on_born(family.job.zygote, {"serial": 1, "pid": born.pid})
+        family.nursery._on_started(family.job.zygote, {"serial": 1, "pid": born.pid})
         try:
             assert born.wait(30) == -signal.SIGKILL
         finally:

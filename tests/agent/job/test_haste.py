@@ -127,9 +127,9 @@ def test_a_full_disk_is_no_stop_although_a_checkpoint_was_cut_before(
 ) -> None:
     full = """
 import errno
-from jupyter_smx.agent.channels import archive
+from jupyter_smx.agent.channels import pack_outputs
 def no_room(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-archive.pack = no_room
+pack_outputs.pack = no_room
 """
     agent = hasty(1.5, 60, HANGS + full)
     source = CHECKPOINT + "open(folder + 'last', 'w').close()"

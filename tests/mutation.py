@@ -1,7 +1,8 @@
 """Break the policy on purpose, in a seeded sample of places, and see whether the tests of each module notice.
 
 Mutmut makes the mutants. What it does to texts is left out, for their wording is no decision. Each mutant runs in a
-copy of the checkout: against the tests that import its module, then, where these pass, against all tests of the policy.
+copy of the checkout: against the tests that import its module, then, where these pass, against all tests of the policy,
+and last against those of the controller's simulation.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 MUTATED = Path("jupyter_smx", "policy")
 TESTS = Path("tests", "policy")
-BESIDE = Path("tests", "controller", "scheduling")
-"""Whose tests try the policy, too, and start no process."""
+BESIDE = ("tests/controller/agents", "tests/controller/scheduling")
+"""Whose tests try the policy in a simulation of the controller, and start no process."""
 
 LEAST = 90.0
 """Percent of the mutants that must be noticed."""
@@ -112,20 +113,18 @@ def imported_modules(code: str) -> set[str]:
 
 
 @functools.cache
-def imports_of_tests(root: Path) -> dict[str, set[str]]:
-    """Give what each test file of the policy and beside it imports."""
-    files = [file for folder in (TESTS, BESIDE) for file in sorted((root / folder).rglob("test_*.py"))]
-    return {file.relative_to(root).as_posix(): imported_modules(file.read_text(encoding="utf-8")) for file in files}
+def imports_of_tests(root: Path) -> dict[Path, set[str]]:
+    """Give what each test file of the policy imports."""
+    files = (file.relative_to(root) for file in sorted((root / TESTS).rglob("test_*.py")))
+    return {file: imported_modules((root / file).read_text(encoding="utf-8")) for file in files}
 
 
 def tests_of(path: Path, root: Path) -> list[list[str]]:
-    """Give the tests of a module in two steps: the files that import it, and all of the policy's with those beside."""
+    """Give the tests of a module in three steps: the files that import it, all of the policy's, and those beside."""
     module = ".".join(path.with_suffix("").parts)
-    near = [file for file, modules in imports_of_tests(root).items() if module in modules]
-    own = [file for file in near if Path(file).is_relative_to(TESTS)]
+    near = [file.as_posix() for file, modules in imports_of_tests(root).items() if module in modules]
     folder = TESTS / path.parent.relative_to(MUTATED)
-    first = own or [folder.as_posix() if (root / folder).is_dir() else TESTS.as_posix()]
-    return [first, [TESTS.as_posix(), *(file for file in near if file not in own)]]
+    return [near or [folder.as_posix()], [TESTS.as_posix()], [*BESIDE]]
 
 
 class Checkout:
@@ -224,8 +223,8 @@ def main(words: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="smx-mutation-") as folder:
         copies = [Checkout(Path(folder, str(number))) for number in range(asked.workers)]
-        if not copies[0].passes([TESTS.as_posix(), BESIDE.as_posix()]):
-            say(f"{TESTS} or {BESIDE} fails without any mutant")
+        if not copies[0].passes([TESTS.as_posix(), *BESIDE]):
+            say("The tests fail without any mutant")
             return 2
         survivors = find_survivors(chosen, copies)
     killed = 100.0 * (1 - len(survivors) / len(chosen))

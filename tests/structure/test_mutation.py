@@ -41,11 +41,11 @@ def test_a_seed_chooses_the_same_mutants_again() -> None:
 
 
 def test_a_module_is_tried_with_the_tests_that_import_it_and_then_with_all() -> None:
-    first, then = mutation.tests_of(Path("jupyter_smx/policy/scheduling/reuse.py"), ROOT)
+    first, then, last = mutation.tests_of(Path("jupyter_smx/policy/scheduling/reuse.py"), ROOT)
     assert "tests/policy/scheduling/test_reuse.py" in first
-    assert then[0] == "tests/policy"
+    assert (then, last) == (["tests/policy"], [*mutation.BESIDE])
     nobody = mutation.tests_of(Path("jupyter_smx/policy/scheduling/nothing.py"), ROOT)
-    assert nobody == [["tests/policy/scheduling"], ["tests/policy"]]
+    assert nobody[0] == ["tests/policy/scheduling"]
     assert imported_modules("import a.b\nfrom c import d\n") == {"a.b", "c", "c.d"}
 
 

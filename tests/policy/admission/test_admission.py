@@ -60,6 +60,7 @@ def test_a_wish_that_no_engine_can_honour_is_refused_and_the_field_is_named(chan
     assert refusal.value.message.startswith(("--", "The code"))
     assert refusal.value.rule, "what was broken is said"
     assert refusal.value.cure, "and how to mend it"
+    assert refusal.value.value not in ("", "None"), "the value is said"
 
 
 SMDDP = "sagemaker_distributed_dataparallel_enabled"

@@ -173,3 +173,19 @@ def test_a_source_is_walked_once_and_once_for_all_tasks_that_have_it(monkeypatch
     notes = [seed_note(a_spec(source=source, hyperparameters={"n": str(n)}), (), "") for n in range(3)]
     assert [(note.calls, note.libraries) for note in notes] == [(("random.seed (line 2)",), ("random",))] * 3
     assert len(walks) == 1
+
+
+def test_each_channel_that_hosts_had_differently_has_a_row_for_each_host() -> None:
+    hosts = (a_host(), a_host(name="algo-2"))
+    records = {
+        host: a_record(inputs=[a_digest(sha256=host), a_digest(channel="test", sha256=host), a_digest(channel="same")])
+        for host in ("algo-1", "algo-2")
+    }
+    rows = provenance_of(a_job(), hosts, records).inputs
+    split = [(channel, host) for channel in ("train", "test") for host in ("algo-1", "algo-2")]
+    assert [(row.channel, row.host) for row in rows] == [*split, ("same", "")]
+
+
+def test_a_job_without_hosts_has_the_python_of_its_wish() -> None:
+    found = provenance_of(a_job(), (), {})
+    assert (found.python, found.python_version) == ("/py", "")

@@ -56,6 +56,7 @@ def test_a_wish_that_sagemaker_would_refuse_is_refused_with_the_rule(wish: dict[
     with pytest.raises(ValidationError, match=words) as refused:
         spot.check(a_spec(**wish))
     assert refused.value.rule
+    assert refused.value.value == str(wish.get(refused.value.field, "")) or wish["kind"] == "process"
 
 
 @pytest.mark.parametrize(

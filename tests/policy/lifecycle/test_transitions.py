@@ -120,3 +120,24 @@ def test_the_warm_pool_status_of_a_job_goes_through_the_table_of_the_contract() 
     )
     not_kept = transitions.pool_of_job(KeepDecision(0, "Quota."))
     assert (not_kept.status, not_kept.reason) == (WarmPoolStatus.TERMINATED, "Quota.")
+
+
+def test_the_end_of_a_job_keeps_how_long_it_ran() -> None:
+    job = transitions.advance(a_job(), SecondaryStatus.STARTING, NOW)
+    job = transitions.advance(job, SecondaryStatus.TRAINING, NOW + 1)
+    job = transitions.advance(job, SecondaryStatus.STOPPING, NOW + 11)
+    job = transitions.advance(job, SecondaryStatus.STOPPED, NOW + 12)
+    assert job.ran_seconds == pytest.approx(11)
+
+
+def test_an_attempt_of_which_nobody_heard_counts_from_when_hosts_were_looked_for() -> None:
+    job = transitions.advance(a_job(cluster="c1"), SecondaryStatus.STARTING, NOW)
+    again = transitions.start_next_attempt(job, "lost", (), NOW + 5)
+    assert [(one.started_at, one.ended_at) for one in again.attempts] == [(NOW, NOW + 5)]
+
+
+def test_a_clock_that_was_set_moves_the_times_of_an_idle_pool_only() -> None:
+    pool = transitions.shift_pool_times(a_cluster(available_since=NOW, expires_at=NOW + 60), 3_600)
+    assert (pool.available_since, pool.expires_at) == (NOW + 3_600, NOW + 3_660)
+    busy = transitions.shift_pool_times(a_cluster(available_since=None, expires_at=None), 3_600)
+    assert (busy.available_since, busy.expires_at) == (None, None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.results.progress import MAX_METRICS
 from jupyter_smx.policy.log_parsers.line_splitter import MAX_LINE
-from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals
+from jupyter_smx.policy.log_parsers.observations import AnnouncedTotals, parse_clock
 from jupyter_smx.policy.log_parsers.reader import Reader, ReaderState, announced_totals
 from jupyter_smx.policy.log_parsers.series import MAX_POINTS, Series
 
@@ -234,3 +234,7 @@ def test_the_wish_announces_epochs_and_rounds() -> None:
     assert announced_totals({"num_round": "200"}) == AnnouncedTotals(rounds=200)
     assert announced_totals({"epochs": "{expr}", "n_estimators": "-1"}) == AnnouncedTotals()
     assert announced_totals({"epochs": "9" * 5_000, "num_round": "9" * 16}) == AnnouncedTotals()
+
+
+def test_a_clock_counts_its_days() -> None:
+    assert parse_clock("1 day, 1:02:03") == parse_clock("1d 1:02:03") == 86_400 + 3_723

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from draws import KINDS, LIMITS, NOW, a_cluster, a_host, a_key, a_spec, clusters
+from draws import KINDS, LIMITS, NOW, a_cluster, a_host, a_job, a_key, a_spec, clusters
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.results.start_reason import Why
 from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.lifecycle import transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.limits import Limits
@@ -295,3 +297,23 @@ def test_a_pool_of_its_own_engine_makes_room_before_one_of_another_that_may_be_a
     also = place(two, world, replace(LIMITS, max_hosts=2))
     assert isinstance(also, placement.Wait)
     assert also.evict == (("c1",) if state is ClusterState.RELEASING else ("c1", "d1"))
+
+
+def test_a_job_that_lost_its_hosts_is_placed_once_more_and_its_reason_names_them() -> None:
+    job = a_job(cluster="c1", lease=3, placements=1, why=Why(start="warm", sentence="", pool="train-c1"))
+    job = transitions.advance(job, SecondaryStatus.STARTING, NOW)
+    lost = placement.mark_hosts_lost(job, NOW + 7)
+    assert (lost.cluster, lost.lease, lost.placements, lost.warm_pool) == ("", 0, 2, None)
+    assert lost.why is not None
+    assert any("the hosts of pool train-c1 after 7 s" in note for note in lost.why.notes)
+    twice = placement.mark_hosts_lost(lost, NOW + 9)
+    assert twice.why is not None
+    assert len(twice.why.notes) > len(lost.why.notes), "what was lost before is still said"
+
+
+def test_equal_pools_of_another_version_are_ended_by_a_launch_and_other_pools_stay() -> None:
+    old = a_cluster("old", hosts=(a_host(python_version="3.9.1"),))
+    other = a_cluster("other", key=a_key(python="/other"), hosts=(a_host(python_version="3.9.1"),))
+    decision = place(a_spec(python_version="3.11"), world_of(old, other))
+    assert isinstance(decision, placement.Launch)
+    assert decision.outlived == ("old",)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 MUTATED = Path("jupyter_smx", "policy")
 TESTS = Path("tests", "policy")
-BESIDE = ("tests/controller/agents", "tests/controller/scheduling")
+BESIDE = tuple(f"tests/controller/{folder}" for folder in ("agents", "images", "scheduling", "state"))
 """Whose tests try the policy in a simulation of the controller, and start no process."""
 
 LEAST = 90.0

@@ -141,3 +141,17 @@ def test_a_clock_that_was_set_moves_the_times_of_an_idle_pool_only() -> None:
     assert (pool.available_since, pool.expires_at) == (NOW + 3_600, NOW + 3_660)
     busy = transitions.shift_pool_times(a_cluster(available_since=None, expires_at=None), 3_600)
     assert (busy.available_since, busy.expires_at) == (None, None)
+
+
+def test_a_job_whose_image_is_downloaded_has_a_row_for_that_and_waits_then() -> None:
+    job = transitions.advance(a_job(), SecondaryStatus.STARTING, NOW)
+    job = transitions.record_image_pull(job, "1 of 2 MiB", NOW + 1)
+    job = transitions.record_image_pull(job, "2 of 2 MiB", NOW + 2)
+    job = transitions.record_image_pulled(job, "It waits.", NOW + 3)
+    job = transitions.record_image_pulled(job, "It waits in line.", NOW + 4)
+    rows = [(row.status, row.start_time, row.end_time, row.status_message) for row in job.transitions[1:]]
+    assert rows == [
+        (SecondaryStatus.DOWNLOADING, NOW + 1, NOW + 3, "2 of 2 MiB"),
+        (SecondaryStatus.PENDING, NOW + 3, None, "It waits in line."),
+    ]
+    assert job.started_at is None, "nobody pays for the download"

@@ -33,6 +33,7 @@ def last_spec(controller: ScriptedController) -> JobSpec:
     return [*controller.jobs.values()][-1].spec
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("front_end")
 def test_a_line_names_an_image_and_says_whether_somebody_chose_the_interpreter(
     shell: Any, controller: ScriptedController

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,17 +44,23 @@ def banned_in(name: str) -> list[str]:
     return [f"{part} (write: {banned()[part]})" for part in parts(name) if part in banned()]
 
 
+BUILT = {"__pycache__", "labextension", "_version.py"}
+
+
 @functools.cache
-def tracked() -> list[str]:
-    """Return the files that git has or would take, as paths from the top."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return sorted(name for name in set(listed.splitlines()) if (ROOT / name).exists())
+def sources() -> list[str]:
+    """Return the files that people write, as paths from the top; builds and hidden folders are left out."""
+    paths = [path.relative_to(ROOT) for top in ("jupyter_smx", "src", "tests") for path in (ROOT / top).rglob("*")]
+    return sorted(
+        path.as_posix()
+        for path in paths
+        if (ROOT / path).is_file() and not any(part in BUILT or part.startswith(".") for part in path.parts)
+    )
 
 
 @functools.cache
 def modules() -> list[Path]:
-    return [ROOT / name for name in tracked() if name.startswith("jupyter_smx/") and name.endswith(".py")]
+    return [ROOT / name for name in sources() if name.startswith("jupyter_smx/") and name.endswith(".py")]
 
 
 def relative(path: Path) -> str:
@@ -143,7 +148,7 @@ def test_a_small_module_says_why_it_is_a_file_of_its_own() -> None:
 
 def test_a_folder_has_about_fifteen_entries() -> None:
     entries: dict[str, set[str]] = defaultdict(set)
-    for name in tracked():
+    for name in sources():
         if name.startswith(("jupyter_smx/", "src/", "tests/")) and "recordings/" not in name:
             first, *rest = name.split("/")
             for part in rest:

@@ -53,7 +53,7 @@ def _burst(smx: Any, count: int) -> None:
     here = session.submission_context()
     from jupyter_smx.kernel.request.request import JobRequest  # noqa: PLC0415 - as above
 
-    spec = JobRequest(kind="train", keep_alive=KEEP).build_spec("pass", 0, here, time.time())
+    spec = JobRequest(kind="train", fields={"keep_alive": KEEP}).build_spec("pass", 0, here, time.time())
     over = threading.Event()
     looks: list[float] = []
 

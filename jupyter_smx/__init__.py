@@ -7,6 +7,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    # mypy and editors read these; at run time __getattr__ imports each when it is first used.
+    from jupyter_smx.kernel.api.functions import diff as diff
+    from jupyter_smx.kernel.api.functions import job as job
+    from jupyter_smx.kernel.api.functions import jobs as jobs
+    from jupyter_smx.kernel.api.functions import pools as pools
+    from jupyter_smx.kernel.api.functions import process as process
+    from jupyter_smx.kernel.api.functions import rerun as rerun
+    from jupyter_smx.kernel.api.functions import train as train
+    from jupyter_smx.kernel.api.map import array as array
+    from jupyter_smx.kernel.api.map import map as map  # noqa: A004
+    from jupyter_smx.kernel.api.remote import remote as remote
+    from jupyter_smx.kernel.failures.exceptions import JobFailed as JobFailed
+    from jupyter_smx.kernel.failures.exceptions import JobStopped as JobStopped
+    from jupyter_smx.kernel.handles.job import Job as Job
+    from jupyter_smx.kernel.handles.job_array import JobArray as JobArray
+    from jupyter_smx.model.errors import SmxError as SmxError
+    from jupyter_smx.model.spec.channel import Channel as Channel
+    from jupyter_smx.model.spec.channel import Output as Output
+    from jupyter_smx.model.spec.instance import InstanceGroup as InstanceGroup
+
 _PUBLIC = {
     "Channel": "jupyter_smx.model.spec.channel",
     "InstanceGroup": "jupyter_smx.model.spec.instance",

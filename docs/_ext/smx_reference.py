@@ -25,8 +25,9 @@ from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics import subcommands as commands
 from jupyter_smx.kernel.magics.magics import SmxMagics
-from jupyter_smx.kernel.options import table as options
+from jupyter_smx.kernel.options.help_pages import help_text
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.spec.instance import catalogue
 from jupyter_smx.model.status import SecondaryStatus, is_final, message_of, status_of
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from traitlets import HasTraits, TraitType
 
+    from jupyter_smx.model.options.option import Option
+
 VERBS = ("get", "post", "put", "patch", "delete")
 _WORDS = {"Unicode": "str", "Int": "int", "Float": "float", "Bool": "bool", "List": "list", "Dict": "dict"}
 
@@ -49,15 +52,31 @@ _WORDS = {"Unicode": "str", "Int": "int", "Float": "float", "Bool": "bool", "Lis
 
 def magic_options(_: str) -> str:
     """List the options of ``%%train`` and ``%%process``."""
-    parts = []
-    for option in options.TABLE:
-        *short, long = option.spellings
-        value = f" {option.metavar}" if option.metavar else ""
-        terms = ", ".join([f"`{word}`" for word in short] + [f"`{long}{value}`"])
-        example = f"For example `{long} {option.example}`." if option.example else ""
-        repeat = "May stand several times." if option.many else ""
-        parts.append(definition(terms, f"{sentence(option.help)} {repeat} {example}"))
-    return "\n\n".join(parts)
+    return "\n\n".join(_option(option) for option in TABLE)
+
+
+def _option(option: Option) -> str:
+    *short, long = option.spellings
+    value = f" {option.metavar}" if option.metavar else ""
+    terms = ", ".join([f"`{word}`" for word in short] + [f"`{long}{value}`"])
+    example = f"For example `{long} {option.example}`." if option.example else ""
+    only = f"`%%{option.kinds[0]}` only." if len(option.kinds) == 1 else ""
+    return definition(terms, " ".join(filter(None, [help_text(option), only, example, _elsewhere(option)])))
+
+
+def _elsewhere(option: Option) -> str:
+    """Write what the option is called in Python, in configuration and by SageMaker."""
+    names = option.sagemaker
+    rows = {
+        "Python": f"`{option.name}=`" if option.is_keyword else "",
+        "Configuration": f"`c.SmxMagics.{option.name}`" if option.configurable else "",
+        "SageMaker's API": ", ".join(
+            f"`{path}`" for path in dict.fromkeys((names.training_api, names.processing_api)) if path
+        ),
+        "SDK 2": ", ".join(f"`{word}`" for word in dict.fromkeys((names.estimator, names.processor)) if word),
+        "SDK 3": f"`{names.trainer.rpartition(':')[2]}`" if names.trainer else "",
+    }
+    return " ".join(f"{where}: {text}." for where, text in rows.items() if text)
 
 
 def subcommands(_: str) -> str:

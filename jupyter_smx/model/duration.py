@@ -35,6 +35,12 @@ def parse(value: object, field: str = "keep_alive") -> int:
     )
 
 
+def format_option(seconds: int) -> str:
+    """Write a duration as an option takes it, in the largest unit that divides it: ``1d``, ``90s``, ``0``."""
+    unit = next((name for name, size in _UNITS.items() if seconds and seconds % size == 0), "")
+    return f"{seconds // _UNITS[unit]}{unit}" if unit else "0"
+
+
 def _digits(value: object) -> str:
     """Write a whole number, numpy's too, as text; of anything else, and of more than anything can wait, nothing."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):

@@ -9,7 +9,7 @@ import pytest
 from jupyter_smx import cli
 from jupyter_smx.cli.conventions import EXIT_CODES
 from jupyter_smx.cli.main import SUBCOMMANDS
-from jupyter_smx.kernel.options.table import TABLE as OPTIONS
+from jupyter_smx.model.options.table import TABLE as OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ WRONG = [
     ("run hello.py keep-alive 5m", "'keep-alive' belongs to no option. Did you mean --keep-alive"),
     ("run hello.py --instance-typ local", "Did you mean --instance-type"),
     ("run hello.py -t", "--instance-type needs a value: TYPE. For example --instance-type ml.m5.xlarge."),
-    ("run hello.py -k 1m -k 2m", "--keep-alive stands twice"),
+    ("run hello.py -k 1m -k 2m", "--keep-alive is given twice"),
     ("run hello.py -k soon", "'soon' is not a duration"),
     ("run hello.py -n 0", "'0' is not a number of hosts"),
     ("run hello.py --hp lr", "'lr' has no ="),

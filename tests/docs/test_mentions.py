@@ -20,7 +20,7 @@ from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.magics.subcommands import COMMANDS
-from jupyter_smx.kernel.options.table import TABLE
+from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ReuseKey
 from jupyter_smx.server.routes import ROUTES
 

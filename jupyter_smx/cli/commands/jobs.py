@@ -11,10 +11,10 @@ from jupyter_smx.kernel.client import job_refs
 from jupyter_smx.kernel.client.client import JobListing
 from jupyter_smx.kernel.handles.cost import cost_page
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
-from jupyter_smx.kernel.options.values import parse_number
 from jupyter_smx.kernel.text.formats import format_start_reason
 from jupyter_smx.kernel.text.pages import advice_page, jobs_page
 from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.spec.array import ArraySummary, format_counts
 from jupyter_smx.model.status import Status
 

@@ -22,13 +22,14 @@ from jupyter_smx.kernel.client.dependencies import dependency_ids
 from jupyter_smx.kernel.failures.exceptions import failure_of, still_running_message
 from jupyter_smx.kernel.handles.cost import format_job_savings
 from jupyter_smx.kernel.logs import reader
-from jupyter_smx.kernel.options import table
+from jupyter_smx.kernel.options import line_parser
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.cell import CellSyntaxError
 from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.origin import revision_of
-from jupyter_smx.kernel.request.request import SubmissionContext, current_folder, request_from_options
+from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.kernel.request.script import read_script
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError, ValidationError
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
+    from jupyter_smx.kernel.options.line_parser import LineOptions
     from jupyter_smx.kernel.options.subcommand_parser import Parser
-    from jupyter_smx.kernel.options.table import Options
     from jupyter_smx.kernel.request.grid import Grid
     from jupyter_smx.kernel.request.request import JobRequest
     from jupyter_smx.model.records.job import Job
@@ -70,20 +71,20 @@ def _add_detach(parser: Parser) -> None:
 
 
 def _run(found: Namespace, context: CliContext) -> int:
-    options, named = table.build_options(vars(found)), found.script
+    options, named = line_parser.collect(vars(found)), found.script
     if _is_entry_point(found.script, options):
-        options, found.script = replace(options, entry_point=found.script), ""
+        options, found.script = options.replaced(entry_point=found.script), ""
     _check(options, detach=found.detach)
-    _check_script(found.script, options.entry_point)
+    _check_script(found.script, options.text("entry_point"))
     try:
         return _submit_request(found, options, context)
     except ValidationError as error:
         raise _reword_error(error, named) if named else error from None
 
 
-def _submit_request(found: Namespace, options: Options, context: CliContext) -> int:
+def _submit_request(found: Namespace, options: LineOptions, context: CliContext) -> int:
     asked, spec, grid = _spec(found.script, match_choice(found.kind, KINDS, "--kind"), options, context)
-    if options.plan:
+    if options.flag("plan"):
         return _show_plan(spec, context)
     packed = with_source_dir(spec, asked.source_dir)
     if grid is not None:
@@ -104,7 +105,7 @@ def _submit(send: Callable[[str], Job], context: CliContext, *, detach: bool) ->
 
 
 def _plan(found: Namespace, context: CliContext) -> int:
-    found.plan = True
+    found.plan = [True]
     return _run(found, context)
 
 
@@ -114,18 +115,19 @@ def _show_plan(spec: JobSpec, context: CliContext) -> int:
     return conventions.SUCCESS
 
 
-def _check(options: Options, *, detach: bool) -> None:
+def _check(options: LineOptions, *, detach: bool) -> None:
     """Refuse what only a notebook has."""
-    if options.send or options.handle:
-        option = "--send" if options.send else "--as"
+    send, handle = options.words("send"), options.text("handle")
+    if send or handle:
+        option = "--send" if send else "--as"
         raise ValidationError(
             f"{option} needs a notebook, whose variables it is about.",
             field=option.removeprefix("--"),
-            value=", ".join(options.send) if options.send else options.handle,
+            value=", ".join(send) if send else handle,
             rule="A terminal has none.",
-            cure="A script gets files by --input and values by --hp." if options.send else "Leave it out.",
+            cure="Pass files with --input and values with --hp." if send else "Leave it out.",
         )
-    if options.wait and detach:
+    if options.flag("wait") and detach:
         raise ValidationError(
             "--wait stands beside --detach.",
             field="wait",
@@ -135,13 +137,13 @@ def _check(options: Options, *, detach: bool) -> None:
         )
 
 
-def _is_entry_point(script: str, options: Options) -> bool:
+def _is_entry_point(script: str, options: LineOptions) -> bool:
     """Say whether a script keeps its name in the job, as on SageMaker; beside a folder it lies under another one."""
-    if options.entry_point or not script.endswith((".py", ".sh")):
+    if options.text("entry_point") or not script.endswith((".py", ".sh")):
         return False
     # What is no file, or has a name that SageMaker would not take, is read and run as a cell is.
     return script.endswith(".sh") or (
-        not options.source_dir and is_entry_point(Path(script).name) and Path(script).is_file()
+        not options.text("source_dir") and is_entry_point(Path(script).name) and Path(script).is_file()
     )
 
 
@@ -168,10 +170,10 @@ def _check_script(script: str, entry_point: str) -> None:
         )
 
 
-def _spec(path: str, kind: str, options: Options, context: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
+def _spec(path: str, kind: str, options: LineOptions, context: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
     submitted_at = time.time()
     code = read_script(path, "SCRIPT") if path else ""
-    path = path or options.entry_point
+    path = path or options.text("entry_point")
     folder = current_folder()
     here = SubmissionContext(
         python=sys.executable,
@@ -179,9 +181,10 @@ def _spec(path: str, kind: str, options: Options, context: CliContext) -> tuple[
         folder=folder,
         revision=revision_of(folder),
     )
-    named = replace(options, name=options.name or base_name(Path(path).stem, kind))
+    named = options.replaced(name=options.text("name") or base_name(Path(path).stem, kind))
     found = request_from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
-    fixed, grid = expand_sweep(found.hyperparameters, options.max_concurrent, sweep=options.sweep)
+    most = options.text("max_concurrent") or None
+    fixed, grid = expand_sweep(found.hyperparameters, most, sweep=options.flag("sweep"))
     found = replace(found, hyperparameters=fixed, after=dependency_ids(found.after, {}, context.client))
     try:
         return found, found.build_spec(code, 0, here, submitted_at), grid
@@ -225,7 +228,7 @@ def _rerun(found: Namespace, context: CliContext) -> int:
     return _submit(lambda job_id: context.client.rerun(found.job, job_id, submitted_at), context, detach=found.detach)
 
 
-_OPTIONS = (table.parser("train"),)
+_OPTIONS = (line_parser.parser("train"),)
 RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
 PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)
 RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _rerun_arguments, _rerun)

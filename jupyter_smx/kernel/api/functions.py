@@ -19,124 +19,66 @@ from jupyter_smx.kernel.handles.cost import format_job_savings
 from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.handles.job_array import JobArray, write_progress
 from jupyter_smx.kernel.logs.traceback_buffer import TracebackBuffer
-from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.keyword_docs import with_keyword_docs
-from jupyter_smx.kernel.options.keyword_types import check_types
+from jupyter_smx.kernel.options.help_pages import document_keywords
+from jupyter_smx.kernel.options.keyword_check import check_keywords, keyword_spelling
 from jupyter_smx.kernel.request import interpreters, payload
+from jupyter_smx.kernel.request.builders import request_from_keywords
 from jupyter_smx.kernel.request.call import RECEIVE, call_of, pickle_by_value
 from jupyter_smx.kernel.request.grid import expand_sweep
-from jupyter_smx.kernel.request.request import JobRequest, Kind
-from jupyter_smx.kernel.request.script import absolute_folder, read_script
-from jupyter_smx.model.errors import ValidationError, suggest_names
-from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.kernel.request.script import read_script
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.options.table import ProcessOptions, RemoteOptions, TrainOptions, names_for, rows_of
 from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from jupyter_smx.kernel.api.session import Session
-    from jupyter_smx.kernel.client.dependencies import After
     from jupyter_smx.kernel.handles.job import Job
     from jupyter_smx.kernel.request.call import Call
-    from jupyter_smx.kernel.request.interpreters import Requirements
+    from jupyter_smx.kernel.request.request import JobRequest
+    from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.records.event import PoolSummary
     from jupyter_smx.model.records.job import JobSummary
-    from jupyter_smx.model.spec.instance import InstanceGroup
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-Inputs = Mapping[str, str | Path | Channel]
-Outputs = Mapping[str, str | Path | Output]
-Variables = Mapping[str, Any] | Sequence[str]
 Code = str | Path | Callable[[], Any]
 
+_CODE = inspect.Parameter("code", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Code | None)
+_CODE_HELP = (
+    'source, the path of a script, or a function without arguments, whose value is ``job["value"]``; nothing if there '
+    "is an ``entry_point``"
+)
 
-@with_keyword_docs
-def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
-    code: Code | None = None,
-    *,
-    name: str = "",
-    instance_type: str | None = None,
-    instance_count: int | None = None,
-    instance_groups: Sequence[InstanceGroup] = (),
-    distribution: str = "",
-    engine: str = "local",
-    image: str = "",
-    keep_alive: int | str = 0,
-    hyperparameters: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
-    inputs: Inputs | None = None,
-    outputs: Outputs | None = None,
-    source_dir: str | Path = "",
-    entry_point: str | Path = "",
-    contract: str = "v2",
-    send: Variables = (),
-    receive: Sequence[str] = (),
-    role: str = "",
-    max_run: int | str | None = None,
-    python: str | Path = "",
-    requirements: Requirements = "",
-    metrics: Mapping[str, str] | None = None,
-    retries: int = 0,
-    spot: bool = False,
-    max_wait: int | str | None = None,
-    checkpoint: str | Path = "",
-    checkpoint_local_path: str = "",
-    disable_output_compression: bool = False,
-    network_isolation: bool = False,
-    after: After = (),
-    sweep: bool = False,
-    max_concurrent: int | None = None,
-    wait: bool = False,
-) -> Job | JobArray:
-    """Run code as a training job and give its handle at once.
 
-    :raises ValidationError: a field of the wish; nothing was created.
+def train(code: Code | None = None, **options: Unpack[TrainOptions]) -> Job | JobArray:
+    """Run code as a training job and return its handle at once.
+
+    :raises ValidationError: an option is wrong; nothing was created.
     :raises JobFailed, JobStopped: with ``wait``.
     :raises UnavailableError: no controller can be started.
     """
-    arguments = dict(locals())
-    return _run("train", **arguments)
+    with keyword_spelling():
+        return _run("train", code, options)
 
 
-def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
-    code: Code | None = None,
-    *,
-    name: str = "",
-    instance_type: str | None = None,
-    instance_count: int | None = None,
-    instance_groups: Sequence[InstanceGroup] = (),
-    distribution: str = "",
-    engine: str = "local",
-    image: str = "",
-    keep_alive: int | str = 0,
-    hyperparameters: Mapping[str, Any] | None = None,
-    arguments: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
-    inputs: Inputs | None = None,
-    outputs: Outputs | None = None,
-    source_dir: str | Path = "",
-    entry_point: str | Path = "",
-    send: Variables = (),
-    receive: Sequence[str] = (),
-    role: str = "",
-    max_run: int | str | None = None,
-    python: str | Path = "",
-    requirements: Requirements = "",
-    metrics: Mapping[str, str] | None = None,
-    retries: int = 0,
-    network_isolation: bool = False,
-    after: After = (),
-    sweep: bool = False,
-    max_concurrent: int | None = None,
-    wait: bool = False,
-) -> Job | JobArray:
-    """Run code as a processing job and give its handle at once.
+def process(code: Code | None = None, **options: Unpack[ProcessOptions]) -> Job | JobArray:
+    """Run code as a processing job and return its handle at once.
 
-    The parameters are those of :func:`train`, but ``outputs`` has any names, and its values are
-    ``PATH[:DESTINATION]``: the folder in the job (empty: ``/opt/ml/processing/output/NAME``) and where it goes.
-    ``arguments`` are words that the script gets as they are, behind those of ``hyperparameters``. Like SageMaker's
-    processing jobs these have no ``spot``, ``max_wait`` and ``checkpoint``.
+    ``outputs`` has any names, and its values are ``PATH[:DESTINATION]``: the folder in the job (empty:
+    ``/opt/ml/processing/output/NAME``) and where it goes. As on SageMaker a processing job has no ``spot``,
+    ``max_wait`` and ``checkpoint``.
+
+    :raises ValidationError: an option is wrong; nothing was created.
+    :raises JobFailed, JobStopped: with ``wait``.
+    :raises UnavailableError: no controller can be started.
     """
-    options = dict(locals())
-    return _run("process", **options)
+    with keyword_spelling():
+        return _run("process", code, options)
+
+
+document_keywords(train, rows_of(TrainOptions), _CODE, _CODE_HELP)
+document_keywords(process, rows_of(ProcessOptions), _CODE, _CODE_HELP)
 
 
 def job(ref: str) -> Job:
@@ -186,65 +128,32 @@ def submit_call(
 ) -> Job:
     """Run one call of a function as a training job; its value and its exception come back as variables.
 
-    ``options`` has keywords of :func:`train`, all but ``send``, ``receive`` and ``wait``.
+    ``options`` has keywords of :class:`RemoteOptions`.
 
     :raises TypeError: the arguments do not fit the function.
-    :raises ValidationError: a field of the wish, or something that cannot be pickled; nothing was created.
+    :raises ValidationError: an option is wrong, or something cannot be pickled; nothing was created.
     """
     submitted_at = time.time()
     call = call_of(function, arguments, keywords)
     session = current_session()
-    made, spec = call_spec(session, call, submitted_at, options)
-    return session.submit(_pack_call(session, call, {}, made, spec))
+    with keyword_spelling():
+        request, spec = call_spec(session, call, submitted_at, options)
+        return session.submit(_pack_call(session, call, {}, request, spec))
 
 
 def check_options(options: Mapping[str, Any], where: str) -> None:
-    """Refuse keywords that no job has, and values of another type than theirs.
+    """Check the options of functions whose calls are jobs.
 
     :raises ValidationError: names the nearest right one, or what the keyword takes.
     """
-    wrong = next((name for name in options if name not in _DEFAULTS), None)
-    if wrong is not None:
-        raise ValidationError(
-            f"{where}: {wrong} is not an option.",
-            field=wrong,
-            value=options[wrong],
-            cure=suggest_names(wrong, _DEFAULTS) or f"There are {', '.join(_DEFAULTS)}.",
-        )
-    check_types(options)
+    check_keywords(options, RemoteOptions.__annotations__, "train", where)
 
 
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(train).parameters.items()
-    if name not in ("code", "entry_point", "distribution", "send", "receive", "sweep", "max_concurrent", "wait")
-}
-"""Options of a job that any front door has, with what they are when nobody sets them."""
-_SIGNATURE_DEFAULTS = {
-    name: parameter.default
-    for front_door in (process, train)
-    for name, parameter in inspect.signature(front_door).parameters.items()
-}
-
-
-def _run(
-    kind: Kind,
-    code: Code | None,
-    *,
-    send: Variables,
-    sweep: bool,
-    max_concurrent: int | None,
-    wait: bool,
-    **arguments: Any,
-) -> Job | JobArray:
+def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | JobArray:
     submitted_at = time.time()
-    check_types({**arguments, "send": send})
-    # Whoever hands a keyword on that nobody set to them has None.
-    arguments = {name: _SIGNATURE_DEFAULTS.get(name) if value is None else value for name, value in arguments.items()}
-    send = () if send is None else send
-    session = current_session()
-    variables = dict(send) if isinstance(send, Mapping) else payload.select_variables(tuple(send), session.namespace)
-    if (code is None or (isinstance(code, str) and not code.strip())) and not arguments["entry_point"]:
+    check_keywords(options, names_for(kind), kind, f"smx.{kind}")
+    options = {name: value for name, value in options.items() if value is not None}
+    if (code is None or (isinstance(code, str) and not code.strip())) and not options.get("entry_point"):
         raise ValidationError(
             "code: there is nothing to run.",
             field="source",
@@ -252,13 +161,19 @@ def _run(
             rule="A job runs text, a script, a function, or an entry_point.",
             cure="Give code, or an entry_point.",
         )
-    arguments["hyperparameters"], grid = expand_sweep(arguments["hyperparameters"] or {}, max_concurrent, sweep=sweep)
+    session = current_session()
+    send = options.get("send", ())
+    variables = dict(send) if isinstance(send, Mapping) else payload.select_variables(tuple(send), session.namespace)
+    fixed, grid = expand_sweep(
+        options.get("hyperparameters", {}), options.get("max_concurrent"), sweep=options.get("sweep", False)
+    )
+    options["hyperparameters"] = fixed
     code = code or ""
-    made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
-    found = submit_job_or_array(session, _pack_spec(session, kind, made, variables, submitted_at, arguments), grid)
-    if wait:
-        wait_with_logs(session, found)
-    return found
+    source = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
+    handle = submit_job_or_array(session, _pack_spec(session, kind, source, variables, submitted_at, options), grid)
+    if options.get("wait"):
+        wait_with_logs(session, handle)
+    return handle
 
 
 def _pack_spec(
@@ -267,13 +182,13 @@ def _pack_spec(
     code: str | Call,
     variables: Mapping[str, Any],
     submitted_at: float,
-    arguments: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> JobSpec:
     if isinstance(code, str):
         here = session.submission_context()
-        request = _request_from_arguments(session, kind, here.folder, **arguments)
+        request = _request(session, kind, here.folder, options)
         return session.pack(request.build_spec(code, 0, here, submitted_at), variables, source_dir=request.source_dir)
-    request, spec = _call_spec(session, kind, code, submitted_at, arguments)
+    request, spec = _call_spec(session, kind, code, submitted_at, options)
     return _pack_call(session, code, variables, request, spec)
 
 
@@ -287,18 +202,16 @@ def _pack_call(
 def call_spec(
     session: Session, code: Call, submitted_at: float, options: Mapping[str, Any]
 ) -> tuple[JobRequest, JobSpec]:
-    """Make the spec of a call as a training job; ``options`` as for :func:`submit_call`. Nothing is packed."""
-    asked = {name: value for name, value in options.items() if value is not None}
-    return _call_spec(session, "train", code, submitted_at, {"name": "", **_DEFAULTS, **asked, "receive": ()})
+    """Build the spec of a call as a training job; ``options`` as for :func:`submit_call`. Nothing is packed."""
+    return _call_spec(session, "train", code, submitted_at, options)
 
 
 def _call_spec(
-    session: Session, kind: Kind, code: Call, submitted_at: float, arguments: dict[str, Any]
+    session: Session, kind: Kind, code: Call, submitted_at: float, options: Mapping[str, Any]
 ) -> tuple[JobRequest, JobSpec]:
     here = session.submission_context()
-    arguments["name"] = arguments["name"] or code.name
-    arguments["receive"] = (*RECEIVE, *arguments["receive"])
-    request = _request_from_arguments(session, kind, here.folder, **arguments)
+    own = {"name": options.get("name") or code.name, "receive": (*RECEIVE, *(options.get("receive") or ()))}
+    request = _request(session, kind, here.folder, {**options, **own})
     spec = request.build_spec(code.source, 0, here, submitted_at)
     imports = request.exclude_own_modules(code.imports)
     spec = msgspec.structs.replace(
@@ -307,44 +220,9 @@ def _call_spec(
     return request, spec
 
 
-def _request_from_arguments(session: Session, kind: Kind, folder: Path, **arguments: Any) -> JobRequest:
-    """Read the arguments as the magics read their line."""
-    inputs: Inputs = arguments.pop("inputs") or {}
-    outputs: Outputs = arguments.pop("outputs") or {}
-    arguments["hyperparameters"] = arguments["hyperparameters"] or {}
-    environment = arguments["environment"] or {}
-    arguments["environment"] = {key: values.to_text(value, f"--env {key}") for key, value in environment.items()}
-    arguments["metrics"] = values.check_metric_definitions(arguments["metrics"] or {})
-    arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
-    arguments["entry_point"] = str(arguments.get("entry_point", ""))
-    arguments["python"] = str(arguments["python"])
-    arguments["distribution"] = values.parse_distribution(arguments.get("distribution", ""))
-    arguments["groups"] = tuple(arguments.pop("instance_groups"))
-    arguments["receive"] = tuple(arguments["receive"])
-    checkpoint = str(arguments.get("checkpoint", ""))
-    arguments["checkpoint"] = values.absolute_path(checkpoint, folder) if checkpoint else ""
-    arguments["after"] = dependency_ids(arguments["after"], session.namespace, session.client)
-    arguments["arguments"] = tuple(arguments.get("arguments", ()))
-    return JobRequest(
-        kind=kind,
-        channels=tuple(_channel(name, source, folder) for name, source in inputs.items()),
-        outputs=tuple(_output(kind, name, where, folder) for name, where in outputs.items()),
-        **arguments,
-    )
-
-
-def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:
-    if isinstance(source, Channel):
-        return source
-    return Channel(name=values.check_channel_name(name), source=values.absolute_path(str(source), folder))
-
-
-def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> Output:
-    if isinstance(where, Output):
-        return where
-    if kind == "train":
-        return values.training_output(name, str(where), folder)
-    return values.processing_output(name, str(where), folder)
+def _request(session: Session, kind: Kind, folder: Path, options: Mapping[str, Any]) -> JobRequest:
+    after = dependency_ids(options.get("after") or (), session.namespace, session.client)
+    return request_from_keywords(kind, options, after, folder)
 
 
 def _source(code: object) -> str:

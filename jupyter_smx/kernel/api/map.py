@@ -13,6 +13,7 @@ from jupyter_smx.kernel.api.array_session import submit_array
 from jupyter_smx.kernel.api.functions import call_spec, check_options
 from jupyter_smx.kernel.api.session import current_session, pickle_variables
 from jupyter_smx.kernel.handles.job_array import JobArray
+from jupyter_smx.kernel.options.keyword_check import keyword_spelling
 from jupyter_smx.kernel.request.call import call_of, pickle_by_value
 from jupyter_smx.kernel.request.grid import parse_max_concurrent
 from jupyter_smx.model.errors import ValidationError
@@ -21,6 +22,10 @@ from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from typing_extensions import Unpack
+
+    from jupyter_smx.model.options.table import RemoteOptions
+
 
 def map(  # noqa: A001 - Python's own word for it
     function: Callable[..., Any],
@@ -28,7 +33,7 @@ def map(  # noqa: A001 - Python's own word for it
     /,
     *more: Iterable[Any],
     max_concurrent: int | None = None,
-    **options: Any,
+    **options: Unpack[RemoteOptions],
 ) -> JobArray:
     """Call a function for every item, each call as a job of one array, and give the array's handle at once.
 
@@ -42,18 +47,28 @@ def map(  # noqa: A001 - Python's own word for it
     :raises ValidationError: nothing to map, something that cannot be pickled, or a ``python`` of another version;
         nothing was created.
     """
+    with keyword_spelling():
+        return _submit_calls(function, (iterable, *more), max_concurrent, options)
+
+
+def _submit_calls(
+    function: Callable[..., Any],
+    iterables: Sequence[Iterable[Any]],
+    max_concurrent: int | None,
+    options: Mapping[str, Any],
+) -> JobArray:
     submitted_at = time.time()
     check_options(options, "smx.map")
     most = parse_max_concurrent(max_concurrent)
-    plain, options = _unwrap_remote(function, options)
-    items = list(zip(iterable, *more, strict=False))
+    plain, asked = _unwrap_remote(function, options)
+    items = list(zip(*iterables, strict=False))
     _check_items(plain, items)
     call = call_of(plain, items[0])
     session = current_session()
-    asked, spec = call_spec(session, call, submitted_at, options)
+    request, spec = call_spec(session, call, submitted_at, asked)
     shared = {name: value for name, value in call.variables.items() if name != "arguments"}
     with pickle_by_value(plain):
-        packed = session.pack(spec, shared, f"{call.label}: ", asked.source_dir)
+        packed = session.pack(spec, shared, f"{call.label}: ", request.source_dir)
         spec = msgspec.structs.replace(packed, shared=packed.send, send=None)
         tasks = [
             TaskOverrides(send=pickle_variables({"arguments": item}, f"{call.label}, item {index}: "))

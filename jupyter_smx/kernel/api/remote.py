@@ -13,13 +13,11 @@ from jupyter_smx.kernel.request.call import is_async
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
-    from jupyter_smx.kernel.api.functions import Inputs, Outputs
-    from jupyter_smx.kernel.client.dependencies import After
-    from jupyter_smx.kernel.request.interpreters import Requirements
-    from jupyter_smx.model.spec.instance import InstanceGroup
+    from typing_extensions import Unpack
+
+    from jupyter_smx.model.options.table import RemoteOptions
 
 _Arguments = ParamSpec("_Arguments")
 _Value = TypeVar("_Value")
@@ -79,35 +77,7 @@ def remote(function: Callable[_Arguments, _Value], /) -> RemoteFunction[_Argumen
 
 @overload
 def remote(
-    function: None = None,
-    /,
-    *,
-    name: str = "",
-    instance_type: str | None = None,
-    instance_count: int | None = None,
-    instance_groups: Sequence[InstanceGroup] = (),
-    engine: str = "local",
-    image: str = "",
-    keep_alive: int | str = 0,
-    hyperparameters: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
-    inputs: Inputs | None = None,
-    outputs: Outputs | None = None,
-    source_dir: str | Path = "",
-    contract: str = "v2",
-    role: str = "",
-    max_run: int | str | None = None,
-    python: str | Path = "",
-    requirements: Requirements = "",
-    metrics: Mapping[str, str] | None = None,
-    retries: int = 0,
-    spot: bool = False,
-    max_wait: int | str | None = None,
-    checkpoint: str | Path = "",
-    checkpoint_local_path: str = "",
-    disable_output_compression: bool = False,
-    network_isolation: bool = False,
-    after: After = (),
+    function: None = None, /, **options: Unpack[RemoteOptions]
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 
 

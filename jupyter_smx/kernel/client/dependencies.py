@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+from jupyter_smx.model.options.run_options import HasJobId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jupyter_smx.kernel.client.client import Client
-
-
-@runtime_checkable
-class HasJobId(Protocol):
-    """What a notebook holds of a job: anything with its id."""
-
-    @property
-    def id(self) -> str:
-        """Give the id."""
-
-
-After = HasJobId | str | Iterable["HasJobId | str"]
+    from jupyter_smx.model.options.run_options import After
 
 
 def dependency_ids(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
-from jupyter_smx.kernel.options.values import parse_number
 from jupyter_smx.kernel.text.formats import readable
+from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.spec.instance import groups_by_host, leader_of
 from jupyter_smx.model.status import is_final

@@ -9,8 +9,8 @@ from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.magics.subcommand_options import HOST, STREAMS, TAIL
 from jupyter_smx.kernel.options import defaults
-from jupyter_smx.kernel.options.table import SPELLINGS
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.options.table import SPELLINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -19,11 +19,13 @@ from jupyter_smx.kernel.handles.job_array import JobArray
 from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand
 from jupyter_smx.kernel.options.defaults import Defaults
+from jupyter_smx.kernel.options.help_pages import manual
+from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
 from jupyter_smx.kernel.options.line_syntax import join_continuations, restore_braces, split
-from jupyter_smx.kernel.options.table import expand_expressions, manual, parse
 from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.grid import expand_sweep
-from jupyter_smx.kernel.request.request import Kind, check_identifier, request_from_options
+from jupyter_smx.kernel.request.request import check_identifier
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.kernel.api.session import Session
+    from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _Method = TypeVar("_Method", bound="Callable[..., None]")
@@ -88,26 +91,29 @@ class SmxMagics(Magics, Defaults):
         line, code, lines_before = join_continuations(line, cell)
         session = self._session
         options = expand_expressions(parse(kind, line, self.configured_options()), session.namespace)
-        if options.help:
+        if options.flag("help"):
             session.screen.show_page(manual(kind), f"<pre>{manual(kind)}</pre>")
             return
-        if options.handle:
-            check_identifier(options.handle, "--as")
+        handle = options.text("handle")
+        if handle:
+            check_identifier(handle, "--as")
         here = session.submission_context()
         request = request_from_options(kind, options, session.namespace, here.folder)
-        fixed, grid = expand_sweep(request.hyperparameters, options.max_concurrent, sweep=options.sweep)
+        fixed, grid = expand_sweep(
+            request.hyperparameters, options.text("max_concurrent") or None, sweep=options.flag("sweep")
+        )
         after = dependency_ids(request.after, session.namespace, session.client)
         request = replace(request, hyperparameters=fixed, after=after)
         spec = request.build_spec(code, lines_before, here, submitted_at)
-        variables = payload.select_variables(options.send, session.namespace)
-        if options.plan:
+        variables = payload.select_variables(options.words("send"), session.namespace)
+        if options.flag("plan"):
             session.screen.show_page(*plan_page(session.client.plan(spec)))
             return
-        waits = self._should_wait(option=options.wait)
+        waits = self._should_wait(option=options.flag("wait"))
         packed = session.pack(spec, variables, source_dir=request.source_dir)
         job = submit_job_or_array(session, packed, grid)
-        if options.handle:
-            session.namespace[options.handle] = job
+        if handle:
+            session.namespace[handle] = job
         if spec.receive and isinstance(job, Job):
             session.schedule_binding(job)
         if waits:

@@ -1,72 +1,128 @@
-"""What ``%smx config`` shows and sets: options that the magics of this kernel take where a line has none."""
+"""Default options of a kernel: the traits of ``SmxMagics``, and what ``%smx config`` shows and sets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traitlets import Enum, HasTraits, Unicode
+from traitlets import Enum, HasTraits, TraitError, TraitType
 
 from jupyter_smx.kernel.front_end import STYLES
 from jupyter_smx.kernel.text.pages import table_page
-from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.options.convert import to_field
+from jupyter_smx.model.options.spelling import respell
+from jupyter_smx.model.options.table import ROWS, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jupyter_smx.kernel.text.pages import Page
+    from jupyter_smx.model.options.option import Kind, Option
 
 
-class Defaults(HasTraits):
-    """Mixed into the magics, so that ``c.SmxMagics.keep_alive`` in ``ipython_config.py`` sets them for every kernel."""
+class OptionTrait(TraitType[str, Any]):
+    """The default of one option, as text; a number from a configuration file is written as text."""
 
-    engine = Unicode("", help="Engine of jobs whose line has no --engine.").tag(config=True)
-    image = Unicode("", help="Image of jobs whose line names none, on an engine that has images.").tag(config=True)
-    instance_type = Unicode("", help="Instance type of jobs whose line names none.").tag(config=True)
-    keep_alive = Unicode("", help="How long hosts stay warm where a line does not say it: 600, 10m, 1h.").tag(
-        config=True
-    )
+    default_value = ""
+    info_text = "the value of the option, as on the line of %%train"
+
+    def __init__(self, option: Option) -> None:
+        super().__init__(help=f"Default of {option.spelling}: {option.help}.")
+        self.option = option
+        self.tag(config=True)
+
+    def validate(self, obj: HasTraits, value: Any) -> str:
+        """Return the text of a value.
+
+        :raises TraitError: the option does not take it.
+        """
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str):
+            self.error(obj, value)
+        try:
+            check_default(self.option, text)
+        except ValidationError as error:
+            raise TraitError(str(respell(error, "configuration"))) from None
+        return text
+
+
+def check_default(option: Option, text: str) -> None:
+    """Check a default as if it were on a line; "" stands for no default.
+
+    :raises ValidationError: the option does not take it.
+    """
+    if text and option.is_plain:
+        to_field(option, text)
+
+
+class _OptionTraits(HasTraits):
+    """One trait for each option of the table that may be configured."""
+
+    locals().update({option.name: OptionTrait(option) for option in TABLE if option.configurable})
+
+
+class Defaults(_OptionTraits):
+    """Mixin of the magics, so that ``c.SmxMagics.keep_alive`` in ``ipython_config.py`` sets it for every kernel."""
+
     card = Enum(
         STYLES,
         "auto",
         help="How cards are drawn: mime (live in JupyterLab), widget (ipywidgets, for VS Code, Colab and others), "
-        "or auto, which looks at who started the kernel.",
+        "or auto, which chooses by the program that started the kernel.",
     ).tag(config=True)
 
     def configured_options(self) -> dict[str, str]:
-        """Give the options of jobs that are set, by name."""
-        return {name: getattr(self, name) for name in _OPTIONS if getattr(self, name)}
+        """Return the options that have a default here, by name."""
+        return {name: getattr(self, name) for name in OPTION_NAMES if getattr(self, name)}
 
     def set_options(self, words: list[str]) -> None:
-        """Set them from words like ``keep_alive=10m``; nothing after the ``=`` takes one back. All of them or none.
+        """Set defaults from words like ``keep_alive=10m``; nothing after the ``=`` removes one. All of them or none.
 
-        :raises ValidationError: another name, no ``=``, or a value that cannot be used.
+        :raises ValidationError: an unknown name, one that is given twice, no ``=``, or a wrong value.
         """
-        for name, value in [_parse_assignment(word) for word in words]:
-            setattr(self, name, value or _BUILT_IN[name] if name == "card" else value)
+        values: dict[str, str] = {}
+        for name, value in map(_parse_assignment, words):
+            if name in values:
+                raise ValidationError(
+                    f"%smx config: {name} is given twice: {values[name]} and {value}.",
+                    field=name,
+                    value=value,
+                    rule="It takes one value.",
+                    cure="Remove one.",
+                )
+            values[name] = value
+        for name, value in values.items():
+            setattr(self, name, value or "auto" if name == "card" else value)
 
     def page(self) -> Page:
-        """List them with their values."""
+        """List the defaults with their values."""
         rows = [
-            (name, getattr(self, name) or built_in, "this kernel" if getattr(self, name) not in ("", built_in) else "")
-            for name, built_in in _BUILT_IN.items()
+            (name, getattr(self, name) or _built_in(name), "this kernel" if self._is_set(name) else "")
+            for name in NAMES
         ]
         return table_page(("OPTION", "DEFAULT", "SET BY"), rows)
 
-
-_BUILT_IN = {"engine": "local", "image": "", "instance_type": "local", "keep_alive": "0", "card": "auto"}
-_OPTIONS = ("engine", "image", "instance_type", "keep_alive")
-NAMES = tuple(_BUILT_IN)
+    def _is_set(self, name: str) -> bool:
+        return getattr(self, name) not in ("", _built_in(name))
 
 
-def defaults_for_line(defaults: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Choose those that stand for options which a line does not have; ``given`` are the ones that it has."""
-    left = {name: [value] for name, value in defaults.items() if name not in given}
-    if "group" in given:
-        left.pop("instance_type", None)  # groups name their own types
-    if (given.get("engine") or left.get("engine") or [_BUILT_IN["engine"]])[0] == _BUILT_IN["engine"]:
-        left.pop("image", None)  # its hosts are made of none
-    return left
+OPTION_NAMES = tuple(option.name for option in TABLE if option.configurable)
+NAMES = (*OPTION_NAMES, "card")
+
+
+def _built_in(name: str) -> str:
+    return "auto" if name == "card" else ROWS[name].shown_default()
+
+
+def defaults_for_line(kind: Kind, defaults: Mapping[str, str], typed: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Choose the defaults for a line of one magic that has the options ``typed``."""
+    chosen = {name: [value] for name, value in defaults.items() if name not in typed and kind in ROWS[name].kinds}
+    if "instance_groups" in typed:
+        chosen.pop("instance_type", None)  # groups name their own types
+    local = ROWS["engine"].default
+    if (typed.get("engine") or chosen.get("engine") or [local])[0] == local:
+        chosen.pop("image", None)  # hosts of the local engine have no image
+    return chosen
 
 
 def _parse_assignment(word: str) -> tuple[str, str]:
@@ -82,16 +138,28 @@ def _parse_assignment(word: str) -> tuple[str, str]:
         )
     if not equals:
         raise ValidationError(
-            f"%smx config: {word!r} has no =.", field="line", value=word, cure=f"For example {name}=…."
+            f"%smx config: {word!r} has no =.", field="line", value=word, cure=f"For example {name}={_example(name)}."
         )
-    if name == "keep_alive" and value:
-        duration.parse(value)
-    if name == "card" and value and value not in STYLES:
+    if name == "card":
+        _check_style(value)
+        return name, value
+    try:
+        check_default(ROWS[name], value)
+    except ValidationError as error:
+        raise respell(error, "keyword") from None
+    return name, value
+
+
+def _example(name: str) -> str:
+    return "widget" if name == "card" else ROWS[name].example
+
+
+def _check_style(value: str) -> None:
+    if value and value not in STYLES:
         raise ValidationError(
-            f"%smx config: card={value} is no way to draw a card.",
+            f"%smx config: card={value} does not exist.",
             field="card",
             value=value,
-            rule=f"There are {', '.join(STYLES)}.",
+            rule=f"It is one of {', '.join(STYLES)}.",
             cure=suggest_names(value, STYLES),
         )
-    return name, value

@@ -6,8 +6,8 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jupyter_smx.kernel.options.table import TABLE
 from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.options.table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.options.values import encode_hyperparameter, parse_number
+from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.redaction import redact_text
 from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides
 
@@ -60,7 +61,7 @@ def parse_max_concurrent(limit: int | str | None) -> int:
 def _check_limit_without_sweep(limit: object) -> None:
     if limit is not None:
         raise ValidationError(
-            "--max-concurrent stands without --sweep.",
+            "--max-concurrent is given without --sweep.",
             field="max_concurrent",
             value=limit,
             rule="It limits how many tasks of an array run at a time, and this is one job.",

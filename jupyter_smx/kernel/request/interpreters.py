@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx import python_version as interpreter
-from jupyter_smx.kernel.options.values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user
 from jupyter_smx.kernel.request import conda, requirements
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.options.code_options import Requirements
     from jupyter_smx.model.spec.job_spec import JobSpec
-
-Requirements = str | Path | Sequence[str]
-"""A requirements file, or requirements one by one."""
 
 NO_REQUIREMENTS = "none"
 """What ``--requirements`` says where not even the file beside the script shall be installed."""

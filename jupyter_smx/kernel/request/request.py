@@ -1,6 +1,6 @@
-"""From options or arguments to a :class:`JobSpec`: one builder for the magics and the functions.
+"""Build a :class:`JobSpec` from a job request, in the same way for the magics, the functions and the command line.
 
-It reads nothing but the entry point, the names in the folder of code and which folder is the current one.
+The only files that it reads are the entry point and the names in the folder of code.
 """
 
 from __future__ import annotations
@@ -9,36 +9,30 @@ import keyword
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.line_syntax import text_of
-from jupyter_smx.kernel.options.values import encode_hyperparameter
+from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.script import (
     Script,
-    absolute_folder,
     check_folder,
     choose_script,
     own_modules,
     requirements_file,
 )
-from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.name import base_name, check_base_name
+from jupyter_smx.model.options.code_options import Requirements
+from jupyter_smx.model.options.convert import parse_number
+from jupyter_smx.model.options.option import Kind
 from jupyter_smx.model.results.provenance import Revision
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup, check_helpers
-from jupyter_smx.model.spec.job_spec import DAY, JobSpec
-
-if TYPE_CHECKING:
-    from jupyter_smx.kernel.options.table import Options
-
-Kind = Literal["train", "process"]
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 _LAUNCHERS = {
     "torchrun": ("torch.distributed.run",),
@@ -50,10 +44,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SubmissionContext(Struct, frozen=True, kw_only=True):
-    """Where a wish is made.
+    """The place of a submission.
 
-    The interpreter, the folder that relative paths start from, the notebook and the id of its cell that runs ("" where
-    nobody says them), and the folder's git commit.
+    The interpreter, the folder that relative paths start from, the notebook and the id of the running cell ("" if they
+    are unknown), and the folder's git commit.
     """
 
     python: str
@@ -81,17 +75,16 @@ def current_folder() -> Path:
 
 
 class JobRequest(Struct, frozen=True, kw_only=True):
-    """What the user asked for, read and typed. Durations are seconds or text like ``10m``; None means the default."""
+    """What the user asked for, converted but for what only the place of submission decides."""
 
     kind: Kind
+    fields: Mapping[str, Any] = {}
+    """Plain options by their field of :class:`JobSpec`, converted."""
     name: str = ""
     instance_type: str | None = None
     instance_count: int | str | None = None
     groups: tuple[InstanceGroup, ...] = ()
     distribution: Distribution | None = None
-    engine: str = "local"
-    image: str = ""
-    keep_alive: int | str = 0
     hyperparameters: Mapping[str, Any] = {}
     environment: Mapping[str, str] = {}
     channels: tuple[Channel, ...] = ()
@@ -100,24 +93,12 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     source_dir: str = ""
     """Absolute path of a folder, "" for none."""
     entry_point: str = ""
-    contract: str = "v2"
     arguments: tuple[str, ...] = ()
-    role: str = ""
-    max_run: int | str | None = None
     python: str = ""
-    requirements: interpreters.Requirements = ""
+    requirements: Requirements = ""
     metrics: Mapping[str, str] = {}
-    retries: int | str = 0
-    spot: bool = False
-    max_wait: int | str | None = None
-    checkpoint: str = ""
-    """Absolute path of a folder, or a URL; "" for none."""
-    checkpoint_local_path: str = ""
-    """Folder of the checkpoints as the job sees it; "" means ``/opt/ml/checkpoints``."""
-    disable_output_compression: bool = False
-    network_isolation: bool = False
     after: tuple[str, ...] = ()
-    """Ids of jobs; names as the user wrote them until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
+    """Ids of jobs; names as typed until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
 
     def build_spec(self, code: str, lines_before: int, here: SubmissionContext, submitted_at: float) -> JobSpec:
         """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
@@ -131,25 +112,20 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
         chosen = self._interpreter(script, here)
         return JobSpec(
+            **self.fields,
             kind=self.kind,
             source=source,
             base_name=name,
             filename=filename,
-            engine=self.engine,
-            image=self.image,
             instance_groups=self._instance_groups(),
             distribution=self.distribution,
-            keep_alive=duration.parse(self.keep_alive, "keep_alive"),
             hyperparameters={name: encode_hyperparameter(name, value) for name, value in self.hyperparameters.items()},
             environment={_check_variable_name(name, "--env"): value for name, value in self.environment.items()},
             channels=_check_unique(self.channels, "--input"),
             outputs=_check_unique(self.outputs, "--output"),
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
-            contract=values.parse_contract(self.contract),
             arguments=self.arguments,
-            role=self.role,
-            max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
             **asdict(chosen),
             python_named=bool(self.python),
             imports=self._preload_hints(self._imports(script, source, filename)),
@@ -158,13 +134,6 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             working_directory=str(here.folder),
             revision=here.revision,
             metrics=dict(self.metrics),
-            retries=values.parse_number(self.retries, "--retries", "of retries", 0),
-            spot=self.spot,
-            max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
-            checkpoint=self.checkpoint,
-            checkpoint_local_path=self.checkpoint_local_path,
-            disable_output_compression=self.disable_output_compression,
-            network_isolation=self.network_isolation,
             after=self.after,
             submitted_at=submitted_at,
         )
@@ -199,7 +168,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     def _instance_groups(self) -> tuple[InstanceGroup, ...]:
         if not self.groups:
             count = 1 if self.instance_count is None else self.instance_count
-            hosts = values.parse_number(count, "--instance-count", "of hosts", 1)
+            hosts = parse_number(count, "--instance-count", "of hosts", 1)
             return (InstanceGroup(instance_type=self.instance_type or "local", instance_count=hosts),)
         if self.instance_type or self.instance_count is not None:
             raise ValidationError(
@@ -211,7 +180,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             )
         for found in self.groups:
             cure = f"For example --group {found.name}:{found.instance_type}:1."
-            values.parse_number(found.instance_count, "--group", "of hosts", 1, cure=cure)
+            parse_number(found.instance_count, "--group", "of hosts", 1, cure=cure)
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
             raise ValidationError(
@@ -223,56 +192,6 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             )
         check_helpers(self.groups)
         return self.groups
-
-
-def request_from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> JobRequest:
-    """Read the words of a magic's line; ``{expr}`` is looked up in ``namespace`` and never evaluated.
-
-    In options that take one value it has been looked up (:mod:`jupyter_smx.kernel.options.table`).
-
-    :raises ValidationError: a word that is not what its option takes.
-    """
-
-    def texts(words: tuple[str, ...], option: str) -> tuple[str, ...]:
-        return tuple(text_of(word, namespace, option) for word in words)
-
-    return JobRequest(
-        kind=kind,
-        name=options.name,
-        instance_type=options.instance_type,
-        instance_count=options.instance_count or None,
-        groups=tuple(values.parse_group(text) for text in texts(options.group, "--group")),
-        distribution=values.parse_distribution(options.distribution),
-        engine=options.engine,
-        image=options.image,
-        keep_alive=options.keep_alive,
-        hyperparameters=values.parse_hyperparameters(options.hp, namespace),
-        environment=values.collect_unique(
-            (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),
-            "--env",
-            "environment",
-        ),
-        channels=tuple(values.parse_channel(text, folder) for text in texts(options.input, "--input")),
-        outputs=tuple(values.parse_output(text, kind, folder) for text in texts(options.output, "--output")),
-        receive=options.receive,
-        source_dir=absolute_folder(options.source_dir, folder),
-        entry_point=options.entry_point,
-        contract=options.contract or "v2",
-        arguments=texts(options.arg, "--arg"),
-        role=options.role,
-        max_run=options.max_run,
-        python=options.python,
-        requirements=options.requirements,
-        metrics=values.parse_metrics(options.metric),
-        retries=options.retries or 0,
-        spot=options.spot,
-        max_wait=options.max_wait,
-        checkpoint=values.absolute_path(options.checkpoint, folder) if options.checkpoint else "",
-        checkpoint_local_path=options.checkpoint_local_path,
-        disable_output_compression=options.disable_output_compression,
-        network_isolation=options.network_isolation,
-        after=options.after,
-    )
 
 
 def check_identifier(name: str, option: str) -> str:

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.options.values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:

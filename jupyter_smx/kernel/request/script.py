@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.options.values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user
 from jupyter_smx.kernel.request.cell import suppress_compile_warnings
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.job_spec import is_entry_point

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.sagemaker.estimator_call import interpreter_of, keep_alive_argument, script_arguments
+from jupyter_smx.kernel.sagemaker.estimator_call import interpreter_of, keep_alive_seconds, script_arguments
 from jupyter_smx.model.text import format_list
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def api_limit_notes(spec: JobSpec) -> Iterator[str]:
     if spec.image and not _ECR.fullmatch(spec.image):
         yield f"It ran in the image `{spec.image}`. SageMaker takes those of Amazon ECR: push it there, and name that."
     yield from _environment_notes(spec)
-    if spec.kind == "train" and spec.keep_alive and not keep_alive_argument(spec):
+    if spec.kind == "train" and spec.keep_alive and not keep_alive_seconds(spec):
         whose = "spot instances" if spec.spot else "instance groups"
         yield f"It kept its hosts warm. SageMaker has no warm pools of {whose}: the call asks for none."
     if spec.kind == "process":

@@ -20,6 +20,7 @@ from msgspec import Struct, convert, json, to_builtins
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.contract.platform_variables import format_arn, region_of, requested_region
 from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous, script_arguments
+from jupyter_smx.kernel.sagemaker.option_fields import api_fields, merge_fields
 from jupyter_smx.model.records.cluster import WarmPoolStatus
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.redaction import redact_record, redact_text
@@ -80,7 +81,7 @@ def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any]:
     spec = job.spec
-    return {
+    answer = {
         "TrainingJobName": job.name,
         "TrainingJobArn": _arn(job, where),
         "ModelArtifacts": {"S3ModelArtifacts": _model(job, where)},
@@ -89,28 +90,31 @@ def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any
         "FailureReason": _reason(job),
         "HyperParameters": spec.all_hyperparameters(),
         "AlgorithmSpecification": _algorithm(job),
-        "RoleArn": _role(spec),
         "InputDataConfig": [_channel(channel) for channel in spec.channels] or None,
         "OutputDataConfig": {
             "S3OutputPath": _uri(_artifacts(job, where)),
-            "CompressionType": "NONE" if spec.disable_output_compression else "GZIP",
         },
         "ResourceConfig": _hosts(spec),
         "WarmPoolStatus": _pool(job),
-        "StoppingCondition": _without_none(
-            {"MaxRuntimeInSeconds": spec.max_run, "MaxWaitTimeInSeconds": spec.max_wait or None}
-        ),
+        "StoppingCondition": {},
         **_times(job, "Training"),
         "SecondaryStatusTransitions": [_transition(row) for row in job.transitions],
         "FinalMetricDataList": _metrics(job) or None,
-        "EnableNetworkIsolation": spec.network_isolation,
         "EnableInterContainerTrafficEncryption": False,
-        "EnableManagedSpotTraining": spec.spot,
-        "CheckpointConfig": _checkpoints(spec),
         "TrainingTimeInSeconds": _seconds(bill.training_seconds) if bill else None,
         "BillableTimeInSeconds": _seconds(bill.billable_seconds) if bill else None,
         "Environment": spec.environment,
-        "RetryStrategy": {"MaximumRetryAttempts": spec.retries} if spec.retries else None,
+    }
+    return merge_fields(answer, api_fields(spec, lambda names: names.training_api, _training_values(job)))
+
+
+def _training_values(job: Job) -> dict[str, str | None]:
+    spec = job.spec
+    return {
+        "image": _image(job),
+        "role": _role(spec),
+        "checkpoint": _uri(spec.checkpoint) if spec.checkpoint else None,
+        "checkpoint_local_path": (spec.checkpoint_local_path or CHECKPOINTS) if spec.checkpoint else None,
     }
 
 
@@ -118,7 +122,7 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
     spec = job.spec
     first = spec.instance_groups[0]
     outputs = [_output(output, job, where) for output in spec.outputs]
-    return {
+    answer = {
         "ProcessingInputs": [_processing_input(channel) for channel in spec.channels] or None,
         "ProcessingOutputConfig": {"Outputs": outputs} if outputs else None,
         "ProcessingJobName": job.name,
@@ -129,16 +133,12 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
                 "VolumeSizeInGB": SMALLEST_VOLUME,
             }
         },
-        "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_run},
+        "StoppingCondition": {},
         "AppSpecification": _without_none(
             {"ImageUri": _image(job) or "", "ContainerArguments": script_arguments(spec) or None}
         ),
         "Environment": spec.environment,
-        "NetworkConfig": {
-            "EnableInterContainerTrafficEncryption": False,
-            "EnableNetworkIsolation": spec.network_isolation,
-        },
-        "RoleArn": _role(spec),
+        "NetworkConfig": {"EnableInterContainerTrafficEncryption": False},
         "ProcessingJobArn": _arn(job, where),
         "ProcessingJobStatus": job.status().value,
         # Records that an earlier version wrote have it as the job said it.
@@ -146,6 +146,8 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
         "FailureReason": _reason(job),
         **_times(job, "Processing"),
     }
+    own = {"image": None, "role": _role(spec)}
+    return merge_fields(answer, api_fields(spec, lambda names: names.processing_api, own))
 
 
 def _times(job: Job, what: str) -> dict[str, datetime | None]:
@@ -180,16 +182,13 @@ def _image(job: Job) -> str | None:
 
 def _algorithm(job: Job) -> dict[str, Any]:
     metrics = [{"Name": name, "Regex": regex} for name, regex in job.spec.metrics.items()]
-    return _without_none(
-        {"TrainingImage": _image(job), "TrainingInputMode": "File", "MetricDefinitions": metrics or None}
-    )
+    return _without_none({"TrainingInputMode": "File", "MetricDefinitions": metrics or None})
 
 
 def _hosts(spec: JobSpec) -> dict[str, Any]:
-    kept = {"KeepAlivePeriodInSeconds": spec.keep_alive} if spec.keep_alive else {}
     groups = spec.instance_groups
     if not is_heterogeneous(spec):
-        return {"InstanceType": groups[0].instance_type, "InstanceCount": groups[0].instance_count, **kept}
+        return {"InstanceType": groups[0].instance_type, "InstanceCount": groups[0].instance_count}
     return {
         "InstanceGroups": [
             {
@@ -198,8 +197,7 @@ def _hosts(spec: JobSpec) -> dict[str, Any]:
                 "InstanceGroupName": group.name,
             }
             for group in groups
-        ],
-        **kept,
+        ]
     }
 
 
@@ -242,12 +240,6 @@ def _metrics(job: Job) -> list[dict[str, Any]]:
         {"MetricName": name, "Value": metric.value, "Timestamp": _utc_datetime(metric.at)}
         for name, metric in newest.items()
     ]
-
-
-def _checkpoints(spec: JobSpec) -> dict[str, str] | None:
-    if not spec.checkpoint:
-        return None
-    return {"S3Uri": _uri(spec.checkpoint), "LocalPath": spec.checkpoint_local_path or CHECKPOINTS}
 
 
 def _channel(channel: Channel) -> dict[str, Any]:

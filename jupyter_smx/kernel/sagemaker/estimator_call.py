@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.contract import hyperparameters as as_read
+from jupyter_smx.kernel.sagemaker.option_fields import sdk_arguments
 from jupyter_smx.model.redaction import is_secret
 from jupyter_smx.model.spec.channel import input_folder, output_folder
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
@@ -192,13 +193,7 @@ def estimator_of(
         ("entry_point", quote(script)),
         *([("dependencies", '[str(HERE / "requirements.txt")]')] if requirements else []),
         *_training_hosts(spec),
-        ("max_run", str(spec.max_run)),
-        *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
-        *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
-        *([("checkpoint_s3_uri", checkpoint or checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
-        *([("checkpoint_local_path", quote(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
-        *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
-        *([("enable_network_isolation", "True")] if spec.network_isolation else []),
+        *sdk_arguments(spec, lambda names: names.estimator, _training_values(spec, checkpoint)),
         ("hyperparameters", hyperparameters),
         *([("environment", format_variables(spec.environment, 2))] if spec.environment else []),
         *metrics_of(spec),
@@ -227,15 +222,30 @@ def _training_hosts(spec: JobSpec) -> Arguments:
         )
         return [("instance_groups", f"[\n{groups}        ]")]
     only = spec.instance_groups[0]
-    found = [("instance_type", format_instance_type(only.instance_type)), ("instance_count", str(only.instance_count))]
-    return [*found, *keep_alive_argument(spec)]
+    return [("instance_type", format_instance_type(only.instance_type)), ("instance_count", str(only.instance_count))]
 
 
-def keep_alive_argument(spec: JobSpec) -> Arguments:
+def _training_values(spec: JobSpec, checkpoint: str) -> dict[str, str | None]:
+    return {
+        "image": None,
+        "role": None,
+        "max_run": str(spec.max_run),
+        "keep_alive": keep_alive_seconds(spec),
+        "max_wait": wait_seconds(spec),
+        "checkpoint": (checkpoint or checkpoint_uri(spec.checkpoint)) if spec.checkpoint else None,
+    }
+
+
+def keep_alive_seconds(spec: JobSpec) -> str | None:
     """Write how long hosts are kept; SageMaker has warm pools of hosts of one kind, and none of spot hosts."""
     if not spec.keep_alive or spec.spot or is_heterogeneous(spec):
-        return []
-    return [("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE)))]
+        return None
+    return str(min(spec.keep_alive, LONGEST_KEEP_ALIVE))
+
+
+def wait_seconds(spec: JobSpec) -> str | None:
+    """Write the limit for waiting of a spot job, which SageMaker requires."""
+    return str(spec.max_wait or spec.max_run) if spec.spot else None
 
 
 def helper_comment(group: InstanceGroup) -> str:
@@ -297,11 +307,19 @@ def processor_of(spec: JobSpec, *, alone: bool) -> str:
         ("base_job_name", quote(spec.base_name)),
         ("instance_type", format_instance_type(groups[0].instance_type)),
         ("instance_count", str(spec.instance_count())),
-        ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
         *([("env", format_variables(spec.environment, 2))] if spec.environment else []),
-        *([("network_config", "NetworkConfig(enable_network_isolation=True)")] if spec.network_isolation else []),
+        *sdk_arguments(spec, lambda names: names.processor, _processing_values(spec)),
     ]
     return format_call(f"processor = {_processor_class(spec, alone=alone)}", processor)
+
+
+def _processing_values(spec: JobSpec) -> dict[str, str | None]:
+    return {
+        "image": None,
+        "role": None,
+        "max_run": str(min(spec.max_run, LONGEST_PROCESSING)),
+        "network_isolation": "NetworkConfig(enable_network_isolation=True)" if spec.network_isolation else None,
+    }
 
 
 def run_of(spec: JobSpec, script: str, asked: Arguments, *, alone: bool, below: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.options.values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user
 from jupyter_smx.model.errors import SmxError, ValidationError
 
 if TYPE_CHECKING:

@@ -17,11 +17,13 @@ from jupyter_smx.kernel.sagemaker.estimator_call import (
     helper_comment,
     is_heterogeneous,
     join_program,
-    keep_alive_argument,
+    keep_alive_seconds,
     list_argument,
     quote,
     uri_of,
+    wait_seconds,
 )
+from jupyter_smx.kernel.sagemaker.option_fields import trainer_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,10 +75,6 @@ def _body(spec: JobSpec, script: str, *, requirements: bool) -> tuple[str, set[s
     used: set[str] = set()
     code = [("source_dir", "CODE"), ("entry_script", quote(script))]
     code += [("requirements", '"requirements.txt"')] if requirements else []
-    limits = [("max_runtime_in_seconds", str(spec.max_run))]
-    limits += [("max_wait_time_in_seconds", str(spec.max_wait or spec.max_run))] if spec.spot else []
-    output = [("s3_output_path", 'f"s3://{BUCKET}/{PREFIX}/output"')]
-    output += [("compression_type", '"NONE"')] if spec.disable_output_compression else []
     asked: Arguments = [
         ("training_image", "IMAGE_URI"),
         ("role", "ROLE"),
@@ -84,11 +82,7 @@ def _body(spec: JobSpec, script: str, *, requirements: bool) -> tuple[str, set[s
         ("base_job_name", quote(spec.base_name)),
         ("source_code", _constructor_call(used, "SourceCode", code)),
         *([("distributed", _distributed(spec.distribution))] if spec.distribution else []),
-        ("compute", _compute(used, spec)),
-        ("stopping_condition", _constructor_call(used, "StoppingCondition", limits)),
-        ("output_data_config", _constructor_call(used, "OutputDataConfig", output)),
-        *_checkpoints(used, spec),
-        *_networking(used, spec),
+        *_objects(used, spec),
         *([("hyperparameters", quote(spec.hyperparameters))] if spec.hyperparameters else []),
         *([("environment", format_variables(spec.environment, 2))] if spec.environment else []),
     ]
@@ -113,37 +107,43 @@ def _distributed(distribution: Distribution) -> str:
     return f"{_launcher(distribution)}({'' if count is None else f'process_count_per_node={count}'})"
 
 
-def _compute(used: set[str], spec: JobSpec) -> str:
-    spot = [("enable_managed_spot_training", "True")] if spec.spot else []
+def _objects(used: set[str], spec: JobSpec) -> Arguments:
+    """Write the objects that hold the plain options, and what they have besides."""
+    own: dict[str, Arguments] = {
+        "compute": _hosts(used, spec),
+        "output_data_config": [("s3_output_path", 'f"s3://{BUCKET}/{PREFIX}/output"')],
+    }
+    values = {
+        "max_run": str(spec.max_run),
+        "keep_alive": keep_alive_seconds(spec),
+        "max_wait": wait_seconds(spec),
+        "checkpoint": checkpoint_uri(spec.checkpoint) if spec.checkpoint else None,
+    }
+    classes: dict[tuple[str, str], Arguments] = {
+        ("compute", "Compute"): [],
+        ("output_data_config", "OutputDataConfig"): [],
+    } | trainer_objects(spec, values)
+    return [
+        (keyword, _constructor_call(used, name, [*own.get(keyword, []), *fields]))
+        for (keyword, name), fields in classes.items()
+    ]
+
+
+def _hosts(used: set[str], spec: JobSpec) -> Arguments:
     if is_heterogeneous(spec):
         groups = "".join(
             f"                {_group(used, group.name, group.instance_type, group.instance_count)},"
             f"{helper_comment(group)}\n"
             for group in spec.instance_groups
         )
-        return _constructor_call(used, "Compute", [("instance_groups", f"[\n{groups}            ]"), *spot])
+        return [("instance_groups", f"[\n{groups}            ]")]
     only = spec.instance_groups[0]
-    found = [("instance_type", format_instance_type(only.instance_type)), ("instance_count", str(only.instance_count))]
-    return _constructor_call(used, "Compute", [*found, *keep_alive_argument(spec), *spot])
+    return [("instance_type", format_instance_type(only.instance_type)), ("instance_count", str(only.instance_count))]
 
 
 def _group(used: set[str], name: str, instance_type: str, count: int) -> str:
     words = [("instance_group_name", quote(name)), ("instance_type", format_instance_type(instance_type))]
     return _constructor_call(used, "InstanceGroup", [*words, ("instance_count", str(count))])
-
-
-def _checkpoints(used: set[str], spec: JobSpec) -> Arguments:
-    if not spec.checkpoint:
-        return []
-    words = [("s3_uri", checkpoint_uri(spec.checkpoint))]
-    words += [("local_path", quote(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []
-    return [("checkpoint_config", _constructor_call(used, "CheckpointConfig", words))]
-
-
-def _networking(used: set[str], spec: JobSpec) -> Arguments:
-    if not spec.network_isolation:
-        return []
-    return [("networking", _constructor_call(used, "Networking", [("enable_network_isolation", "True")]))]
 
 
 def _input(used: set[str], channel: Channel) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
+from jupyter_smx.model.options.table import PLAIN
 from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.status import is_final
@@ -17,6 +18,7 @@ from jupyter_smx.model.text import format_count, format_list
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from jupyter_smx.model.options.option import Option
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.provenance import InputDigest
     from jupyter_smx.model.spec.channel import Channel
@@ -122,28 +124,26 @@ def _request(job: Job) -> Facts:
     return _drop_empty(
         {
             "kind": spec.kind,
-            "engine": spec.engine,
             "instances": spec.instances(),
             "instance groups": ", ".join(filter(None, map(_group, spec.instance_groups))),
             "distribution": spec.distribution.option_value() if spec.distribution else "",
-            **({"kept warm for": duration.format_duration(spec.keep_alive)} if spec.keep_alive else {}),
             "image": job.image.display_name() if job.image else spec.image,
-            "role": spec.role,
-            "maximum run time": duration.format_duration(spec.max_run),
-            **({"maximum wait time": duration.format_duration(spec.max_wait)} if spec.max_wait else {}),
-            **({"managed spot": "yes"} if spec.spot else {}),
-            **({"retries": str(spec.retries)} if spec.retries else {}),
-            **({"checkpoints": redact_text(spec.checkpoint)} if spec.checkpoint else {}),
-            **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
-            **({"network isolation": "on"} if spec.network_isolation else {}),
-            **({"model": "without compression"} if spec.disable_output_compression else {}),
+            **{option.label: _plain_value(option, getattr(spec, option.field)) for option in PLAIN if option.label},
             "entry point": spec.entry_point,
-            "contract": spec.contract,
             "arguments": redact_text(shlex.join(spec.arguments)),
             "received variables": ", ".join(sorted(spec.receive)),
             **{f"metric {name}": regex for name, regex in spec.metrics.items()},
         }
     )
+
+
+def _plain_value(option: Option, value: str | int | bool) -> str:
+    """Write the value of a plain option; "" for none."""
+    if not value:
+        return ""
+    if option.value == "duration":
+        return duration.format_duration(int(value))
+    return "yes" if option.is_flag else redact_text(str(value))
 
 
 def _group(group: InstanceGroup) -> str:
@@ -262,7 +262,7 @@ def _short(sha256: str) -> str:
 
 _ENVIRONMENT = "environment variable"
 _SECTIONS = {
-    "wish": _request,
+    "option": _request,
     "hyperparameter": lambda job: redact_values(job.spec.hyperparameters),
     _ENVIRONMENT: lambda job: _variables(job.spec.environment),
     "Python": _python,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model import name, unsupported
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
+from jupyter_smx.model.options.convert import check_fields, nul_error
 from jupyter_smx.model.spec import instance
 from jupyter_smx.model.spec.distribution import check_distribution
 from jupyter_smx.model.spec.job_spec import is_entry_point
@@ -14,7 +15,6 @@ from jupyter_smx.model.spec.metric import check_metrics
 from jupyter_smx.policy.admission import sdk3_rules
 from jupyter_smx.policy.admission.path_rules import check_paths
 from jupyter_smx.policy.lifecycle import keep_alive, spot
-from jupyter_smx.policy.lifecycle.attempts import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,6 +46,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_instances(spec, limits)
     name.check_base_name(spec.base_name)
     keep_alive.check(spec.keep_alive, limits)
+    check_fields(spec)
     _check_run_time(spec, limits)
     spot.check(spec)
     _check_parameters(spec)
@@ -164,14 +165,6 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             rule=f"A job runs for 1 to {limits.max_run_cap} seconds.",
             cure=f"For example --max-run {'1h' if limits.max_run_cap >= _HOUR else limits.max_run_cap}.",
         )
-    if not 0 <= spec.retries <= MAX_RETRIES:
-        raise ValidationError(
-            f"--retries: {spec.retries}.",
-            field="retries",
-            value=spec.retries,
-            rule=f"A job is run again 0 to {MAX_RETRIES} times.",
-            cure="For example --retries 2.",
-        )
     if len(spec.after) > MAX_AFTER:
         raise ValidationError(
             f"--after: {len(spec.after)} jobs.",
@@ -229,7 +222,6 @@ def _check_parameters(spec: JobSpec) -> None:
 
 def _check_text(spec: JobSpec) -> None:
     texts = {
-        "role": [spec.role],
         "python": [spec.python],
         "environment": spec.environment.values(),
         "hyperparameters": [*spec.hyperparameters, *spec.hyperparameters.values()],
@@ -239,13 +231,7 @@ def _check_text(spec: JobSpec) -> None:
     }
     field = next((field for field, parts in texts.items() if any("\0" in part for part in parts)), "")
     if field:
-        raise ValidationError(
-            f"{field}: there is a NUL character in it.",
-            field=field,
-            value="\\0",
-            rule="Neither a variable nor a path of a process can hold one.",
-            cure="Take it out; bytes travel in a file, by --input.",
-        )
+        raise nul_error(field)
 
 
 def _check_outputs(spec: JobSpec) -> None:
@@ -323,21 +309,6 @@ def _check_code(spec: JobSpec) -> None:
             value=spec.entry_point,
             rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
             cure="For example --entry-point train.py; give the file such a name.",
-        )
-    if spec.disable_output_compression and spec.kind == "process":
-        raise ValidationError(
-            "--disable-output-compression is not for processing jobs.",
-            field="disable_output_compression",
-            rule="Only a training job has a model; outputs of a processing job are never compressed.",
-            cure="Leave it out.",
-        )
-    if spec.arguments and spec.kind != "process":
-        raise ValidationError(
-            f"--arg: {spec.arguments[0]!r} goes to no training job.",
-            field="arguments",
-            value=spec.arguments[0],
-            rule="SageMaker gives a training script its hyperparameters as words, and a processing script arguments.",
-            cure="Give it --hp NAME=VALUE.",
         )
     is_program = bool(spec.entry_point) and not spec.entry_point.endswith(".py")
     if is_program and spec.distribution is not None and not spec.distribution.runs_once():

@@ -27,7 +27,6 @@ from jupyter_smx.policy.lifecycle.transitions import start_next_attempt
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import HostEnd, Job
 
-MAX_RETRIES = 30
 MAX_PLACEMENTS = 3
 """How often hosts are looked for in one attempt whose code never begins."""
 INTERNAL_ERROR = "InternalServerError"

@@ -33,16 +33,8 @@ HOUR = 3_600.0
 def check(spec: JobSpec) -> None:
     """Refuse wishes for spot that SageMaker would refuse.
 
-    :raises ValidationError: a limit for waiting without spot or below that for running, or a processing job.
+    :raises ValidationError: a limit for waiting without spot, or below that for running.
     """
-    wished = [name for name in ("spot", "max_wait", "checkpoint") if getattr(spec, name)]
-    if spec.kind == "process" and wished:
-        raise ValidationError(
-            f"--{wished[0].replace('_', '-')} is not for processing jobs.",
-            field=wished[0],
-            rule="SageMaker has spot, its limit for waiting and checkpoints for training jobs only.",
-            cure="%%train runs any code.",
-        )
     if spec.max_wait and not spec.spot:
         raise ValidationError(
             f"--max-wait: {duration.format_duration(spec.max_wait)} without --spot.",

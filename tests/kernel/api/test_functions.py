@@ -106,31 +106,43 @@ BIG, NAN = 10**5_000, math.nan
 @pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
-        ("keep_alive", BIG, r"--keep-alive: a number of 16610 bits is not a duration\. .* For example 600, 10m"),
-        ("keep_alive", NAN, r"--keep-alive: nan is not a duration\."),
-        ("max_run", math.inf, r"--max-run: inf is not a duration\."),
-        ("max_run", True, r"--max-run: True is not a duration\."),
-        ("max_run", "9" * 5_000, r"--max-run: '9{63}… is not a duration\."),
-        ("instance_count", BIG, r"--instance-count: a number of 16610 bits is not a number of hosts\. .* from 1 to"),
-        ("instance_count", NAN, r"--instance-count: nan is not a number of hosts\. It is a whole number from 1\."),
-        ("instance_count", 0, r"--instance-count: 0 is not a number of hosts\."),
-        ("instance_groups", [InstanceGroup(instance_count=BIG)], r"--group: a number of 16610 bits is not a number"),
-        ("instance_groups", [InstanceGroup(name="a", instance_count=0)], r"For example --group a:local:1\."),
-        ("instance_groups", [3], r"instance_groups: \[3\] is of another kind\. It is a list of groups\. For example"),
-        ("hyperparameters", {"lr": BIG}, r"--hp lr: a number of 16610 bits cannot be a hyperparameter\."),
-        ("hyperparameters", {3: 1}, r"hyperparameters: \{3: 1\} is of another kind\. It is a dict .* For example"),
-        ("env", {"environment": {"N": BIG}}, r"--env N: a number of 16610 bits cannot be written out\."),
-        ("inputs", {"train": BIG}, r"inputs: something of type dict is of another kind\."),
-        ("receive", "model", r"receive: 'model' is of another kind\. .* For example receive=\['model', 'scores'\]"),
-        ("send", 3, r"send: 3 is of another kind\."),
-        ("name", 3, r"name: 3 is of another kind\. It is text\."),
+        ("keep_alive", BIG, r"keep_alive: a number of 16610 bits is not a duration\. .* For example 600, 10m"),
+        ("keep_alive", NAN, r"keep_alive=nan is not a duration\."),
+        ("max_run", math.inf, r"max_run=inf is not a duration\."),
+        ("max_run", True, r"max_run=True is not a duration\."),
+        ("max_run", "9" * 5_000, r"max_run='9{63}… is not a duration\."),
+        ("instance_count", BIG, r"instance_count: a number of 16610 bits is not a number of hosts\. .* from 1 to"),
+        ("instance_count", NAN, r"instance_count=nan is not a number of hosts\. It is a whole number from 1\."),
+        ("instance_count", 0, r"instance_count=0 is not a number of hosts\."),
+        (
+            "instance_groups",
+            [InstanceGroup(instance_count=BIG)],
+            r"instance_groups: a number of 16610 bits is not a number",
+        ),
+        ("instance_groups", [InstanceGroup(name="a", instance_count=0)], r"For example instance_groups='a:local:1'\."),
+        (
+            "instance_groups",
+            [3],
+            r"instance_groups=\[3\] has the wrong type\. It is a list of smx\.InstanceGroup\. For example",
+        ),
+        (
+            "hyperparameters",
+            {"lr": BIG},
+            r"hyperparameters\['lr'\]: a number of 16610 bits cannot be a hyperparameter\.",
+        ),
+        ("hyperparameters", {3: 1}, r"hyperparameters=\{3: 1\} has the wrong type\. It is a dict .* For example"),
+        ("env", {"environment": {"N": BIG}}, r"environment\['N'\]: a number of 16610 bits cannot be written out\."),
+        ("inputs", {"train": BIG}, r"inputs=something of type dict has the wrong type\."),
+        ("receive", "model", r"receive='model' has the wrong type\. .* For example receive=\['model', 'scores'\]"),
+        ("send", 3, r"send=3 has the wrong type\."),
+        ("name", 3, r"name=3 has the wrong type\. It is text\."),
         (
             "network_isolation",
             "yes",
-            r"network_isolation: 'yes' is of another kind\. It is True or False\. For example",
+            r"network_isolation='yes' has the wrong type\. It is True or False\. For example",
         ),
-        ("after", 3, r"--after: a int is no job\."),
-        ("after", BIG, r"--after: a int is no job\."),
+        ("after", 3, r"after: a int is no job\."),
+        ("after", BIG, r"after: a int is no job\."),
     ],
     ids=lambda value: "" if isinstance(value, int) else None,
 )
@@ -166,11 +178,11 @@ def test_so_it_is_at_other_doors(controller: ScriptedController, field: str) -> 
 
 
 def test_other_doors_refuse_what_train_refuses(controller: ScriptedController) -> None:
-    with pytest.raises(ValidationError, match=r"hyperparameters: 3 is of another kind"):
+    with pytest.raises(ValidationError, match=r"hyperparameters=3 has the wrong type"):
         smx.map(abs, [1], hyperparameters=3)
-    with pytest.raises(ValidationError, match=r"metrics: \{'loss': 3\} is of another kind"):
+    with pytest.raises(ValidationError, match=r"metrics=\{'loss': 3\} has the wrong type"):
         smx.remote(metrics={"loss": 3})  # type: ignore[dict-item]  # what this is about
-    with pytest.raises(ValidationError, match=r"--keep-alive: nan is not a duration"):
+    with pytest.raises(ValidationError, match=r"keep_alive=nan is not a duration"):
         smx.remote(keep_alive=NAN)(abs).submit(1)  # type: ignore[arg-type]  # what this is about
     assert controller.jobs == {}
 

@@ -78,14 +78,14 @@ CASES: list[tuple[Job, tuple[str, str, str | None, str | None]]] = [
     (other({"hyperparameters": {}}), ("hyperparameter", "lr", "0.1", None)),
     (other({"hyperparameters": {"lr": "0.1", "n": "1"}}), ("hyperparameter", "n", None, "1")),
     (other({"environment": {"MODE": "slow", "HF_TOKEN": "abc"}}), ("environment variable", "MODE", "fast", "slow")),
-    (other({"kind": "process"}), ("wish", "kind", "train", "process")),
-    (other({"engine": "docker"}), ("wish", "engine", "local", "docker")),
-    (other({"instance_groups": (InstanceGroup(instance_count=2),)}), ("wish", "instances", "local × 1", "local × 2")),
-    (other({"distribution": Distribution(runner="mpi")}), ("wish", "distribution", None, "mpi")),
-    (other({"keep_alive": 600}), ("wish", "kept warm for", None, "10 min")),
-    (other({"retries": 2}), ("wish", "retries", None, "2")),
-    (other({"metrics": {"acc": "acc=(.*)"}}), ("wish", "metric acc", None, "acc=(.*)")),
-    (other({"instance_groups": (InstanceGroup(name="data"),)}), ("wish", "instance groups", None, "data")),
+    (other({"kind": "process"}), ("option", "kind", "train", "process")),
+    (other({"engine": "docker"}), ("option", "engine", "local", "docker")),
+    (other({"instance_groups": (InstanceGroup(instance_count=2),)}), ("option", "instances", "local × 1", "local × 2")),
+    (other({"distribution": Distribution(runner="mpi")}), ("option", "distribution", None, "mpi")),
+    (other({"keep_alive": 600}), ("option", "kept warm for", None, "10 min")),
+    (other({"retries": 2}), ("option", "retries", None, "2")),
+    (other({"metrics": {"acc": "acc=(.*)"}}), ("option", "metric acc", None, "acc=(.*)")),
+    (other({"instance_groups": (InstanceGroup(name="data"),)}), ("option", "instance groups", None, "data")),
     (
         other({"outputs": (Output(name="report", path="/r", destination="/here"),)}),
         ("output", "report", None, "/r to /here (EndOfJob)"),
@@ -159,7 +159,7 @@ def test_few_differences_are_said_in_the_sentence_and_many_are_counted() -> None
     assert few.sentence == "Nothing differs except the code and hyperparameter lr (0.1 → 0.2)."
     packages = dict.fromkeys(("a", "b", "c", "d"), "1")
     many = difference(JOB, other({"kind": "process"}, {"packages": packages}))
-    assert many.sentence == "Nothing differs except wish and package (6)."
+    assert many.sentence == "Nothing differs except option and package (6)."
 
 
 def test_code_is_compared_line_by_line() -> None:

@@ -10,7 +10,7 @@ from test_spot_end_to_end import cell
 import jupyter_smx as smx
 from jupyter_smx.controller.transfer import stage_out
 from jupyter_smx.controller.transfer.job_folder import JobFolder
-from jupyter_smx.kernel.options.values import parse_output
+from jupyter_smx.kernel.options.option_values import parse_output
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.channel import Output

@@ -333,7 +333,7 @@ def test_without_sweep_a_list_stays_a_value(shell: InteractiveShell, controller:
     done = shell.run_cell("%%train --hp lr=1 --sweep\npass")
     assert "no hyperparameter has a list" in str(done.error_in_exec)
     done = shell.run_cell("%%train --max-concurrent 2\npass")
-    assert "stands without --sweep" in str(done.error_in_exec)
+    assert "is given without --sweep" in str(done.error_in_exec)
     assert len(controller.jobs) == 1
 
 

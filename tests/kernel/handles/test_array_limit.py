@@ -67,7 +67,7 @@ def test_a_limit_is_handed_on_at_every_door(
 
 @pytest.mark.usefixtures("shell")
 def test_one_job_has_no_limit_and_nothing_is_packed_for_it(controller: ScriptedController, data_folder: Path) -> None:
-    with pytest.raises(ValidationError, match="stands without --sweep"):
+    with pytest.raises(ValidationError, match="max_concurrent= is given without sweep=True"):
         smx.train("pass", send={"big": 1}, max_concurrent=2)
     assert controller.jobs == {}
     assert [*(data_folder / "payloads").glob("*")] == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx.kernel.options.table import manual
+from jupyter_smx.kernel.options.help_pages import manual
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually_blocking

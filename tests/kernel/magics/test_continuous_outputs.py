@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 import jupyter_smx as smx
 from jupyter_smx.agent.contract import training_toolkit
-from jupyter_smx.kernel.options import values
+from jupyter_smx.kernel.options import option_values as values
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Output
 from jupyter_smx.model.spec.job_spec import JobSpec

@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel.client.client import _encode
+from jupyter_smx.kernel.options.line_parser import parse
 from jupyter_smx.kernel.options.line_syntax import join_continuations, split
-from jupyter_smx.kernel.options.table import TABLE, parse
-from jupyter_smx.kernel.request.request import SubmissionContext, request_from_options
+from jupyter_smx.kernel.request.builders import request_from_options
+from jupyter_smx.kernel.request.request import SubmissionContext
 from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.options.table import TABLE
 
 FOLDER = Path("/nowhere/at/all")
 HERE = SubmissionContext(python="/usr/bin/python3", python_version="3.11", folder=FOLDER)
@@ -131,7 +133,7 @@ def test_what_marks_a_brace_is_refused_and_does_not_become_one(line: str) -> Non
 def test_every_option_of_the_table_takes_its_own_example(option: Any) -> None:
     for spelling in option.spellings:
         line = f"{spelling} {option.example}" if option.metavar else spelling
-        kind = "process" if "processing" in option.help and option.spellings[-1] == "--output" else "train"
+        kind = "process" if option.spelling == "--output" or option.kinds == ("process",) else "train"
         assert parse(kind, line)
         try:
             read(kind, line)

@@ -7,6 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from jupyter_smx.kernel.api import session
+from jupyter_smx.model.options.table import TABLE
 
 if TYPE_CHECKING:
     from conftest import Screenshots
@@ -54,13 +55,10 @@ def test_a_wrong_word_changes_nothing(shell: InteractiveShell, controller: Scrip
 def test_the_page_says_what_is_set_here(shell: InteractiveShell, front_end: Screenshots) -> None:
     assert shell.run_cell("%smx config keep_alive=1h").success
     lines = front_end.shown[-1]["data"]["text/plain"].splitlines()
-    assert [line.split() for line in lines[1:]] == [
-        ["engine", "local"],
-        ["image"],
-        ["instance_type", "local"],
-        ["keep_alive", "1h", "this", "kernel"],
-        ["card", "auto"],
-    ]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert list(rows) == [*(option.name for option in TABLE if option.configurable), "card"]
+    assert (rows["engine"], rows["image"], rows["max_run"], rows["card"]) == (["local"], [], ["1d"], ["auto"])
+    assert rows["keep_alive"] == ["1h", "this", "kernel"]
 
 
 def test_how_cards_are_drawn_is_one_of_three(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel.options.line_syntax import CLOSE, OPEN, resolve, value_of
-from jupyter_smx.kernel.options.values import encode_hyperparameter
+from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.model.errors import ValidationError
 
 

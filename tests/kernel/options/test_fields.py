@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.options import values
+from jupyter_smx.kernel.options import option_values as values
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
 
@@ -109,7 +110,7 @@ def test_a_group_is_a_name_a_type_and_a_count() -> None:
             lambda: values.parse_distribution("torchrun,processes=0,groups=a"),
             "For example --distribution torchrun,processes=1,groups=a.",
         ),
-        (lambda: values.parse_number(0, "--instance-count", "of hosts", 1), "For example --instance-count 1."),
+        (lambda: parse_number(0, "--instance-count", "of hosts", 1), "For example --instance-count 1."),
         (lambda: values.parse_pair("lr", "--env", "NAME=VALUE"), "For example --env lr=VALUE."),
         (lambda: values.parse_pair("a-b", "--env", "NAME=VALUE"), "For example --env a_b=VALUE."),
         (lambda: values.parse_pair("1", "--env", "NAME=VALUE"), "For example --env NAME=VALUE."),

@@ -8,8 +8,8 @@ import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.display.provenance import provenance_page
-from jupyter_smx.kernel.options import values
-from jupyter_smx.kernel.options.table import parse
+from jupyter_smx.kernel.options import option_values as values
+from jupyter_smx.kernel.options.line_parser import parse
 from jupyter_smx.kernel.sagemaker.export import export
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.comparison import compare
@@ -52,14 +52,14 @@ def test_functions_name_an_image_too(shell: Any, controller: ScriptedController)
     assert last_spec(controller).image == "train:2"
     smx.remote(image="train:3")(abs).submit(1)
     assert last_spec(controller).image == "train:3"
-    with pytest.raises(ValidationError, match="image: 3 is of another kind"):
+    with pytest.raises(ValidationError, match="image=3 has the wrong type"):
         smx.train("pass", image=3)  # type: ignore[arg-type]  # what is refused
     assert shell is not None
 
 
 def test_an_image_is_named_once_and_not_by_a_group() -> None:
-    assert parse("train", "--image a").image == "a"
-    with pytest.raises(ValidationError, match="--image stands twice"):
+    assert parse("train", "--image a").text("image") == "a"
+    with pytest.raises(ValidationError, match="--image is given twice"):
         parse("train", "--image a --image b")
     with pytest.raises(ValidationError, match=r"names an image of its own.*a job has one image") as refused:
         values.parse_group("data:local:1,image=train:2")
@@ -84,7 +84,7 @@ def test_an_export_has_the_image_where_sagemaker_reads_it(tmp_path: Path, name: 
 def test_two_jobs_of_two_images_differ_in_that() -> None:
     before, after = (record(Image(name="train:1", id=f"sha256:{digit * 64}")) for digit in "12")
     (change,) = compare(before, after).changes
-    assert change.text() == "wish image (train:1 (111111111111) → train:1 (222222222222))"
+    assert change.text() == "option image (train:1 (111111111111) → train:1 (222222222222))"
 
 
 def test_the_page_on_where_a_result_comes_from_names_the_image() -> None:

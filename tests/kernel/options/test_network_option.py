@@ -8,8 +8,10 @@ import pytest
 from exported_jobs import TYPE, job, run
 
 import jupyter_smx as smx
-from jupyter_smx.kernel.options.table import SPELLINGS, manual, parse
+from jupyter_smx.kernel.options.help_pages import manual
+from jupyter_smx.kernel.options.line_parser import parse
 from jupyter_smx.kernel.sagemaker.export import export
+from jupyter_smx.model.options.table import SPELLINGS
 from jupyter_smx.model.records.comparison import compare
 from jupyter_smx.model.results.provenance import HostProvenance, Provenance, SeedNote
 from jupyter_smx.model.spec.distribution import Distribution
@@ -44,9 +46,9 @@ def test_every_front_door_has_it(shell: Any, controller: ScriptedController) -> 
 
 
 def test_it_is_offered_and_explained() -> None:
-    assert parse("process", "--network-isolation").network_isolation
+    assert parse("process", "--network-isolation").flag("network_isolation")
     assert "--network-isolation" in SPELLINGS
-    assert "--network-isolation\n      the hosts reach each other and nothing else" in manual("train")
+    assert "--network-isolation\n      Let the hosts reach each other and nothing else" in manual("train")
     assert ":param network_isolation:" in (smx.train.__doc__ or "")
 
 
@@ -81,7 +83,7 @@ def test_two_jobs_differ_in_it_and_in_what_their_hosts_gave_up() -> None:
         smx_job(provenance, isolated=isolated) for provenance, isolated in zip(found, (False, True), strict=True)
     )
     assert {change.text() for change in compare(before, after).changes} >= {
-        "wish network isolation (new: on)",
+        "option network isolation (new: yes)",
         "host algo-1 given up (new: It is root.)",
     }
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jupyter_smx.kernel.options import values
+from jupyter_smx.kernel.options import option_values as values
 from jupyter_smx.kernel.sagemaker import estimator_call
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job

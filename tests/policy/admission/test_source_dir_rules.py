@@ -52,7 +52,10 @@ def test_the_code_of_a_processing_job_has_its_channel_for_itself() -> None:
 
 def test_words_as_they_are_belong_to_processing_jobs() -> None:
     check(kind="process", arguments=("--split", "0.2"))
-    with pytest.raises(ValidationError, match=r"--arg: '--split' goes to no training job\..*--hp NAME=VALUE"):
+    with pytest.raises(
+        ValidationError,
+        match=r"--arg is not for training jobs\. SageMaker gives a training script its hyperparameters as words",
+    ):
         check(arguments=("--split", "0.2"))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
+from jupyter_smx.model.options.convert import check_fields
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.job import Attempt
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
@@ -42,6 +43,11 @@ def on_hosts(**fields: Any) -> Job:
     return transitions.advance(transitions.advance(job, S.STARTING, NOW), S.TRAINING, NOW)
 
 
+def check(**wish: Any) -> None:
+    check_fields(a_spec(**wish))
+    spot.check(a_spec(**wish))
+
+
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
@@ -54,7 +60,7 @@ def on_hosts(**fields: Any) -> Job:
 )
 def test_a_wish_that_sagemaker_would_refuse_is_refused_with_the_rule(wish: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words) as refused:
-        spot.check(a_spec(**wish))
+        check(**wish)
     assert refused.value.rule
     assert refused.value.value == str(wish.get(refused.value.field, "")) or wish["kind"] == "process"
 
@@ -70,7 +76,7 @@ def test_a_wish_that_sagemaker_would_refuse_is_refused_with_the_rule(wish: dict[
     ],
 )
 def test_other_wishes_pass(wish: dict[str, Any]) -> None:
-    spot.check(a_spec(**wish))
+    check(**wish)
 
 
 WORKING = a_cluster(state=ClusterState.IN_USE, available_since=None, expires_at=None)

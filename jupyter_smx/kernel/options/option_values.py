@@ -11,6 +11,7 @@ from jupyter_smx.kernel.options.line_syntax import restore_braces, text_of, valu
 from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.name import slug
+from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import RUNNERS, Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -37,7 +38,6 @@ _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
     "sharded": "ShardedByS3Key",
     "shardedbys3key": "ShardedByS3Key",
 }
-_CONTRACTS: dict[str, Literal["v2", "v3"]] = {"v2": "v2", "v3": "v3"}
 _TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
     "prefix": "S3Prefix",
     "s3prefix": "S3Prefix",
@@ -46,9 +46,6 @@ _TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
 }
 _UPLOAD = re.compile(r",mode=")
 _UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob", "continuous": "Continuous"}
-_DIGITS = 9
-_MAX_NUMBER = 10**_DIGITS - 1
-"""More of anything than there ever is."""
 _TRAINING_OUTPUT_PATHS = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}
 _Choice = TypeVar("_Choice", bound=str)
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
@@ -97,37 +94,6 @@ def collect_unique(pairs: Iterable[tuple[str, str]], option: str, field: str) ->
             )
         found[name] = value
     return found
-
-
-def parse_number(value: int | str, option: str, of: str, least: int, most: int | None = None, *, cure: str = "") -> int:
-    """Read a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
-
-    ``cure`` is for an option with a form of its own, of which the number is a part.
-
-    :raises ValidationError: it is none.
-    """
-    limit = _MAX_NUMBER if most is None else most
-    found = parse_int(value)
-    if found is not None and least <= found <= limit:
-        return found
-    said = format_value(value)
-    upper = f" to {limit}" if most is not None or len(said) > _DIGITS + 2 else ""
-    raise ValidationError(
-        f"{option}: {said} is not a number {of}.",
-        field=option.partition(" ")[0].removeprefix("--").replace("-", "_"),
-        value=said.strip("'"),
-        rule=f"It is a whole number from {least}{upper}.",
-        cure=cure or (f"For example {option} {max(least, 1)}." if option.startswith("--") else ""),
-    )
-
-
-def parse_int(value: object) -> int | None:
-    """Read a whole number, or text of few digits; None for anything else."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    text = str(value)
-    # Python itself refuses to read numbers of very many digits.
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def to_text(value: object, option: str) -> str:
@@ -207,23 +173,6 @@ def _parse_leader(text: str, rest: str) -> str:
         rule="There is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
         cure="For example data:ml.c5.xlarge:2,until=dnn.",
     )
-
-
-def parse_contract(word: str) -> Literal["v2", "v3"]:
-    """Read ``v2`` or ``v3``.
-
-    :raises ValidationError: it is neither.
-    """
-    found = _CONTRACTS.get(word)
-    if found is None:
-        raise ValidationError(
-            f"--contract: {format_value(word)} is no contract.",
-            field="contract",
-            value=format_value(word),
-            rule="There are v2, what the toolkit in SageMaker's images shows a script, and v3, what SDK 3 does.",
-            cure="Leave it out for v2.",
-        )
-    return found
 
 
 def parse_distribution(text: str) -> Distribution | None:

@@ -1,0 +1,117 @@
+"""Build a job request from the words of a line, or from the keywords of a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.kernel.options import option_values as values
+from jupyter_smx.kernel.options.line_syntax import text_of
+from jupyter_smx.kernel.request.request import JobRequest
+from jupyter_smx.kernel.request.script import absolute_folder
+from jupyter_smx.model.options.convert import to_field
+from jupyter_smx.model.options.table import PLAIN, ROWS
+from jupyter_smx.model.spec.channel import Channel, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from jupyter_smx.kernel.options.line_parser import LineOptions
+    from jupyter_smx.model.options.option import Kind
+
+
+def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[str, Any], folder: Path) -> JobRequest:
+    """Convert the words of a line; look ``{expr}`` up in ``namespace`` and evaluate nothing.
+
+    Options that take one value have none left (:func:`jupyter_smx.kernel.options.line_parser.expand_expressions`).
+
+    :raises ValidationError: a word that its option does not take.
+    """
+
+    def texts(name: str) -> tuple[str, ...]:
+        return tuple(text_of(word, namespace, ROWS[name].spelling) for word in options.words(name))
+
+    pairs = (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts("environment"))
+    return JobRequest(
+        kind=kind,
+        fields=plain_fields(options.values, folder),
+        name=options.text("name"),
+        instance_type=options.text("instance_type") or None,
+        instance_count=options.text("instance_count") or None,
+        groups=tuple(values.parse_group(text) for text in texts("instance_groups")),
+        distribution=values.parse_distribution(options.text("distribution")),
+        hyperparameters=values.parse_hyperparameters(options.words("hyperparameters"), namespace),
+        environment=values.collect_unique(pairs, "--env", "environment"),
+        channels=tuple(values.parse_channel(text, folder) for text in texts("inputs")),
+        outputs=tuple(values.parse_output(text, kind, folder) for text in texts("outputs")),
+        receive=options.words("receive"),
+        source_dir=absolute_folder(options.text("source_dir"), folder),
+        entry_point=options.text("entry_point"),
+        arguments=texts("arguments"),
+        python=options.text("python"),
+        requirements=options.text("requirements"),
+        metrics=values.parse_metrics(options.words("metrics")),
+        after=options.words("after"),
+    )
+
+
+def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[str, ...], folder: Path) -> JobRequest:
+    """Convert the keywords of a function, whose names and types were checked; ``after`` are ids.
+
+    :raises ValidationError: a value that its keyword does not take.
+    """
+
+    def value(name: str) -> Any:
+        found = keywords.get(name)
+        return ROWS[name].default if found is None else found
+
+    environment = value("environment") or {}
+    return JobRequest(
+        kind=kind,
+        fields=plain_fields(keywords, folder),
+        name=value("name"),
+        instance_type=value("instance_type"),
+        instance_count=value("instance_count"),
+        groups=tuple(value("instance_groups")),
+        distribution=values.parse_distribution(value("distribution")),
+        hyperparameters=value("hyperparameters") or {},
+        environment={name: values.to_text(text, f"--env {name}") for name, text in environment.items()},
+        channels=tuple(_channel(name, source, folder) for name, source in (value("inputs") or {}).items()),
+        outputs=tuple(_output(kind, name, where, folder) for name, where in (value("outputs") or {}).items()),
+        receive=tuple(value("receive")),
+        source_dir=absolute_folder(str(value("source_dir")), folder),
+        entry_point=str(value("entry_point")),
+        arguments=tuple(value("arguments")),
+        python=str(value("python")),
+        requirements=value("requirements"),
+        metrics=values.check_metric_definitions(value("metrics") or {}),
+        after=after,
+    )
+
+
+def plain_fields(given: Mapping[str, object], folder: Path) -> dict[str, Any]:
+    """Convert the plain options among ``given`` to fields of the job request.
+
+    :raises ValidationError: a value that its option does not take.
+    """
+    fields = {}
+    for option in PLAIN:
+        if given.get(option.name) is not None:
+            value = to_field(option, given[option.name])
+            is_path = option.value == "location" and value
+            fields[option.field] = values.absolute_path(value, folder) if is_path else value
+    return fields
+
+
+def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:
+    if isinstance(source, Channel):
+        return source
+    return Channel(name=values.check_channel_name(name), source=values.absolute_path(str(source), folder))
+
+
+def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> Output:
+    if isinstance(where, Output):
+        return where
+    if kind == "train":
+        return values.training_output(name, str(where), folder)
+    return values.processing_output(name, str(where), folder)

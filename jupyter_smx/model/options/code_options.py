@@ -1,0 +1,224 @@
+"""Declare the options about code, values and packages; see :mod:`jupyter_smx.model.options.table`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from jupyter_smx.model.options.option import Option, SageMakerNames
+
+Requirements = str | Path | Sequence[str]
+Variables = Mapping[str, Any] | Sequence[str]
+
+
+class CodeOptions(TypedDict, total=False):
+    """What the job runs, with which values and which packages."""
+
+    hyperparameters: Annotated[
+        Mapping[str, Any] | None,
+        Option(
+            spellings=("-p", "--hp"),
+            metavar="NAME=VALUE",
+            example="epochs=3",
+            help="hyperparameter, also passed to the script as an argument; {expr} takes the value of a notebook "
+            "variable",
+            keyword_help="hyperparameters by name; values that are no strings become JSON",
+            keyword_example="{'epochs': 3}",
+            repeat=True,
+            field="hyperparameters",
+            target="host",
+            sagemaker=SageMakerNames(
+                training_api="HyperParameters", estimator="hyperparameters", trainer="hyperparameters"
+            ),
+        ),
+    ]
+    environment: Annotated[
+        Mapping[str, Any] | None,
+        Option(
+            spellings=("--env",),
+            metavar="NAME=VALUE",
+            example="OMP_NUM_THREADS=2",
+            help="environment variable of the job",
+            keyword_help="environment variables of the job by name",
+            keyword_example="{'OMP_NUM_THREADS': 2}",
+            repeat=True,
+            field="environment",
+            target="host",
+            sagemaker=SageMakerNames(
+                training_api="Environment",
+                processing_api="Environment",
+                estimator="environment",
+                processor="env",
+                trainer="environment",
+            ),
+        ),
+    ]
+    python: Annotated[
+        str | Path | None,
+        Option(
+            spellings=("--python",),
+            metavar="PATH|conda:NAME|uv:REQUIREMENTS",
+            example="conda:torch",
+            help="Python of the job: an interpreter, the folder of a virtual environment, a conda environment, or an "
+            "environment made of these requirements alone (a file, or names with commas); with --image always the "
+            "image's own",
+            keyword_help="Python of the job: an interpreter, the folder of a virtual environment, ``conda:NAME``, or "
+            "``uv:REQUIREMENTS`` for an environment of these requirements alone; with an image always the image's "
+            "own",
+            keyword_example="'conda:torch'",
+            default="",
+            default_text="the Python of the kernel",
+            field="python",
+            target="host",
+            configurable=True,
+        ),
+    ]
+    requirements: Annotated[
+        Requirements | None,
+        Option(
+            spellings=("--requirements",),
+            metavar="FILE|none",
+            example="requirements.txt",
+            help="packages to install on top of the job's Python, in an environment that later jobs reuse, or in an "
+            "image for this job alone; none installs nothing",
+            keyword_help="a requirements file, or requirements one by one, to install on top of ``python``'s own "
+            "packages, in an environment that later jobs reuse; with an image its pip installs them for this job "
+            "alone; ``'none'`` installs nothing",
+            keyword_example="['einops', 'pandas>=2']",
+            default="",
+            default_text="requirements.txt in the source folder",
+            field="requirements",
+            target="host",
+            configurable=True,
+            sagemaker=SageMakerNames(estimator="dependencies", trainer="source_code:SourceCode.requirements"),
+        ),
+    ]
+    source_dir: Annotated[
+        str | Path | None,
+        Option(
+            spellings=("--source-dir",),
+            metavar="DIR",
+            example="src",
+            help="folder of code to put beside the script in the job; files that its .gitignore excludes stay behind",
+            keyword_example="'src'",
+            default="",
+            field="source_dir",
+            target="host",
+            sagemaker=SageMakerNames(
+                estimator="source_dir", processor="source_dir", trainer="source_code:SourceCode.source_dir"
+            ),
+        ),
+    ]
+
+
+class ScriptOptions(TypedDict, total=False):
+    """What a script and a notebook have, and a call of a function has not."""
+
+    entry_point: Annotated[
+        str | Path | None,
+        Option(
+            spellings=("--entry-point",),
+            metavar="FILE",
+            example="train.py",
+            help="file to run instead of the cell, in --source-dir if that is given: a Python script, a shell script "
+            "(.sh) or another program; a folder with a setup.py is installed, and the file run as a module of it",
+            keyword_help="file to run instead of ``code``, in ``source_dir`` if that is given: a Python script, a "
+            "shell script (``.sh``) or another program; a folder with a ``setup.py`` is installed, and the file run "
+            "as a module of it",
+            keyword_example="'train.py'",
+            default="",
+            field="entry_point",
+            target="host",
+            sagemaker=SageMakerNames(
+                estimator="entry_point", processor="code", trainer="source_code:SourceCode.entry_script"
+            ),
+        ),
+    ]
+    distribution: Annotated[
+        str | None,
+        Option(
+            spellings=("-d", "--distribution"),
+            metavar="torchrun|mpi[,processes=N][,groups=GROUP]|parameter_server|multi_worker_mirrored_strategy"
+            "[,groups=GROUP]|pyspark",
+            example="torchrun,processes=2",
+            help="run the script in N processes on each host, as torchrun or mpirun start them (one per GPU, or one, "
+            "if N is missing); with a strategy of TensorFlow TF_CONFIG lists the hosts; with pyspark a processing "
+            "script runs once, on a Spark cluster of all hosts",
+            keyword_help="``torchrun`` or ``mpi``, with ``,processes=N`` for each host and ``,groups=NAME`` if there "
+            "are several groups: run the script in several processes. ``parameter_server`` or "
+            "``multi_worker_mirrored_strategy``: ``TF_CONFIG`` lists the hosts for TensorFlow. ``pyspark``: run a "
+            "processing script once, on a Spark cluster of all hosts",
+            keyword_example="'torchrun,processes=2'",
+            default="",
+            field="distribution",
+            target="host",
+        ),
+    ]
+    send: Annotated[
+        Variables | None,
+        Option(
+            spellings=("--send",),
+            metavar="A,B",
+            example="cfg,table",
+            help="notebook variables to send to the job",
+            keyword_help="variables by name, or names of notebook variables, to send to the job",
+            keyword_example="{'cfg': cfg}",
+            repeat=True,
+            comma=True,
+            default=(),
+            field="send",
+            target="host",
+        ),
+    ]
+    receive: Annotated[
+        Sequence[str] | None,
+        Option(
+            spellings=("--receive",),
+            metavar="C,D",
+            example="model,scores",
+            help="variables of the job to bring back to the notebook",
+            keyword_help="names of the job's variables, which ``job.result()`` returns",
+            keyword_example="['model', 'scores']",
+            repeat=True,
+            comma=True,
+            default=(),
+            field="receive",
+            target="host",
+        ),
+    ]
+    sweep: Annotated[
+        bool | None,
+        Option(
+            spellings=("--sweep",),
+            help="run one task for each point of the grid of all hyperparameters that are lists: --hp lr=[0.1,0.01]",
+            keyword_help="run one task for each point of the grid of all hyperparameters that are lists, and return "
+            "the handle of their array: a :class:`JobArray`",
+            keyword_example="True",
+            default=False,
+            target="client",
+        ),
+    ]
+    max_concurrent: Annotated[
+        int | None,
+        Option(
+            spellings=("--max-concurrent",),
+            metavar="N",
+            example="4",
+            help="with --sweep: number of tasks that may run at a time",
+            keyword_help="with ``sweep``: number of tasks that may run at a time",
+            keyword_example="4",
+            default_text="as many as there is capacity for",
+            minimum=1,
+            counts="of tasks",
+        ),
+    ]
+    wait: Annotated[
+        bool | None,
+        Option(
+            spellings=("--wait",),
+            help="wait for the job, show its log, and raise its failure",
+            keyword_help="print the log, and return when the job has completed",
+            keyword_example="True",
+            default=False,
+            target="client",
+        ),
+    ]

@@ -146,7 +146,8 @@ def check_options(options: Mapping[str, Any], where: str) -> None:
 
     :raises ValidationError: names the nearest right one, or what the keyword takes.
     """
-    check_keywords(options, RemoteOptions.__annotations__, "train", where)
+    with keyword_spelling():
+        check_keywords(options, RemoteOptions.__annotations__, "train", where)
 
 
 def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | JobArray:

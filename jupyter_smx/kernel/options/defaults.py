@@ -10,7 +10,6 @@ from jupyter_smx.kernel.front_end import STYLES
 from jupyter_smx.kernel.text.pages import table_page
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.options.convert import to_field
-from jupyter_smx.model.options.spelling import respell
 from jupyter_smx.model.options.table import ROWS, TABLE
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ class OptionTrait(TraitType[str, Any]):
         try:
             check_default(self.option, text)
         except ValidationError as error:
+            from jupyter_smx.model.options.spelling import respell  # noqa: PLC0415 - only errors need it
+
             raise TraitError(str(respell(error, "configuration"))) from None
         return text
 
@@ -146,6 +147,8 @@ def _parse_assignment(word: str) -> tuple[str, str]:
     try:
         check_default(ROWS[name], value)
     except ValidationError as error:
+        from jupyter_smx.model.options.spelling import respell  # noqa: PLC0415 - only errors need it
+
         raise respell(error, "keyword") from None
     return name, value
 

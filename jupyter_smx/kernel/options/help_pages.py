@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.options.table import TABLE
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.model.options.option import Kind, Option
-
-_WIDTH = 116
 
 
 def manual(magic: Kind) -> str:
@@ -63,10 +60,8 @@ def document_keywords(function: Any, options: Sequence[Option], first: inspect.P
     returned = inspect.signature(function).return_annotation
     head, raises, tail = (function.__doc__ or "").partition("    :raises")
     texts = {first.name: f"{summary}.", **{option.name: keyword_text(option) for option in options}}
-    fields = (
-        textwrap.fill(f":param {name}: {text}", _WIDTH, initial_indent="    ", subsequent_indent="        ")
-        for name, text in texts.items()
-    )
+    # Wrapping these lines would cost milliseconds at import.
+    fields = (f"    :param {name}: {text}" for name, text in texts.items())
     function.__signature__ = inspect.Signature(parameters, return_annotation=returned)
     function.__doc__ = head + "\n".join(fields) + f"\n{raises}{tail}"
 

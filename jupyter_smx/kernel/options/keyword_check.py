@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
 from jupyter_smx.model.options.convert import other_kind_error
-from jupyter_smx.model.options.spelling import respell
 from jupyter_smx.model.options.table import ROWS
 from jupyter_smx.model.text import format_value
 
@@ -28,6 +27,8 @@ def keyword_spelling() -> Iterator[None]:
     try:
         yield
     except (ValidationError, ResourceLimitError) as error:
+        from jupyter_smx.model.options.spelling import respell  # noqa: PLC0415 - only errors need it
+
         raise respell(error, "keyword") from error.__cause__
 
 
@@ -56,7 +57,7 @@ def check_keywords(keywords: Mapping[str, Any], known: Collection[str], kind: Ki
 def _unknown_keyword_error(name: str, value: Any, known: Collection[str], kind: Kind, where: str) -> ValidationError:
     option = ROWS.get(name)
     if option is not None and option.kinds and kind not in option.kinds:
-        return respell(other_kind_error(option, kind, value), "keyword")
+        return other_kind_error(option, kind, value)
     return ValidationError(
         f"{where}: {name} is not an option.",
         field=name,

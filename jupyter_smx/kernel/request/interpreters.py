@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from jupyter_smx import python_version as interpreter
 from jupyter_smx.kernel.options.option_values import expand_user
-from jupyter_smx.kernel.request import conda, requirements
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ def choose_interpreter(word: str, required: Requirements, own: InterpreterChoice
     if not word:
         return InterpreterChoice(python=own.python, python_version=own.python_version, requirements=lines)
     if word.startswith(_CONDA):
+        from jupyter_smx.kernel.request import conda  # noqa: PLC0415 - costs a millisecond, and few jobs need it
+
         prefix = conda.prefix_of(word.removeprefix(_CONDA))
         python = _interpreter_in(prefix, f"the environment of conda at {prefix}", word)
     else:
@@ -87,13 +88,19 @@ def add_cloudpickle(spec: JobSpec) -> JobSpec:
 
 
 def _read_requirements(required: Requirements, folder: Path) -> tuple[str, ...]:
+    if isinstance(required, (str, Path)) and str(required) in ("", NO_REQUIREMENTS):
+        return ()
+    from jupyter_smx.kernel.request import requirements  # noqa: PLC0415 - costs milliseconds, and few jobs need it
+
     if isinstance(required, (str, Path)):
-        return requirements.read(required, folder) if str(required) not in ("", NO_REQUIREMENTS) else ()
+        return requirements.read(required, folder)
     return requirements.specifiers([str(each) for each in required])
 
 
 def _uv_requirements(text: str, folder: Path) -> tuple[str, ...]:
     """Read what stands behind ``uv:``: a file, or requirements between commas."""
+    from jupyter_smx.kernel.request import requirements  # noqa: PLC0415 - as above
+
     path = folder / expand_user(text) if text else folder
     if path.is_file() or text.endswith((".txt", ".in")):
         found = requirements.read(text, folder)

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 Source = Literal["line", "keyword", "configuration"]
 
 _OPTION = r"(?<![\w-])(--[a-z][a-z-]*[a-z])(?![\w-])"
-_SUBJECT = re.compile(rf"^{_OPTION}(?: ([\w.-]+))?: ")
-_ASSIGNED = re.compile(rf"^{_OPTION}: ('.*?'?…?|[^\s:]+)(?= (?:is|does|cannot|seconds)\b|\.(?: |$))")
-_EXAMPLE = re.compile(rf"^For example {_OPTION}[ =](\S+?)\.?$")
-_MENTION = re.compile(_OPTION)
+_SUBJECT = rf"^{_OPTION}(?: ([\w.-]+))?: "
+_ASSIGNED = rf"^{_OPTION}: ('.*?'?…?|[^\s:]+)(?= (?:is|does|cannot|seconds)\b|\.(?: |$))"
+_EXAMPLE = rf"^For example {_OPTION}[ =](\S+?)\.?$"
 _SmxError = TypeVar("_SmxError", bound=SmxError)
 
 
@@ -36,7 +35,7 @@ def respell(error: _SmxError, source: Source) -> _SmxError:
     if source == "line":
         return error
     message, rule = (_respell_text(text, source) for text in (error.message, error.rule))
-    cure = _EXAMPLE.sub(lambda match: _example(match, source), error.cure)
+    cure = re.sub(_EXAMPLE, lambda match: _example(match, source), error.cure)
     return type(error)(
         message,
         field=error.field,
@@ -57,10 +56,10 @@ def spell(option: Option, source: Source) -> str:
 def _respell_text(text: str, source: Source) -> str:
     text = _replace_options(_ASSIGNED, lambda match, option: f"{_assignment(option, source)}{match[2]}", text)
     text = _replace_options(_SUBJECT, lambda match, option: f"{_subject(option, match[2], source)}: ", text)
-    return _replace_options(_MENTION, lambda _, option: _mention(option, source), text)
+    return _replace_options(_OPTION, lambda _, option: _mention(option, source), text)
 
 
-def _replace_options(pattern: re.Pattern[str], write: Callable[[re.Match[str], Option], str], text: str) -> str:
+def _replace_options(pattern: str, write: Callable[[re.Match[str], Option], str], text: str) -> str:
     """Replace what matches, but leave options of other programs alone."""
 
     def replace(match: re.Match[str]) -> str:
@@ -68,7 +67,7 @@ def _replace_options(pattern: re.Pattern[str], write: Callable[[re.Match[str], O
         # A line has them and Python has none.
         return match[0] if option is None or not option.is_keyword else write(match, option)
 
-    return pattern.sub(replace, text)
+    return re.sub(pattern, replace, text)
 
 
 def _assignment(option: Option, source: Source) -> str:

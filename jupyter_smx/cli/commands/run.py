@@ -7,7 +7,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.kernel.request.grid import Grid
     from jupyter_smx.kernel.request.request import JobRequest
+    from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -83,7 +84,9 @@ def _run(found: Namespace, context: CliContext) -> int:
 
 
 def _submit_request(found: Namespace, options: LineOptions, context: CliContext) -> int:
-    asked, spec, grid = _spec(found.script, match_choice(found.kind, KINDS, "--kind"), options, context)
+    kind = cast("Kind", match_choice(found.kind, KINDS, "--kind"))
+    line_parser.check_kind(kind, options)
+    asked, spec, grid = _spec(found.script, kind, options, context)
     if options.flag("plan"):
         return _show_plan(spec, context)
     packed = with_source_dir(spec, asked.source_dir)
@@ -170,7 +173,7 @@ def _check_script(script: str, entry_point: str) -> None:
         )
 
 
-def _spec(path: str, kind: str, options: LineOptions, context: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
+def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
     submitted_at = time.time()
     code = read_script(path, "SCRIPT") if path else ""
     path = path or options.text("entry_point")
@@ -182,7 +185,7 @@ def _spec(path: str, kind: str, options: LineOptions, context: CliContext) -> tu
         revision=revision_of(folder),
     )
     named = options.replaced(name=options.text("name") or base_name(Path(path).stem, kind))
-    found = request_from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
+    found = request_from_options(kind, named, {}, here.folder)
     most = options.text("max_concurrent") or None
     fixed, grid = expand_sweep(found.hyperparameters, most, sweep=options.flag("sweep"))
     found = replace(found, hyperparameters=fixed, after=dependency_ids(found.after, {}, context.client))

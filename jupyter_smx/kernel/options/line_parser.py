@@ -81,9 +81,9 @@ def parse(magic: Kind, line: str, defaults: Mapping[str, str] = MappingProxyType
     if rest:
         raise _stray_word_error(magic, restore_braces(rest[0]))
     typed = {name: value for name, value in vars(namespace).items() if value is not None}
-    for name in typed:
-        check_kind(magic, ROWS[name])
-    return collect({**defaults_for_line(magic, defaults, typed), **typed})
+    options = collect({**defaults_for_line(magic, defaults, typed), **typed})
+    check_kind(magic, options)
+    return options
 
 
 def collect(typed: Mapping[str, Any]) -> LineOptions:
@@ -95,13 +95,14 @@ def collect(typed: Mapping[str, Any]) -> LineOptions:
     return LineOptions({name: _collapse(ROWS[name], value) for name, value in values.items()})
 
 
-def check_kind(magic: Kind, option: Option) -> None:
-    """Refuse an option that only the other magic has.
+def check_kind(kind: Kind, options: LineOptions) -> None:
+    """Refuse options that only the other kind of job has.
 
-    :raises ValidationError: says which magic has it.
+    :raises ValidationError: names the option and the magic that has it.
     """
-    if option.kinds and magic not in option.kinds:
-        raise other_kind_error(option, magic)
+    for option in (ROWS[name] for name in options.values):
+        if option.kinds and kind not in option.kinds:
+            raise other_kind_error(option, kind)
 
 
 def _collapse(option: Option, words: list[Any]) -> str | tuple[str, ...] | bool:

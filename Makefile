@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -180,6 +180,14 @@ bench: build ## print the measured figures
 wheel: $(STAMP) ## build the wheel that would be published
 	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist
 	$(VENV)/bin/python -m pip wheel -q --no-deps -w dist .
+
+release-check: $(STAMP) ## build what would be published, install it into an empty environment, and look at it there
+	rm -rf dist build/release
+	$(VENV)/bin/python -m build --outdir dist .
+	$(VENV)/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install -q --disable-pip-version-check dist/*.whl "jupyterlab>=4.6,<4.7" pytest pytest-asyncio
+	$(VENV)/bin/python tests/structure/release.py build/release
 
 clean: ## remove what was built; the environment stays
 	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist build coverage

@@ -20,12 +20,17 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
+autodoc_preserve_defaults = False
 python_maximum_signature_line_length = 80
 nitpicky = True
 # Names of other projects have no pages here, and no inventory of theirs is fetched.
 # Type variables are no classes that a page could describe.
-nitpick_ignore_regex = [(r"py:.*", r"(?!jupyter_smx\.).*"), (r"py:class", r".*\._[A-Z]\w+")]
+# Types of keywords stand in signatures, and have no page either.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!jupyter_smx\.).*"),
+    (r"py:class", r".*\._[A-Z]\w+"),
+    (r"py:class", r"jupyter_smx\.model\.options\..*"),
+]
 
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]

@@ -1,4 +1,7 @@
-"""Notebook cells as asynchronous jobs on warm hosts, here or on an existing engine."""
+"""Run notebook cells as asynchronous jobs on warm hosts, here or on an existing engine.
+
+Each layer is a package. The folder has sixteen entries: what several layers import before anything else lies beside them.
+"""
 
 from __future__ import annotations
 

@@ -20,18 +20,17 @@ from traitlets.traitlets import DefaultHandler
 import jupyter_smx
 from jupyter_smx.cli import conventions
 from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
-from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics import subcommands as commands
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.options.help_pages import help_text
+from jupyter_smx.model import http_routes
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.spec.instance import catalogue
 from jupyter_smx.model.status import SecondaryStatus, is_final, message_of, status_of
-from jupyter_smx.server.routes import ROUTES
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.options.option import Option
 
-VERBS = ("get", "post", "put", "patch", "delete")
 _WORDS = {"Unicode": "str", "Int": "int", "Float": "float", "Bool": "bool", "List": "list", "Dict": "dict"}
 
 
@@ -264,33 +262,37 @@ def _bounds(trait: Any) -> str:
 # HTTP
 
 
-def routes_of(argument: str) -> list[tuple[str, str, str]]:
-    """Give verb, path and sentence of every route of the ``server`` extension or of the ``controller``."""
-    found = {"server": ROUTES, "controller": handlers.ROUTES}[argument]
-    return [
-        (verb.upper(), _path(pattern, method), inspect.getdoc(method) or "")
-        for pattern, handler in found
-        for verb in VERBS
-        if (method := _own(handler, verb)) is not None
-    ]
-
-
-def _own(handler: type[Any], verb: str) -> Callable[..., Any] | None:
-    """Give the method of a verb, None where it is only tornado's refusal."""
-    method = getattr(handler, verb)
-    return method if method.__module__.startswith("jupyter_smx.") else None
-
-
-def _path(pattern: str, method: Callable[..., Any]) -> str:
-    """Write a pattern with the names of the method's arguments in place of its groups."""
-    names = iter(list(inspect.signature(inspect.unwrap(method)).parameters)[1:])
-    return re.sub(r"\([^)]*\)", lambda _: f"{{{next(names)}}}", pattern)
-
-
 def routes(argument: str) -> str:
-    """List the routes."""
-    rows = [(f"`{verb} {path}`", sentence) for verb, path, sentence in routes_of(argument)]
-    return table(("Request", "What it does"), rows)
+    """List the routes of the ``server`` extension or of the ``controller``."""
+    found = http_routes.served_routes() if argument == "server" else http_routes.ROUTES
+    return "\n\n".join(_route(route, argument) for route in found)
+
+
+def _route(route: http_routes.Route[Any], process: str) -> str:
+    proxy = route.proxy if process == "server" else None
+    prefix = http_routes.SERVER_PREFIX if process == "server" else http_routes.CONTROLLER_PREFIX
+    query = route.query if proxy is None else route.proxy_query()
+    longest = http_routes.MAX_WAIT if proxy is None else http_routes.SERVER_MAX_WAIT
+    text = sentence((proxy and proxy.help) or route.help)
+    starts = " Starts a controller unless one runs." if proxy and proxy.starts_controller else ""
+    return definition(
+        f"`{route.method} {prefix}{route.path.replace(':path', '')}`",
+        text + starts,
+        f"Body: `{route.body}`." if route.body else "",
+        *(_query_parameter(each, longest) for each in query),
+        f"Answer: {route.answer}.",
+    )
+
+
+def _query_parameter(parameter: http_routes.QueryParameter[Any], longest: float) -> str:
+    limits = []
+    if not isinstance(parameter.default, str) and "default" not in parameter.help:
+        limits.append(f"default {int(parameter.default):,}")
+    if parameter.maximum < http_routes.MAX_OFFSET:
+        maximum = longest if parameter is http_routes.WAIT else parameter.maximum
+        limits.append(f"at most {int(maximum):,}")
+    suffix = f" ({', '.join(limits)})" if limits else ""
+    return f"`{parameter.name}`: {parameter.help}{suffix}."
 
 
 GENERATORS: dict[str, Callable[[str], str]] = {

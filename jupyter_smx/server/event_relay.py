@@ -11,6 +11,7 @@ import msgspec
 
 from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.http_routes import controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.server.bus_events import BusEvent, reset_event, to_bus_events
@@ -99,7 +100,9 @@ class EventRelay:
         seq = await self._list()
         while True:
             query = {"since": str(seq), "wait": f"{LONG_POLL:.0f}"}
-            changes = msgspec.json.decode(await self._get("/v1/changes", query, LONG_POLL), type=Changes)
+            changes = msgspec.json.decode(
+                await self._get(controller_path("list_changes"), query, LONG_POLL), type=Changes
+            )
             if changes.reset:
                 seq = await self._list()
                 continue
@@ -115,7 +118,7 @@ class EventRelay:
 
     async def _list(self) -> int:
         # The number first: what changes between the requests comes once more, and is not missed.
-        root = msgspec.json.decode(await self._get("/v1/"), type=Root)
+        root = msgspec.json.decode(await self._get(controller_path("describe_controller")), type=Root)
         jobs: list[JobSummary] = []
         for status in ("InProgress", "Stopping"):
             jobs += await self._list_status(status)
@@ -129,7 +132,7 @@ class EventRelay:
         found: list[JobSummary] = []
         query = {"status": status, "limit": str(PAGE)}
         while True:
-            page = msgspec.json.decode(await self._get("/v1/jobs", query), type=JobsResponse).jobs
+            page = msgspec.json.decode(await self._get(controller_path("list_jobs"), query), type=JobsResponse).jobs
             found += page
             if len(page) < PAGE:
                 return found
@@ -137,11 +140,11 @@ class EventRelay:
             query["before"] = page[-1].id
 
     async def _update_pending(self, outbox: PendingMessages, jobs: list[JobSummary]) -> None:
-        pools = msgspec.json.decode(await self._get("/v1/pools"), type=PoolsResponse).pools
+        pools = msgspec.json.decode(await self._get(controller_path("list_pools")), type=PoolsResponse).pools
         ended = outbox.replace_all(jobs, pools)
         if not ended:
             return
-        newest = await self._get("/v1/jobs", {"limit": str(PAGE)})
+        newest = await self._get(controller_path("list_jobs"), {"limit": str(PAGE)})
         for job in msgspec.json.decode(newest, type=JobsResponse).jobs:
             if job.id in ended:
                 outbox.add_job_end(job, time.time())

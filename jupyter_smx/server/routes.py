@@ -1,28 +1,51 @@
-"""The addresses under ``/jupyter-smx/`` and their handlers: one table, apart so that readers find it."""
+"""The addresses under ``/jupyter-smx/`` and their handlers, made from the table of routes."""
 
 from __future__ import annotations
 
-from jupyter_smx.server.handlers import arrays, base, jobs, logs, pools
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, cast
 
-ROUTES: list[tuple[str, type[base.ControllerHandler]]] = [
-    (r"/jupyter-smx/controller", jobs.StateHandler),
-    (r"/jupyter-smx/jobs", jobs.JobsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)", jobs.JobHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/(stop|interrupt)", jobs.JobActionHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/rerun", jobs.RerunHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/logs", logs.LogsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/logs/search", logs.LogSearchHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/logs/whole", logs.WholeLogHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/(metrics|usage|advice)", jobs.HistoryHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/diff", jobs.DifferenceHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/places", jobs.FileLocationsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", jobs.ArtifactHandler),
-    (r"/jupyter-smx/arrays", arrays.ArraysHandler),
-    (r"/jupyter-smx/arrays/([^/]+)", arrays.ArrayHandler),
-    (r"/jupyter-smx/arrays/([^/]+)/stop", arrays.StopArrayHandler),
-    (r"/jupyter-smx/pools", pools.PoolsHandler),
-    (r"/jupyter-smx/pools/([^/]+)", pools.PoolHandler),
-    (r"/jupyter-smx/(jobs|pools)/([^/]+)/shell", pools.ShellHandler),
-    (r"/jupyter-smx/changes", jobs.ChangesHandler),
-    (r"/jupyter-smx/doctor", jobs.DoctorHandler),
-]
+from jupyter_server.auth.decorator import authorized
+from tornado.web import authenticated
+
+from jupyter_smx.model.http_routes import SERVER_PREFIX, served_routes, url_pattern
+from jupyter_smx.server.handlers.actions import ACTIONS
+from jupyter_smx.server.handlers.base import ControllerHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from jupyter_smx.model.http_routes import Route
+
+
+def make_handlers(table: Iterable[Route[Any]]) -> list[tuple[str, type[ControllerHandler]]]:
+    """Make a handler for each path of a table; tornado refuses the other methods of a path with 405."""
+    verbs: dict[str, dict[str, Any]] = defaultdict(dict)
+    for route in table:
+        verbs[route.path][route.method.lower()] = _verb(route)
+    return [
+        (
+            url_pattern(SERVER_PREFIX, path),
+            cast("type[ControllerHandler]", type("RouteHandler", (ControllerHandler,), methods)),
+        )
+        for path, methods in verbs.items()
+    ]
+
+
+def _verb(route: Route[Any]) -> Callable[..., Awaitable[None]]:
+    action = ACTIONS.get(route.action, ControllerHandler.pass_on)
+    marks_read = route.proxy is not None and route.proxy.marks_read
+
+    # A function for each row: `authorized` keeps the right (read or write) that its first request needed.
+    @authenticated
+    @authorized
+    async def respond(self: ControllerHandler, *_: str) -> None:
+        self.route = route
+        if marks_read:
+            self.smx.mark_read()
+        await self.run_guarded(lambda: action(self))
+
+    return cast("Callable[..., Awaitable[None]]", respond)
+
+
+ROUTES = make_handlers(served_routes())

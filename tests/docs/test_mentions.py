@@ -15,14 +15,13 @@ from blocks import PAGES, ROOT
 
 import jupyter_smx as smx
 from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
-from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.magics.subcommands import COMMANDS
+from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, ROUTES, served_routes
 from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ReuseKey
-from jupyter_smx.server.routes import ROUTES
 
 DOCS = ROOT / "docs"
 NOT_FOR_READERS = {"update", "add_listener", "latest_record", "notify_listeners"}
@@ -188,22 +187,11 @@ def test_the_pages_name_no_file_of_the_repository_that_is_not_there() -> None:
     assert [path for path in said if not (ROOT / path).exists()] == []
 
 
-def spelt_out(pattern: str) -> list[str]:
-    """Write a pattern once for each word of a group that is a choice of words."""
-    choice = re.search(r"\((\w+(?:\|\w+)+)\)", pattern)
-    return [pattern.replace(choice[0], word) for word in choice[1].split("|")] if choice else [pattern]
-
-
-def routes(table: list[tuple[str, Any]], prefix: str) -> set[str]:
-    """Write each verb and path of a table as the architecture does."""
-    found = set()
-    for spelling, handler in ((spelling, handler) for pattern, handler in table for spelling in spelt_out(pattern)):
-        names = iter(["{ref}", "{name}"])
-        path = re.sub(r"\([^)]*\)", lambda _, names=names: next(names), spelling).removeprefix(prefix)
-        for verb in ("get", "post", "patch", "delete"):
-            if getattr(handler, verb).__module__.startswith("jupyter_smx."):
-                found.add(f"{verb.upper()} {path}")
-    return found
+def routes() -> set[str]:
+    """Write each method and path of the table as the architecture does: the server's without its prefix."""
+    of_controller = {f"{route.method} {CONTROLLER_PREFIX}{route.path}" for route in ROUTES}
+    of_server = {f"{route.method} {route.path}" for route in served_routes()}
+    return {line.replace(":path", "") for line in of_controller | of_server}
 
 
 def test_the_architecture_has_every_route_and_no_other() -> None:
@@ -213,4 +201,4 @@ def test_the_architecture_has_every_route_and_no_other() -> None:
         for verbs, path in re.findall(r"`((?:GET|POST|PATCH|DELETE)(?:\|\w+)*) ([/\w{}]+)[^`]*`", page)
         for verb in verbs.split("|")
     }
-    assert routes(handlers.ROUTES, "") | routes(ROUTES, "/jupyter-smx/") == said
+    assert routes() == said

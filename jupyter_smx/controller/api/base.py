@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -15,27 +16,30 @@ from tornado.web import Finish, HTTPError, RequestHandler
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.singleton import peer_uid
 from jupyter_smx.model.errors import ErrorBody, SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.http_routes import ATTEMPT
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
+    from jupyter_smx.controller.api.answer import Answer
     from jupyter_smx.controller.api.facade import ControllerFacade
     from jupyter_smx.controller.state.change_signal import KeyedSignals
     from jupyter_smx.controller.transfer.stage_out import OutputStager
+    from jupyter_smx.model.http_routes import Action, QueryParameter, Route
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.progress import JobMetrics
     from jupyter_smx.model.results.usage import JobUsage
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+P = TypeVar("P", bool, int, float, str)
 
 ALLOWED_HOSTS = ("localhost", "localhost:80")
 PIECE = 262_144
 """Bytes of a file that are in memory at once for each answer."""
 _CODES = {403: "AccessDenied", 404: "ResourceNotFound", 405: "MethodNotAllowed"}
-_encode = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 """Making a decoder costs more than using it."""
 
@@ -57,6 +61,8 @@ class HandlerServices:
 class ApiHandler(RequestHandler):
     """What every handler does: knows the user at the other end, answers JSON, and turns errors into bodies."""
 
+    route: Route[Action]
+    """The row of the table that the request matches."""
     _wait_future: asyncio.Future[Any] | None = None
 
     @property
@@ -105,46 +111,60 @@ class ApiHandler(RequestHandler):
         found: _T = decoder.decode(self.request.body)
         return found
 
-    def number(self, name: str, default: float, limit: float) -> float:
-        """Read a number of the query; larger ones than ``limit`` count as ``limit``.
+    def query(self, parameter: QueryParameter[P]) -> P:
+        """Read a parameter of the query; a number larger than its maximum counts as the maximum.
 
         :raises ValidationError: no number, or less than 0.
         """
-        text = self.get_query_argument(name, "")
+        if parameter not in self.route.query:
+            raise LookupError(f"{self.route.action} reads {parameter.name}, which is not in its row of the table.")
+        default = parameter.default
+        if isinstance(default, str):
+            return self.get_query_argument(parameter.name, default, strip=parameter.strip)
+        text = self.get_query_argument(parameter.name, "")
+        return type(default)(self._number(parameter, text)) if text else default
+
+    def _number(self, parameter: QueryParameter[Any], text: str) -> float:
         try:
-            value = float(text) if text else default
+            value = float(text)
         except ValueError:
             value = -1.0
         if not value >= 0:
             raise ValidationError(
-                f"{name}: {text!r} is not a number.", field=name, value=text, rule="It is a number from 0 on."
+                f"{parameter.name}: {text!r} is not a number.",
+                field=parameter.name,
+                value=text,
+                rule="It is a number from 0 on.",
             )
-        return min(value, limit)
+        return min(value, parameter.maximum)
+
+    @property
+    def ref(self) -> str:
+        """Return the reference in the path: which job, array or pool is meant."""
+        return self.path_args[0]
 
     def attempt(self, job: Job) -> int:
-        """Read which run of a job is asked for: ``attempt``, else the newest."""
-        return int(self.number("attempt", job.attempt, job.attempt)) or job.attempt
+        """Read which run of a job is meant: ``attempt``, else the newest."""
+        return min(self.query(ATTEMPT), job.attempt) or job.attempt
 
-    def answer(self, content: object, status: int = 200) -> None:
-        """Write one JSON answer."""
-        self.set_status(status)
-        self.finish(_encode(content))
+    async def write_answer(self, answer: Answer) -> None:
+        """Send what an action gave."""
+        self.set_status(answer.status)
+        for name, value in answer.headers.items():
+            self.set_header(name, value)
+        if answer.file is not None:
+            await self._send_file(answer.file)
+        elif answer.status == HTTPStatus.NO_CONTENT:
+            self.clear_header("Content-Type")
+            self.finish()
+        else:
+            self.finish(answer.body)
 
     def compute_etag(self) -> None:
         """Leave out what only a cache would read."""
 
-    def answer_job(self, job: Job, status: int = 200) -> None:
-        """Write a job: its record and what is derived from it now."""
-        summary = self.facade.summary(job)
-        derived = {name: getattr(summary, name) for name in ("status", "secondary_status", "queue_position", "cost")}
-        derived |= {"summary": summary, "bill": self.facade.bill(job)}
-        # One object of two halves: a record with its source is large, and is written once.
-        self.set_status(status)
-        self.finish(_encode(job)[:-1] + b"," + _encode(derived)[1:])
-
-    async def send_file(self, path: Path) -> None:
-        """Stream a file; of one that still grows what was there at the beginning."""
-        self.set_header("Content-Type", "application/octet-stream")
+    async def _send_file(self, path: Path) -> None:
+        """Stream a file; of one that still grows, the bytes that it has now."""
         with path.open("rb", buffering=0) as file:
             left = os.fstat(file.fileno()).st_size
             self.set_header("Content-Length", str(left))

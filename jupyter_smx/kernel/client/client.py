@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel.client.connection import Connection, Response
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
+from jupyter_smx.model.http_routes import METHODS, controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.progress import JobMetrics
@@ -24,9 +25,10 @@ from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
 from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from jupyter_smx.model.http_routes import Action
     from jupyter_smx.model.spec.array import TaskOverrides
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -122,35 +124,34 @@ class Client:
 
     def controller_info(self) -> ControllerInfo:
         """Ask who is there and what the newest sequence number is."""
-        return self._request("GET", "/v1/", ControllerInfo)
+        return self._request("describe_controller", ControllerInfo)
 
     def submit(self, job_id: str, spec: JobSpec) -> Job:
         """Hand a job in; the same id and wish again give the same job.
 
         :raises SmxError: the controller refuses the wish (see its class), or cannot be reached.
         """
-        return self._request("POST", "/v1/jobs", Job, {"id": job_id, "spec": spec})
+        return self._request("submit_job", Job, body={"id": job_id, "spec": spec})
 
     def plan(self, spec: JobSpec) -> Plan:
         """Ask what would happen to a wish, without anything happening."""
-        return self._request("POST", "/v1/plan", Plan, {"spec": spec})
+        return self._request("plan_job", Plan, body={"spec": spec})
 
     def job(self, ref: str) -> Job:
         """Read a job by id, name, prefix or base name."""
-        return self._request("GET", f"/v1/jobs/{_path(ref)}", Job)
+        return self._request("get_job", Job, ref)
 
     def job_bill(self, ref: str) -> JobBill:
         """Ask what a job costs by now."""
-        return self._request("GET", f"/v1/jobs/{_path(ref)}", JobBill)
+        return self._request("get_job", JobBill, ref)
 
     def advice(self, ref: str) -> JobAdvice:
         """Ask how a job could run better, as far as what it used tells."""
-        return self._request("GET", f"/v1/jobs/{_path(ref)}/advice", JobAdvice)
+        return self._request("get_advice", JobAdvice, ref)
 
     def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
         """Read a job when it gets there, or as it is after ``seconds``."""
-        target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
-        return self._request("GET", target, Job, wait=seconds)
+        return self._request("get_job", Job, ref, query={"wait": seconds, "until": until}, wait=seconds)
 
     def jobs(
         self, limit: int = 20, status: str = "", before: str = "", *, tasks: bool = True
@@ -160,17 +161,17 @@ class Client:
         Without ``tasks`` only jobs that are no tasks of an array are given, of any status.
         """
         if not tasks:
-            return self._request("GET", f"/v1/jobs?{_query(limit=limit, tasks=0)}", Jobs).jobs
+            return self._request("list_jobs", Jobs, query={"limit": limit, "tasks": 0}).jobs
         wanted = {"limit": limit} | ({"status": status} if status else {}) | ({"before": before} if before else {})
-        return self._request("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
+        return self._request("list_jobs", Jobs, query=wanted).jobs
 
     def stop(self, ref: str) -> Job:
         """Ask a job to stop."""
-        return self._request("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
+        return self._request("stop_job", Job, ref)
 
     def interrupt(self, ref: str) -> Job:
         """Take the hosts of a spot job away."""
-        return self._request("POST", f"/v1/jobs/{_path(ref)}/interrupt", Job)
+        return self._request("interrupt_job", Job, ref)
 
     def rerun(self, ref: str, job_id: str, submitted_at: float) -> Job:
         """Hand the wish of a job in once more, under a new id; the same request again gives the same job.
@@ -178,19 +179,18 @@ class Client:
         :raises ResourceNotFoundError: there is no such job, or something that it needs is gone.
         """
         body = {"id": job_id, "submitted_at": submitted_at}
-        return self._request("POST", f"/v1/jobs/{_path(ref)}/rerun", Job, body)
+        return self._request("rerun_job", Job, ref, body=body)
 
     def shell(self, ref: str, host: str = "") -> list[str]:
         """Ask which command opens a shell on a host of a job; "" is the first host."""
-        return self._shell(f"/v1/jobs/{_path(ref)}/shell", host)
+        return self._shell("get_job_shell", ref, host)
 
     def pool_shell(self, ref: str, host: str = "") -> list[str]:
         """Ask the same for a host of a pool, whether a job has it or none."""
-        return self._shell(f"/v1/pools/{_path(ref)}/shell", host)
+        return self._shell("get_pool_shell", ref, host)
 
-    def _shell(self, target: str, host: str) -> list[str]:
-        wanted = f"?{_query(host=host)}" if host else ""
-        return self._request("GET", f"{target}{wanted}", dict[str, list[str]])["command"]
+    def _shell(self, action: Action, ref: str, host: str) -> list[str]:
+        return self._request(action, dict[str, list[str]], ref, query={"host": host} if host else None)["command"]
 
     def submit_array(
         self, array_id: str, spec: JobSpec, tasks: Sequence[TaskOverrides], *, title: str = "", max_concurrent: int = 0
@@ -200,20 +200,20 @@ class Client:
         :raises SmxError: the controller refuses one of them, or cannot be reached.
         """
         body = {"id": array_id, "spec": spec, "tasks": tasks, "title": title, "max_concurrent": max_concurrent}
-        return self._request("POST", "/v1/arrays", ArraySummary, body)
+        return self._request("submit_array", ArraySummary, body=body)
 
     def array(self, ref: str, *, ended: int = 0, wait: float = 0.0, tasks: bool = True) -> ArrayDetail:
         """Read an array, or wait ``wait`` seconds at most until more than ``ended`` tasks have a verdict."""
-        wanted = _query(tasks=int(tasks)) + (f"&{_query(ended=ended, wait=wait)}" if wait else "")
-        return self._request("GET", f"/v1/arrays/{_path(ref)}?{wanted}", ArrayDetail, wait=wait)
+        wanted: dict[str, float] = {"tasks": int(tasks)} | ({"ended": ended, "wait": wait} if wait else {})
+        return self._request("get_array", ArrayDetail, ref, query=wanted, wait=wait)
 
     def arrays(self, limit: int = 20) -> tuple[ArraySummary, ...]:
         """List arrays, newest first."""
-        return self._request("GET", f"/v1/arrays?{_query(limit=limit)}", Arrays).arrays
+        return self._request("list_arrays", Arrays, query={"limit": limit}).arrays
 
     def stop_array(self, ref: str) -> ArraySummary:
         """Ask every task of an array to stop."""
-        return self._request("POST", f"/v1/arrays/{_path(ref)}/stop", ArraySummary)
+        return self._request("stop_array", ArraySummary, ref)
 
     def log(
         self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0
@@ -224,7 +224,7 @@ class Client:
         """
         wanted = {"offset": offset, "limit": limit, "wait": wait} | ({"host": host} if host else {})
         wanted |= {"attempt": attempt} if attempt else {}
-        answer = self._send("GET", f"/v1/jobs/{_path(ref)}/logs?{urlencode(wanted)}", None, wait)
+        answer = self._send("GET", _target("read_log", ref, query=wanted), None, wait)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         following = int(headers.get("x-smx-offset", offset + len(answer.body)))
         return LogChunk(
@@ -239,40 +239,40 @@ class Client:
 
     def metrics(self, ref: str) -> JobMetrics:
         """Read what a job's logs told: its progress, all points of its metrics, notes."""
-        return self._request("GET", f"/v1/jobs/{_path(ref)}/metrics", JobMetrics)
+        return self._request("get_metrics", JobMetrics, ref)
 
     def usage(self, ref: str, host: str = "", since: float = 0.0) -> JobUsage:
         """Read what a job used of its hosts, or of one, after a moment (seconds since the epoch)."""
         wanted = {"since": since} | ({"host": host} if host else {})
-        return self._request("GET", f"/v1/jobs/{_path(ref)}/usage?{_query(**wanted)}", JobUsage)
+        return self._request("get_usage", JobUsage, ref, query=wanted)
 
     def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools."""
-        return self._request("GET", "/v1/pools", Pools).pools
+        return self._request("list_pools", Pools).pools
 
     def set_keep_alive(self, ref: str, seconds: int) -> PoolSummary:
         """Keep an available pool for ``seconds`` from now; 0 releases it."""
-        return self._request("PATCH", f"/v1/pools/{_path(ref)}", PoolSummary, {"keep_alive": seconds})
+        return self._request("extend_pool", PoolSummary, ref, body={"keep_alive": seconds})
 
     def release(self, ref: str) -> PoolSummary:
         """Let a pool go."""
-        return self._request("DELETE", f"/v1/pools/{_path(ref)}", PoolSummary)
+        return self._request("release_pool", PoolSummary, ref)
 
     def changes(self, since: int, seconds: float) -> Changes:
         """Wait for what happened after ``since``, ``seconds`` at most."""
-        return self._request("GET", f"/v1/changes?{_query(since=since, wait=seconds)}", Changes, wait=seconds)
+        return self._request("list_changes", Changes, query={"since": since, "wait": seconds}, wait=seconds)
 
     def instance_types(self) -> TypesListing:
         """List the instance types that jobs may ask for."""
-        return self._request("GET", "/v1/instance_types", TypesListing)
+        return self._request("list_instance_types", TypesListing)
 
     def doctor(self) -> dict[str, Any]:
         """Read the controller's part of the doctor's page."""
-        return self._request("GET", "/v1/doctor", dict[str, Any])
+        return self._request("diagnose", dict[str, Any])
 
     def fix(self) -> dict[str, list[str]]:
         """Let engines end what nobody has a record of; gives it by engine."""
-        return self._request("POST", "/v1/doctor", dict[str, list[str]])
+        return self._request("fix", dict[str, list[str]])
 
     def close(self) -> None:
         """Break off what threads wait for; from then on nothing is asked and no controller is started."""
@@ -288,7 +288,16 @@ class Client:
         if waiting is not None:
             waiting.close()
 
-    def _request(self, method: str, target: str, kind: type[_Model], body: object = None, wait: float = 0.0) -> _Model:
+    def _request(
+        self,
+        action: Action,
+        kind: type[_Model],
+        *refs: str,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+        wait: float = 0.0,
+    ) -> _Model:
+        method, target = METHODS[action], _target(action, *refs, query=query)
         answer = self._send(method, target, None if body is None else _encode(body), wait)
         try:
             return _decode(answer.body, kind)
@@ -388,5 +397,7 @@ def _path(ref: object) -> str:
     )
 
 
-def _query(**values: object) -> str:
-    return urlencode(values, errors="surrogateescape")  # a word of a command line may be no UTF-8
+def _target(action: Action, *refs: str, query: Mapping[str, object] | None) -> str:
+    path = controller_path(action, *map(_path, refs))
+    # A word of a command line may be no UTF-8.
+    return path if query is None else f"{path}?{urlencode(query, errors='surrogateescape')}"

@@ -15,24 +15,25 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
 
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, SmxError, ValidationError
+from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, PATH_PARAMETER, SERVER_MAX_WAIT
 from jupyter_smx.model.redaction import redact_record
 from jupyter_smx.server.handlers.artifact_stream import ArtifactStream
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Awaitable, Callable
 
     from tornado.httpclient import HTTPResponse
     from tornado.httputil import HTTPHeaders
 
+    from jupyter_smx.model.http_routes import Route
     from jupyter_smx.server.connection import ControllerConnection
-
-MAX_WAIT = 60.0
-"""Seconds that a browser may hold one request; proxies in between end longer ones."""
 
 _FORWARDED_HEADERS = tuple(
     f"X-Smx-{name}" for name in ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts")
 )
 JSON_TYPE = "application/json"
+_METHODS_WITH_BODY = {"POST", "PATCH"}
 _AUTH_STATUSES = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 VERSION = version("jupyter-smx")
@@ -62,6 +63,8 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
     """What all routes share: the way to the controller, and errors as the controller words them."""
 
     auth_resource = "jupyter_smx"
+    route: Route[Any]
+    """The row of the table that the request matches."""
 
     @property
     def smx(self) -> Extension:
@@ -85,9 +88,23 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         is_known = bool(getattr(self, "_jupyter_current_user", None))
         self.finish(msgspec.json.encode(auth_error(self.auth_resource, reason, is_known=is_known)))
 
-    def select_query(self, *names: str) -> dict[str, str]:
-        """Take the query arguments that the controller knows; a token or an XSRF cookie never gets there."""
-        found = {name: self.get_query_argument(name, None) for name in names}
+    def upstream_path(self) -> str:
+        """Give the path of the request at the controller.
+
+        :raises ResourceNotFoundError: no job or pool can have that name.
+        """
+        values = iter(self.path_args)
+
+        def quote_next(parameter: re.Match[str]) -> str:
+            return quote(next(values)) if parameter["slashes"] else quote_segment(next(values))
+
+        return CONTROLLER_PREFIX + PATH_PARAMETER.sub(quote_next, self.route.path)
+
+    def select_query(self) -> dict[str, str]:
+        """Take the parameters that the route passes on; a token or an XSRF cookie never gets to the controller."""
+        found = {
+            each.name: self.get_query_argument(each.name, None, strip=each.strip) for each in self.route.proxy_query()
+        }
         return {name: value for name, value in found.items() if value is not None}
 
     def json_body(self) -> bytes:
@@ -115,7 +132,7 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             asked = math.nan
         if math.isnan(asked):
             raise ValidationError(f"wait: {text!r} is not a number of seconds.", field="wait", value=text)
-        wait = min(max(asked, 0.0), MAX_WAIT)
+        wait = min(max(asked, 0.0), SERVER_MAX_WAIT)
         if "wait" in query:
             query["wait"] = f"{wait:g}"
         return wait
@@ -132,29 +149,35 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             self.set_status(error.status)
             self.finish(msgspec.json.encode(error.body()))
 
-    async def forward(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: dict[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = JSON_TYPE,
-    ) -> None:
-        """Send a request to the controller and finish with its answer."""
-        wait = self.read_wait(query) if query else 0.0
-        answer = await self.smx.connection.request(method, path, query=query, body=body, wait=wait)
-        if method != "GET":
+    async def pass_on(self, content_type: str = JSON_TYPE) -> None:
+        """Send the request to the controller as its route says, and finish with the answer."""
+        route, path = self.route, self.upstream_path()
+        body = None
+        if route.method in _METHODS_WITH_BODY:
+            body = self.json_body() if route.body else b"{}"
+        if route.proxy is not None and route.proxy.starts_controller:
+            await self.smx.connection.ensure()
+        query = self.select_query()
+        wait = self.read_wait(query)
+        answer = await self.smx.connection.request(route.method, path, query=query, body=body, wait=wait)
+        if route.method != "GET":
             self.smx.wake()
-        self._finish_response(answer, content_type)
+        self.finish_response(answer, content_type)
 
-    async def forward_stream(self, path: str, name: str, *, query: dict[str, str] | None = None) -> None:
-        """Send a request to the controller and hand its answer on as it comes, as an attachment called ``name``."""
-        passage, ask = ArtifactStream(self, name), self.smx.connection.request
-        answer = await ask("GET", path, query=query, on_header=passage.on_header, on_chunk=passage.on_chunk)
-        passage.finish(answer)
+    async def pass_on_file(self, path: str, name: str) -> None:
+        """Send the request to ``path`` of the controller and stream the answer as an attachment called ``name``."""
+        stream = ArtifactStream(self, name)
+        answer = await self.smx.connection.request(
+            "GET",
+            path,
+            query=self.select_query(),
+            on_header=stream.on_header,
+            on_chunk=stream.on_chunk,
+        )
+        stream.finish(answer)
 
-    def _finish_response(self, answer: HTTPResponse, content_type: str) -> None:
+    def finish_response(self, answer: HTTPResponse, content_type: str = JSON_TYPE) -> None:
+        """Finish with the status, the cursor and the body of an answer of the controller."""
         self.set_status(answer.code)
         self.forward_headers(answer.headers)
         is_error = answer.code >= HTTPStatus.BAD_REQUEST

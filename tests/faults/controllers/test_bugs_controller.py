@@ -17,10 +17,10 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
-from jupyter_smx.controller.api.handlers import ROUTES
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ResourceLimitError, SmxError, ValidationError
+from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, ROUTES
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
@@ -245,7 +245,8 @@ def test_bug_25_neither_time_nor_memory_of_a_job_grows_with_the_jobs_before_it(
     "host", ["evil.example", "evil.example:80", "127.0.0.1", "localhost.evil.example", "[::1]", ""]
 )
 def test_bug_28_every_route_of_the_socket_refuses_another_name_with_every_verb(shared: World, host: str) -> None:
-    targets = [pattern.replace("([^/]+)", "train").replace("(.+)", "model.tar.gz") for pattern, *_ in ROUTES]
+    paths = {route.path.replace("{ref}", "train").replace("{name:path}", "model.tar.gz") for route in ROUTES}
+    targets = [f"{CONTROLLER_PREFIX}{path}" for path in sorted(paths)]
     assert len(targets) >= 11
     before = what_there_is(shared)
     for target in [*targets, "/", "/nothing"]:

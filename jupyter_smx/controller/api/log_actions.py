@@ -1,0 +1,110 @@
+"""Answer requests for what jobs print: bytes from an offset on, lines that contain words, and the whole as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_smx.controller.api.answer import Answer, bytes_answer, file_answer, json_answer
+from jupyter_smx.controller.telemetry import log_search
+from jupyter_smx.model import http_routes as routes
+from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.policy.hosts.names import named_hosts
+from jupyter_smx.policy.lifecycle.attempts import is_over
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.model.records.job import Job
+
+
+def _requested_log(request: ApiHandler, job: Job) -> tuple[str, int, Path]:
+    """Give host, attempt (the newest by default) and file.
+
+    :raises ResourceNotFoundError: the job has no such host.
+    """
+    host = check_host(job, request.query(routes.HOST) or "algo-1")
+    attempt = request.attempt(job)
+    return host, attempt, request.services.output_stager.folder(job.id).log(host, attempt)
+
+
+async def read_log(request: ApiHandler) -> Answer:
+    """Give bytes of a host's log from ``offset`` on, or wait for some while there are none."""
+    facade = request.facade
+    job = facade.job(request.ref)
+    host, attempt, path = _requested_log(request, job)
+    offset, last = request.query(routes.OFFSET), request.query(routes.LAST)
+    limit = request.query(routes.LIMIT_BYTES)
+    until = time.monotonic() + request.query(routes.WAIT)
+    while True:
+        # The status is read before the file: what came with it is in the file by then.
+        now = facade.job(job.id)
+        final = is_over(now, attempt)
+        data, begin, total = _read(path, offset, last, limit)
+        left = until - time.monotonic()
+        if data or final or left <= 0:
+            break
+        # The signals are taken before any other task can run, so that no change is missed.
+        with request.services.log_signals.subscribe(job.id) as more:
+            news = {more, facade.next_change()}
+            await request.wait_while_connected(asyncio.wait(news, timeout=left, return_when=asyncio.FIRST_COMPLETED))
+    cursor = {
+        "X-Smx-Offset": str(begin + len(data)),
+        "X-Smx-Total": str(total),
+        "X-Smx-Final": "1" if final and begin + len(data) >= total else "0",
+        "X-Smx-Host": host,
+        "X-Smx-Hosts": ",".join(_hosts(job)),
+        "X-Smx-Attempt": str(attempt),
+        "X-Smx-Attempts": str(now.attempt),
+    }
+    return bytes_answer(data, cursor)
+
+
+async def search_log(request: ApiHandler) -> Answer:
+    """Give the bytes at which lines contain words, the last first, between ``after`` and ``before``.
+
+    One answer covers a part only: ``reached`` is the ``before`` of the next request, until it is ``after``.
+    """
+    *_, path = _requested_log(request, request.facade.job(request.ref))
+    words = log_search.compile_pattern(request.query(routes.TEXT), match_case=request.query(routes.MATCH_CASE))
+    after, before = request.query(routes.AFTER_BYTE), request.query(routes.BEFORE_BYTE)
+    found = await asyncio.to_thread(log_search.search, path, words, after, None if before < 0 else before)
+    return json_answer(dict(zip(("places", "reached", "total"), found, strict=True)))
+
+
+def download_log(request: ApiHandler) -> Answer:
+    """Stream a log; of one that still grows, what it contains now."""
+    *_, path = _requested_log(request, request.facade.job(request.ref))
+    return file_answer(path) if path.is_file() else bytes_answer(b"")
+
+
+def check_host(job: Job, host: str) -> str:
+    """Give the name of a host back when the job has one of that name.
+
+    :raises ResourceNotFoundError: it has none.
+    """
+    names = _hosts(job)
+    if host not in names:
+        raise ResourceNotFoundError(
+            f"host: {job.name} has no host {host!r}.", field="host", value=host, cure=f"It has {', '.join(names)}."
+        )
+    return host
+
+
+def _hosts(job: Job) -> list[str]:
+    return [each.name for each in named_hosts(job.spec.instance_groups)]
+
+
+def _read(path: Path, offset: int, last: int, limit: int) -> tuple[bytes, int, int]:
+    """Give bytes, where they begin, and how long the file is."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            total = os.fstat(file.fileno()).st_size
+            begin = max(0, total - last) if last else offset
+            file.seek(begin)
+            return file.read(limit), begin, total
+    except FileNotFoundError:
+        return b"", offset, 0

@@ -1,0 +1,437 @@
+"""The routes of the controller and of the Jupyter server: one table, from which handlers, clients and pages follow.
+
+``ROUTES`` are the controller's, below ``/v1/``; those with a ``proxy`` are also the Jupyter server's, below
+``/jupyter-smx/``, which passes them on. ``SERVER_ROUTES`` exist at the Jupyter server only.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+_T = TypeVar("_T", bool, int, float, str)
+_A = TypeVar("_A", bound=str)
+
+CONTROLLER_PREFIX = "/v1/"
+SERVER_PREFIX = "/jupyter-smx/"
+
+MAX_WAIT = 3_600.0
+"""Seconds that the controller delays an answer at most."""
+SERVER_MAX_WAIT = 60.0
+"""Seconds that a browser may hold one request; proxies in between end longer ones."""
+MAX_OFFSET = 2.0**62
+"""Larger than any file, in bytes, and than any moment, in seconds."""
+
+PATH_PARAMETER = re.compile(r"\{(?P<name>\w+)(?P<slashes>:path)?\}")
+
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+Action = Literal[
+    "describe_controller",
+    "list_jobs",
+    "submit_job",
+    "plan_job",
+    "get_job",
+    "delete_job",
+    "stop_job",
+    "interrupt_job",
+    "rerun_job",
+    "get_job_shell",
+    "read_log",
+    "search_log",
+    "download_log",
+    "get_metrics",
+    "get_usage",
+    "get_advice",
+    "compare_jobs",
+    "download_artifact",
+    "list_arrays",
+    "submit_array",
+    "get_array",
+    "stop_array",
+    "list_pools",
+    "extend_pool",
+    "release_pool",
+    "get_pool_shell",
+    "list_instance_types",
+    "list_changes",
+    "diagnose",
+    "fix",
+]
+"""What the controller can be asked to do; the literals let mypy see a name that is no action."""
+
+ServerAction = Literal["get_controller_state", "start_controller", "locate_job_files"]
+"""What only the Jupyter server does."""
+
+
+class QueryParameter(Struct, Generic[_T], frozen=True):
+    """A parameter of a query: its name, its default, which also says its type, and the largest number that counts.
+
+    A larger number counts as ``maximum``. A ``bool`` is written as 0 or 1.
+    """
+
+    name: str
+    default: _T
+    help: str
+    maximum: float = MAX_OFFSET
+    strip: bool = True
+    """Whether spaces at the ends are left out."""
+
+
+class Proxy(Struct, frozen=True):
+    """How the Jupyter server passes a route on to the controller."""
+
+    query: tuple[str, ...] | None = None
+    """Parameters that it passes on; None means all of the route."""
+    starts_controller: bool = False
+    """Whether it starts a controller first, unless one runs."""
+    marks_read: bool = False
+    """Whether the request proves that a page shows what there is, so that no message about it is due."""
+    help: str = ""
+    """What the Jupyter server's route does, where it does more than pass on."""
+
+
+class Route(Struct, Generic[_A], frozen=True):
+    """A method and a path, the action that answers, and what it takes and gives.
+
+    A parameter of the path is ``{ref}``, one segment, or ``{name:path}``, which may have slashes.
+    """
+
+    method: Method
+    path: str
+    """Below the prefix of the process that answers."""
+    action: _A
+    help: str
+    """What the route does, as one or more sentences for its reference page."""
+    answer: str
+    """What the answer is; with its status where that is not 200."""
+    query: tuple[QueryParameter[Any], ...] = ()
+    body: str = ""
+    """The fields of the JSON body; "" where the route takes none."""
+    proxy: Proxy | None = None
+    """None where only processes of the same user reach the route."""
+
+    def proxy_query(self) -> tuple[QueryParameter[Any], ...]:
+        """Give the parameters that the Jupyter server passes on."""
+        allowed = None if self.proxy is None else self.proxy.query
+        return self.query if allowed is None else tuple(each for each in self.query if each.name in allowed)
+
+
+# Parameters of a query
+
+LIMIT_JOBS = QueryParameter("limit", 100, "rows at most", 1_000)
+LIMIT_ARRAYS = QueryParameter("limit", 20, "rows at most", 200)
+BEFORE_JOB = QueryParameter("before", "", "only jobs that are older than the job with this id")
+STATUS = QueryParameter("status", "", "only jobs with this status")
+WITH_TASKS = QueryParameter("tasks", True, "0 leaves tasks out")
+WAIT = QueryParameter("wait", 0.0, "seconds that the answer may be delayed until there is something new", MAX_WAIT)
+UNTIL = QueryParameter("until", "final", "what `wait` ends with: the `final` status or the `first_line` of output")
+ENDED = QueryParameter("ended", 0, "`wait` ends when more than this number of tasks have ended", 2.0**31)
+HOST = QueryParameter("host", "", "the name of a host; the first one by default")
+USAGE_HOST = QueryParameter("host", "", "the name of a host; all hosts by default")
+ATTEMPT = QueryParameter("attempt", 0, "the number of a run of the job; the newest by default")
+OFFSET = QueryParameter("offset", 0, "the byte to begin at")
+LAST = QueryParameter("last", 0, "instead of `offset`: the number of bytes at the end")
+LIMIT_BYTES = QueryParameter("limit", 262_144, "bytes at most", 4 * 2**20)
+TEXT = QueryParameter("text", "", "the words to find", strip=False)
+MATCH_CASE = QueryParameter("case", False, "1 distinguishes upper case from lower case")
+AFTER_BYTE = QueryParameter("after", 0, "only lines that begin at this byte or later")
+BEFORE_BYTE = QueryParameter("before", -1, "only lines that begin before this byte; by default all")
+SINCE = QueryParameter("since", 0.0, "only what is newer than this moment, in seconds since the epoch")
+SINCE_EVENT = QueryParameter("since", 0, "the number of the last event that is known")
+FROM_JOB = QueryParameter("from", "", "the earlier job; by default the run of the same base name before this one")
+
+_RECORD = "Job, with its `summary`, `status`, `secondary_status`, `queue_position`, `cost` and `bill` as of now"
+_SHELL = '`{"command": [word], "hosts": [name]}`'
+
+ROUTES: tuple[Route[Action], ...] = (
+    # A router tries the rows in their order, so those of the warm path come first.
+    Route(
+        "GET",
+        "",
+        "describe_controller",
+        "Say which controller runs, and the number of the newest event.",
+        "`{version, protocol, pid, epoch, seq, data_dir}`",
+    ),
+    Route(
+        "POST",
+        "jobs",
+        "submit_job",
+        "Submit a job. The same id and spec give the same job. On a warm pool the job starts before the answer.",
+        "201 Job; 200 where the same id and spec came before, 409 where the id has another spec",
+        body='{"id", "spec"}',
+        proxy=Proxy(starts_controller=True),
+    ),
+    Route(
+        "GET",
+        "jobs",
+        "list_jobs",
+        "List one page of jobs, newest first. With `tasks=0`: the newest that are no tasks, of any status.",
+        '`{"jobs": [JobSummary]}`',
+        query=(LIMIT_JOBS, BEFORE_JOB, STATUS, WITH_TASKS),
+        proxy=Proxy(query=("limit", "before", "status"), marks_read=True, help="List one page of jobs, newest first."),
+    ),
+    Route(
+        "POST",
+        "plan",
+        "plan_job",
+        "Say where a job would run and why. Nothing is created.",
+        "`{sentence, why, engine_request}`",
+        body='{"spec"}',
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}",
+        "get_job",
+        "Give the record of a job; with `wait`, when the job gets as far as `until`.",
+        _RECORD,
+        query=(WAIT, UNTIL),
+        proxy=Proxy(),
+    ),
+    Route(
+        "DELETE",
+        "jobs/{ref}",
+        "delete_job",
+        "Delete a finished job and the files that it brought home.",
+        "204; 409 while the job runs, jobs wait for it, or it retains a warm pool",
+        proxy=Proxy(),
+    ),
+    Route(
+        "POST",
+        "jobs/{ref}/stop",
+        "stop_job",
+        "Ask a job to stop. A finished job is given as it is.",
+        "Job",
+        proxy=Proxy(),
+    ),
+    Route(
+        "POST",
+        "jobs/{ref}/interrupt",
+        "interrupt_job",
+        "Take the hosts of a spot job away, so that the job begins again.",
+        "Job; 400 where it is no spot job, 409 where no hosts work for it",
+        proxy=Proxy(),
+    ),
+    Route(
+        "POST",
+        "jobs/{ref}/rerun",
+        "rerun_job",
+        "Submit the spec of a job again under a new id. The same request again gives the same job.",
+        "201 Job; 200 and 409 as for `POST jobs`, 404 where its variables or its folder of code are gone",
+        body='{"id", "submitted_at"}',
+        proxy=Proxy(starts_controller=True),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/shell",
+        "get_job_shell",
+        "Give the command that opens a shell where the job runs, while its hosts exist and have no other job.",
+        _SHELL,
+        query=(HOST,),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/logs",
+        "read_log",
+        "Read the bytes of a log from `offset` on, or the `last` so many. An earlier attempt is final.",
+        "bytes; the headers `X-Smx-Offset` (where to go on), `X-Smx-Total`, `X-Smx-Final` (0 or 1), `X-Smx-Host`, "
+        "`X-Smx-Hosts`, `X-Smx-Attempt`, `X-Smx-Attempts`",
+        query=(HOST, ATTEMPT, OFFSET, LAST, LIMIT_BYTES, WAIT),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/logs/search",
+        "search_log",
+        "Find the lines of a log that contain `text`, the last first. One answer covers at most 32 MiB.",
+        "`{places, reached, total}` in bytes; `reached` is the `before` of the next request, until it is `after`",
+        query=(HOST, ATTEMPT, TEXT, MATCH_CASE, AFTER_BYTE, BEFORE_BYTE),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/logs/whole",
+        "download_log",
+        "Stream a log; of one that still grows, what it contains now.",
+        "bytes",
+        query=(HOST, ATTEMPT),
+        proxy=Proxy(help="Stream a log as an attachment with the file name `name`, never as a page."),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/metrics",
+        "get_metrics",
+        "Give the progress of a job and the points of its metrics by host, with notes on what could not be read.",
+        "`{job, progress, series, notes, attempt, attempts, is_final}`",
+        query=(ATTEMPT, SINCE),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/usage",
+        "get_usage",
+        "Give what a job used of its hosts over time.",
+        "`{job, hosts, peak, attempt, attempts, is_final}`, in columns",
+        query=(USAGE_HOST, ATTEMPT, SINCE),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/advice",
+        "get_advice",
+        "Give what the rules of SageMaker's profiler find in what the job used so far, and what they predict.",
+        "`{job, advice, is_final}`",
+        query=(ATTEMPT,),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/diff",
+        "compare_jobs",
+        "Say what is different between a job and an earlier one.",
+        'Comparison; `before` is "" where there was no earlier run',
+        query=(FROM_JOB,),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/artifacts/{name:path}",
+        "download_artifact",
+        "Stream a file that a job brought home.",
+        "bytes",
+        proxy=Proxy(help="Stream a file that a job brought home as an attachment, never as a page."),
+    ),
+    Route(
+        "POST",
+        "arrays",
+        "submit_array",
+        "Submit an array: all of its tasks or none. The same id and request give the same array.",
+        "201 ArraySummary; 200 and 409 as for `POST jobs`",
+        body='{"id", "spec", "tasks": [TaskOverrides], "title", "max_concurrent"}',
+    ),
+    Route(
+        "GET",
+        "arrays",
+        "list_arrays",
+        "List the newest arrays, newest first.",
+        '`{"arrays": [ArraySummary]}`',
+        query=(LIMIT_ARRAYS,),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "arrays/{ref}",
+        "get_array",
+        "Give an array and its tasks.",
+        "ArraySummary, and `tasks`: [JobSummary]",
+        query=(WAIT, ENDED, WITH_TASKS),
+        proxy=Proxy(),
+    ),
+    Route(
+        "POST",
+        "arrays/{ref}/stop",
+        "stop_array",
+        "Ask every task of an array to stop.",
+        "ArraySummary",
+        proxy=Proxy(),
+    ),
+    Route("GET", "pools", "list_pools", "List the live pools.", '`{"pools": [PoolSummary]}`', proxy=Proxy()),
+    Route(
+        "PATCH",
+        "pools/{ref}",
+        "extend_pool",
+        "Keep an available pool for this number of seconds from now; 0 releases it.",
+        "PoolSummary",
+        body='{"keep_alive"}',
+        proxy=Proxy(),
+    ),
+    Route("DELETE", "pools/{ref}", "release_pool", "Release an available pool.", "202 PoolSummary", proxy=Proxy()),
+    Route(
+        "GET",
+        "pools/{ref}/shell",
+        "get_pool_shell",
+        "Give the command that opens a shell on a host of a pool, whichever job has it now.",
+        _SHELL,
+        query=(HOST,),
+        proxy=Proxy(),
+    ),
+    Route(
+        "GET",
+        "instance_types",
+        "list_instance_types",
+        "List the instance types that jobs may ask for, and the administrator's file where there is one.",
+        '`{"instance_types": [InstanceType], "file"}`',
+    ),
+    Route(
+        "GET",
+        "changes",
+        "list_changes",
+        "Give the events after `since`; with `wait`, as soon as there is one.",
+        "Changes",
+        query=(SINCE_EVENT, WAIT),
+        proxy=Proxy(
+            marks_read=True,
+            help="Give the events after `since`; without a controller the answer says `reset`: list everything again.",
+        ),
+    ),
+    Route(
+        "GET",
+        "doctor",
+        "diagnose",
+        "Give what a doctor's page shows of the controller and of every engine.",
+        "the controller's part of the doctor's page",
+        proxy=Proxy(help="Give what the Jupyter server and the controller report. No controller is no error."),
+    ),
+    Route(
+        "POST",
+        "doctor",
+        "fix",
+        "End what engines still have of clusters that are in no record.",
+        "what was ended, by engine",
+    ),
+)
+
+SERVER_ROUTES: tuple[Route[ServerAction], ...] = (
+    Route(
+        "GET",
+        "controller",
+        "get_controller_state",
+        "Say whether a controller runs, its version and the number of the newest event. No controller is no error.",
+        '`{"running": true, version, seq, ...}`, or `{"running": false, "problem": ErrorBody}` of the last start',
+    ),
+    Route(
+        "POST",
+        "controller",
+        "start_controller",
+        "Start a controller unless one runs.",
+        "as for `GET controller`",
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/places",
+        "locate_job_files",
+        "Say of each path in a job's record whether it exists, and its name in JupyterLab's file browser.",
+        "JobFileLocations",
+    ),
+)
+
+METHODS: dict[Action, Method] = {route.action: route.method for route in ROUTES}
+_PATHS = {route.action: route.path for route in ROUTES}
+
+
+def controller_path(action: Action, ref: str = "") -> str:
+    """Give the path of an action at the controller; ``ref`` is one quoted segment."""
+    return CONTROLLER_PREFIX + _PATHS[action].replace("{ref}", ref)
+
+
+def served_routes() -> tuple[Route[Any], ...]:
+    """Give the routes of the Jupyter server: those that it passes on, and its own."""
+    return (*(route for route in ROUTES if route.proxy is not None), *SERVER_ROUTES)
+
+
+def url_pattern(prefix: str, path: str) -> str:
+    """Give the regular expression of a path, with a group for each parameter, as tornado takes it."""
+    return prefix + PATH_PARAMETER.sub(lambda found: "(.+)" if found["slashes"] else "([^/]+)", path)

@@ -163,8 +163,9 @@ build/types.schema.json: $(STAMP) $(wildcard jupyter_smx/model/*.py) jupyter_smx
 	mkdir -p build
 	$(VENV)/bin/python -m jupyter_smx.server.schema > $@
 
-types: build/types.schema.json ## make src/_types.ts from the Python structs
+types: build/types.schema.json ## make src/_types.ts from the Python structs, src/api/_routes.ts from the table of routes
 	jlpm types
+	$(VENV)/bin/python -m jupyter_smx.server.browser_routes > src/api/_routes.ts
 
 types-check: build build/types.schema.json
 	jlpm types:to build/_types.ts

@@ -14,6 +14,7 @@ import type {
   Status
 } from '../_types';
 import { ApiError, errorBodyText, errorText } from './errors';
+import { type Action, methodOf, pathOf } from './routes';
 
 const ROOT = 'jupyter-smx';
 const NO_CONTENT = 204;
@@ -37,6 +38,13 @@ export type SubmittedJob = Pick<Job, 'id' | 'name'>;
 /** Whose hosts a shell opens on. */
 export type ShellTarget = 'jobs' | 'pools';
 
+/** What a request has besides its action. */
+interface IRequestParts {
+  id?: string;
+  query?: Readonly<Record<string, string | number>>;
+  body?: Readonly<Record<string, string | number>>;
+}
+
 export interface IJobQuery {
   before?: string;
   status?: Status;
@@ -46,71 +54,68 @@ export class ApiClient {
   constructor(private readonly settings: ServerConnection.ISettings) {}
 
   controller(): Promise<IResponse<ControllerInfo>> {
-    return this.request('controller');
+    return this.request('get_controller_state');
   }
 
   startController(): Promise<IResponse<ControllerInfo>> {
-    return this.request('controller', { method: 'POST' });
+    return this.request('start_controller');
   }
 
   /** One page, newest first: of all jobs or of those with a status, from the newest or `before` a job. */
   jobs(limit: number, which: IJobQuery = {}): Promise<IResponse<{ jobs: JobSummary[] }>> {
-    const query = URLExt.objectToQueryString({ limit, ...which });
-    return this.request(`jobs${query}`);
+    return this.request('list_jobs', { query: { limit, ...which } });
   }
 
   async deleteJob(id: string): Promise<void> {
-    await this.request(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
+    await this.request('delete_job', { id });
   }
 
   /** Run a job once more as the job `newId`; said twice, it is done once. */
   rerunJob(id: string, newId: string): Promise<IResponse<SubmittedJob>> {
-    const body = JSON.stringify({ id: newId });
-    return this.request(`jobs/${encodeURIComponent(id)}/rerun`, { method: 'POST', body });
+    return this.request('rerun_job', { id, body: { id: newId } });
   }
 
   /** The newest arrays, with how many of their tasks are where. */
   arrays(limit: number): Promise<IResponse<{ arrays: ArraySummary[] }>> {
-    return this.request(`arrays${URLExt.objectToQueryString({ limit })}`);
+    return this.request('list_arrays', { query: { limit } });
   }
 
   array(id: string): Promise<IResponse<ArraySummary>> {
-    return this.request(`arrays/${encodeURIComponent(id)}?tasks=0`);
+    return this.request('get_array', { id, query: { tasks: 0 } });
   }
 
   stopArray(id: string): Promise<IResponse<unknown>> {
-    return this.request(`arrays/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+    return this.request('stop_array', { id });
   }
 
   pools(): Promise<IResponse<{ pools: PoolSummary[] }>> {
-    return this.request('pools');
+    return this.request('list_pools');
   }
 
   changes(since: number): Promise<IResponse<Changes>> {
-    return this.request(`changes?since=${since}`);
+    return this.request('list_changes', { query: { since } });
   }
 
   stopJob(id: string): Promise<IResponse<unknown>> {
-    return this.request(`jobs/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+    return this.request('stop_job', { id });
   }
 
   interruptJob(id: string): Promise<IResponse<unknown>> {
-    return this.request(`jobs/${encodeURIComponent(id)}/interrupt`, { method: 'POST' });
+    return this.request('interrupt_job', { id });
   }
 
   keepPool(id: string, seconds: number): Promise<IResponse<PoolSummary>> {
-    const body = JSON.stringify({ keep_alive: seconds });
-    return this.request(`pools/${encodeURIComponent(id)}`, { method: 'PATCH', body });
+    return this.request('extend_pool', { id, body: { keep_alive: seconds } });
   }
 
   releasePool(id: string): Promise<IResponse<PoolSummary>> {
-    return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
+    return this.request('release_pool', { id });
   }
 
   /** What opens a shell on a host of a job or a pool in a terminal of the server; '' is the first host. */
   shell(of: ShellTarget, id: string, host = ''): Promise<ShellCommand> {
     const query = host ? URLExt.objectToQueryString({ host }) : '';
-    return this.read(`${of}/${encodeURIComponent(id)}/shell${query}`);
+    return this.read(pathOf(of === 'jobs' ? 'get_job_shell' : 'get_pool_shell', id) + query);
   }
 
   /** What is read for parts of this API that have a file of their own. */
@@ -136,7 +141,10 @@ export class ApiClient {
     }
   }
 
-  private async request<T>(path: string, init: RequestInit = {}): Promise<IResponse<T>> {
+  private async request<T>(action: Action, parts: IRequestParts = {}): Promise<IResponse<T>> {
+    const { id, query, body: sent } = parts;
+    const path = pathOf(action, id) + (query ? URLExt.objectToQueryString({ ...query }) : '');
+    const init = { method: methodOf(action), body: sent && JSON.stringify(sent) };
     const response = await this.respond(path, init);
     const now = Number(response.headers.get('X-Smx-Now'));
     const version = response.headers.get('X-Smx-Version') ?? undefined;

@@ -11,6 +11,7 @@ import type {
   FileLocation
 } from '../_types';
 import type { ApiClient } from '../api/client';
+import { pathOf } from '../api/routes';
 
 /** The record of a job, with what lists show of it and its bill as of the answer. */
 export type IJobRecord = Job & { summary: JobSummary; bill: Bill };
@@ -30,19 +31,14 @@ export interface IJobSource {
 }
 
 export function createJobSource(api: ApiClient, id: string): IJobSource {
-  const pathOf = (one: string): string => `jobs/${encodeURIComponent(one)}`;
-  const path = pathOf(id);
   return {
-    record: () => api.read(path),
-    places: async () => (await api.read<JobFileLocations>(`${path}/places`)).places,
+    record: () => api.read(pathOf('get_job', id)),
+    places: async () => (await api.read<JobFileLocations>(pathOf('locate_job_files', id))).places,
     difference: (from, to) => {
       const query = from ? `?from=${encodeURIComponent(from)}` : '';
-      return api.read(`${pathOf(to)}/diff${query}`);
+      return api.read(pathOf('compare_jobs', to) + query);
     },
-    advice: async () => (await api.read<JobAdvice>(`${path}/advice`)).advice,
-    address: artifact => {
-      const name = artifact.split('/').map(encodeURIComponent).join('/');
-      return api.address(`${path}/artifacts/${name}`);
-    }
+    advice: async () => (await api.read<JobAdvice>(pathOf('get_advice', id))).advice,
+    address: artifact => api.address(pathOf('download_artifact', id, artifact))
   };
 }

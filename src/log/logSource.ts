@@ -1,6 +1,7 @@
 // Reads the log of one job over the REST API: bytes at an offset, matches of a search, and the URL of the file.
 
 import type { ApiClient } from '../api/client';
+import { pathOf } from '../api/routes';
 
 /** Which of a job's logs: '' is its first host, 0 its newest run. */
 export interface ILogId {
@@ -55,19 +56,17 @@ const OFFSET = 'X-Smx-Offset';
 
 /** The logs of a job. */
 export function createLogSource(api: ApiClient, id: string): ILogSource {
-  const path = `jobs/${encodeURIComponent(id)}/logs`;
   return {
     read: async (query, signal) => {
-      const { bytes, headers } = await api.readBytes(path + queryOf({ ...query }), OFFSET, {
-        signal
-      });
+      const path = pathOf('read_log', id) + queryOf({ ...query });
+      const { bytes, headers } = await api.readBytes(path, OFFSET, { signal });
       return partOf(headers, bytes);
     },
     find: ({ text, matchCase, ...where }, signal) => {
       const query = queryOf({ ...where, text, case: matchCase ? 1 : 0 });
-      return api.read(`${path}/search${query}`, { signal });
+      return api.read(pathOf('search_log', id) + query, { signal });
     },
-    address: (which, name) => api.address(`${path}/whole${queryOf({ ...which, name })}`)
+    address: (which, name) => api.address(pathOf('download_log', id) + queryOf({ ...which, name }))
   };
 }
 

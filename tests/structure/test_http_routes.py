@@ -10,6 +10,7 @@ from jupyter_smx.controller.api import actions as controller_actions
 from jupyter_smx.controller.api import handlers
 from jupyter_smx.model import http_routes
 from jupyter_smx.model.http_routes import ROUTES, SERVER_ROUTES, Proxy, QueryParameter, Route, served_routes
+from jupyter_smx.server import browser_routes
 from jupyter_smx.server import routes as server_routes
 from jupyter_smx.server.handlers import actions as server_actions
 
@@ -76,3 +77,16 @@ def test_a_row_that_is_added_to_the_table_is_served_by_the_jupyter_server_with_a
 def test_the_kernel_writes_no_path_of_its_own() -> None:
     code = re.sub(r'"""[\s\S]*?"""', "", CLIENT.read_text(encoding="utf-8"))
     assert "/v1" not in code
+
+
+def test_the_routes_of_the_browser_are_those_of_the_table() -> None:
+    assert (ROOT / "src" / "api" / "_routes.ts").read_text(encoding="utf-8") == browser_routes.typescript(), (
+        "make types"
+    )
+
+
+def test_the_browser_writes_no_path_of_its_own() -> None:
+    path = re.compile(r"[`'](?:jobs|pools|arrays)/|[`']\w+\?\w+=\$")
+    files = [file for kind in ("*.ts", "*.tsx") for file in (ROOT / "src").rglob(kind)]
+    found = [file.name for file in files if path.search(file.read_text(encoding="utf-8"))]
+    assert sorted(found) == ["_routes.ts", "routes.spec.ts"]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.api import array_actions, artifact_actions, job_actions, log_actions, pool_actions
+from jupyter_smx.controller.api import (
+    array_actions,
+    artifact_actions,
+    controller_actions,
+    job_actions,
+    log_actions,
+    pool_actions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.http_routes import Action
 
 ACTIONS: Mapping[Action, Callable[[ApiHandler], Answer | Awaitable[Answer]]] = {
-    "describe_controller": pool_actions.describe_controller,
+    "describe_controller": controller_actions.describe_controller,
     "submit_job": job_actions.submit_job,
     "list_jobs": job_actions.list_jobs,
     "plan_job": job_actions.plan_job,
@@ -40,8 +47,8 @@ ACTIONS: Mapping[Action, Callable[[ApiHandler], Answer | Awaitable[Answer]]] = {
     "extend_pool": pool_actions.extend_pool,
     "release_pool": pool_actions.release_pool,
     "get_pool_shell": pool_actions.get_pool_shell,
-    "list_instance_types": pool_actions.list_instance_types,
-    "list_changes": pool_actions.list_changes,
-    "diagnose": pool_actions.diagnose,
-    "fix": pool_actions.fix,
+    "list_instance_types": controller_actions.list_instance_types,
+    "list_changes": controller_actions.list_changes,
+    "diagnose": controller_actions.diagnose,
+    "fix": controller_actions.fix,
 }

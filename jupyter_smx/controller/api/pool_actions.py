@@ -1,9 +1,7 @@
-"""Answer requests about pools, instance types, changes and the controller itself."""
+"""Answer requests about pools."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,8 +11,6 @@ from jupyter_smx.model import http_routes as routes
 
 if TYPE_CHECKING:
     from jupyter_smx.controller.api.base import ApiHandler
-
-EVENTS_AT_ONCE = 1_000
 
 
 class KeepAliveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,35 +38,3 @@ async def get_pool_shell(request: ApiHandler) -> Answer:
     """Give the command that opens a shell on a host of a pool."""
     shells = request.facade.shell_commands
     return json_answer(await shells.command_for_pool(request.ref, request.query(routes.HOST)))
-
-
-def list_instance_types(request: ApiHandler) -> Answer:
-    """List the catalogue, and the file that the administrator replaced it by."""
-    return json_answer(request.facade.instance_types())
-
-
-async def list_changes(request: ApiHandler) -> Answer:
-    """Give the events after a number, or wait for one while there is none."""
-    since = request.query(routes.SINCE_EVENT)
-    until = time.monotonic() + request.query(routes.WAIT)
-    changes = request.facade.changes(since, EVENTS_AT_ONCE)
-    while not (changes.events or changes.reset) and (left := until - time.monotonic()) > 0:
-        # The future is taken before any other task can run, so that no change is missed.
-        await request.wait_while_connected(asyncio.wait({request.facade.next_change()}, timeout=left))
-        changes = request.facade.changes(since, EVENTS_AT_ONCE)
-    return json_answer(changes)
-
-
-def describe_controller(request: ApiHandler) -> Answer:
-    """Give version, protocol, process, epoch, newest event and data folder."""
-    return json_answer(request.services.about())
-
-
-async def diagnose(request: ApiHandler) -> Answer:
-    """Give what a doctor's page shows of the controller and its engines."""
-    return json_answer(await request.facade.doctor())
-
-
-async def fix(request: ApiHandler) -> Answer:
-    """End what engines still have of clusters that are in no record."""
-    return json_answer(await request.facade.fix())

@@ -24,7 +24,8 @@ SERVER_MAX_WAIT = 60.0
 MAX_OFFSET = 2.0**62
 """Larger than any file, in bytes, and than any moment, in seconds."""
 
-PATH_PARAMETER = re.compile(r"\{(?P<name>\w+)(?P<slashes>:path)?\}")
+PATH_PARAMETER = r"\{(?P<name>\w+)(?P<slashes>:path)?\}"
+"""Compiled where it is used, since the kernel's client imports this module and never uses it."""
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
@@ -434,4 +435,4 @@ def served_routes() -> tuple[Route[Any], ...]:
 
 def url_pattern(prefix: str, path: str) -> str:
     """Give the regular expression of a path, with a group for each parameter, as tornado takes it."""
-    return prefix + PATH_PARAMETER.sub(lambda found: "(.+)" if found["slashes"] else "([^/]+)", path)
+    return prefix + re.sub(PATH_PARAMETER, lambda found: "(.+)" if found["slashes"] else "([^/]+)", path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from http import HTTPStatus
 from importlib.metadata import version
@@ -20,7 +21,6 @@ from jupyter_smx.model.redaction import redact_record
 from jupyter_smx.server.handlers.artifact_stream import ArtifactStream
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Awaitable, Callable
 
     from tornado.httpclient import HTTPResponse
@@ -98,7 +98,7 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         def quote_next(parameter: re.Match[str]) -> str:
             return quote(next(values)) if parameter["slashes"] else quote_segment(next(values))
 
-        return CONTROLLER_PREFIX + PATH_PARAMETER.sub(quote_next, self.route.path)
+        return CONTROLLER_PREFIX + re.sub(PATH_PARAMETER, quote_next, self.route.path)
 
     def select_query(self) -> dict[str, str]:
         """Take the parameters that the route passes on; a token or an XSRF cookie never gets to the controller."""

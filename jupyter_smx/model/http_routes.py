@@ -107,10 +107,12 @@ class Route(Struct, Generic[_A], frozen=True):
     help: str
     """What the route does, as one or more sentences for its reference page."""
     answer: str
-    """What the answer is; with its status where that is not 200."""
+    """What the answer is, and the cases in which it has another status."""
     query: tuple[QueryParameter[Any], ...] = ()
     body: str = ""
     """The fields of the JSON body; "" where the route takes none."""
+    status: int = 200
+    """The HTTP status of an answer that is no error, unless the action says another one."""
     proxy: Proxy | None = None
     """None where only processes of the same user reach the route."""
 
@@ -161,8 +163,9 @@ ROUTES: tuple[Route[Action], ...] = (
         "jobs",
         "submit_job",
         "Submit a job. The same id and spec give the same job. On a warm pool the job starts before the answer.",
-        "201 Job; 200 where the same id and spec came before, 409 where the id has another spec",
+        "Job; 200 where the same id and spec came before, 409 where the id has another spec",
         body='{"id", "spec"}',
+        status=201,
         proxy=Proxy(starts_controller=True),
     ),
     Route(
@@ -196,7 +199,8 @@ ROUTES: tuple[Route[Action], ...] = (
         "jobs/{ref}",
         "delete_job",
         "Delete a finished job and the files that it brought home.",
-        "204; 409 while the job runs, jobs wait for it, or it retains a warm pool",
+        "no body; 409 while the job runs, jobs wait for it, or it retains a warm pool",
+        status=204,
         proxy=Proxy(),
     ),
     Route(
@@ -220,8 +224,9 @@ ROUTES: tuple[Route[Action], ...] = (
         "jobs/{ref}/rerun",
         "rerun_job",
         "Submit the spec of a job again under a new id. The same request again gives the same job.",
-        "201 Job; 200 and 409 as for `POST jobs`, 404 where its variables or its folder of code are gone",
+        "Job; 200 and 409 as for `POST jobs`, 404 where its variables or its folder of code are gone",
         body='{"id", "submitted_at"}',
+        status=201,
         proxy=Proxy(starts_controller=True),
     ),
     Route(
@@ -310,8 +315,9 @@ ROUTES: tuple[Route[Action], ...] = (
         "arrays",
         "submit_array",
         "Submit an array: all of its tasks or none. The same id and request give the same array.",
-        "201 ArraySummary; 200 and 409 as for `POST jobs`",
+        "ArraySummary; 200 and 409 as for `POST jobs`",
         body='{"id", "spec", "tasks": [TaskOverrides], "title", "max_concurrent"}',
+        status=201,
     ),
     Route(
         "GET",
@@ -349,7 +355,15 @@ ROUTES: tuple[Route[Action], ...] = (
         body='{"keep_alive"}',
         proxy=Proxy(),
     ),
-    Route("DELETE", "pools/{ref}", "release_pool", "Release an available pool.", "202 PoolSummary", proxy=Proxy()),
+    Route(
+        "DELETE",
+        "pools/{ref}",
+        "release_pool",
+        "Release an available pool.",
+        "PoolSummary",
+        status=202,
+        proxy=Proxy(),
+    ),
     Route(
         "GET",
         "pools/{ref}/shell",

@@ -19,12 +19,13 @@ class Answer(msgspec.Struct, frozen=True):
     """An HTTP answer: ``body``, or the content of ``file`` where there is one."""
 
     body: bytes = b""
-    status: int = 200
+    status: int | None = None
+    """None means the status of the route."""
     headers: dict[str, str] = {}
     file: Path | None = None
 
 
-def json_answer(content: object, status: int = 200) -> Answer:
+def json_answer(content: object, status: int | None = None) -> Answer:
     """Answer with JSON."""
     return Answer(_encode(content), status)
 
@@ -39,7 +40,7 @@ def file_answer(path: Path) -> Answer:
     return Answer(headers=_BYTES, file=path)
 
 
-def job_answer(facade: ControllerFacade, job: Job, status: int = 200) -> Answer:
+def job_answer(facade: ControllerFacade, job: Job, status: int | None = None) -> Answer:
     """Answer with a job: its record and what is derived from it now."""
     summary = facade.summary(job)
     derived = {name: getattr(summary, name) for name in ("status", "secondary_status", "queue_position", "cost")}

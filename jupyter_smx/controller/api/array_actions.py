@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +34,7 @@ def submit_array(request: ApiHandler) -> Answer:
     """Admit an array: all of its tasks or none."""
     sent = request.body(ArraySubmission)
     array, is_new = request.facade.arrays.submit(sent.id, sent.request())
-    return json_answer(array, 201 if is_new else 200)
+    return json_answer(array, None if is_new else HTTPStatus.OK)
 
 
 async def get_array(request: ApiHandler) -> Answer:

@@ -149,12 +149,13 @@ class ApiHandler(RequestHandler):
 
     async def write_answer(self, answer: Answer) -> None:
         """Send what an action gave."""
-        self.set_status(answer.status)
+        status = answer.status or self.route.status
+        self.set_status(status)
         for name, value in answer.headers.items():
             self.set_header(name, value)
         if answer.file is not None:
             await self._send_file(answer.file)
-        elif answer.status == HTTPStatus.NO_CONTENT:
+        elif status == HTTPStatus.NO_CONTENT:
             self.clear_header("Content-Type")
             self.finish()
         else:

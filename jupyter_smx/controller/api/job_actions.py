@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -56,7 +57,7 @@ async def rerun_job(request: ApiHandler) -> Answer:
 async def _submit(request: ApiHandler, job_id: str, spec: JobSpec) -> Answer:
     facade = request.facade
     job, is_new = facade.submit(job_id, spec, await facade.validator.cached_image(spec))
-    return job_answer(facade, job, 201 if is_new else 200)
+    return job_answer(facade, job, None if is_new else HTTPStatus.OK)
 
 
 async def plan_job(request: ApiHandler) -> Answer:
@@ -93,7 +94,7 @@ async def delete_job(request: ApiHandler) -> Answer:
     """Delete a finished job and its files."""
     job = request.facade.delete(request.ref)
     await asyncio.to_thread(request.services.output_stager.folder(job.id).delete)
-    return Answer(status=204)
+    return Answer()
 
 
 def stop_job(request: ApiHandler) -> Answer:

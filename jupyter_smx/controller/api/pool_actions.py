@@ -31,7 +31,7 @@ async def extend_pool(request: ApiHandler) -> Answer:
 
 def release_pool(request: ApiHandler) -> Answer:
     """Release an available pool."""
-    return json_answer(request.facade.release(request.ref), 202)
+    return json_answer(request.facade.release(request.ref))
 
 
 async def get_pool_shell(request: ApiHandler) -> Answer:

@@ -1,6 +1,7 @@
 """Run notebook cells as asynchronous jobs on warm hosts, here or on an existing engine.
 
-Each layer is a package. The folder has sixteen entries: what several layers import before anything else lies beside them.
+Each layer is a package. The folder has sixteen entries: modules that several layers import before anything else lie
+beside the packages.
 """
 
 from __future__ import annotations

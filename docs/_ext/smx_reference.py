@@ -280,7 +280,7 @@ def _route(route: http_routes.Route[Any], process: str) -> str:
         text + starts,
         f"Body: `{route.body}`." if route.body else "",
         *(_query_parameter(each, longest) for each in query),
-        f"Answer: {route.status} {route.answer}.",
+        f"Answer: {route.status} {(proxy and proxy.answer) or route.answer}.",
     )
 
 

@@ -92,6 +92,8 @@ class Proxy(Struct, frozen=True):
     """Whether the request proves that a page shows what there is, so that no message about it is due."""
     help: str = ""
     """What the Jupyter server's route does, where it does more than pass on."""
+    answer: str = ""
+    """What its answer is, where it is another one."""
 
 
 class Route(Struct, Generic[_A], frozen=True):
@@ -398,7 +400,10 @@ ROUTES: tuple[Route[Action], ...] = (
         "diagnose",
         "Give what a doctor's page shows of the controller and of every engine.",
         "the controller's part of the doctor's page",
-        proxy=Proxy(help="Give what the Jupyter server and the controller report. No controller is no error."),
+        proxy=Proxy(
+            help="Give what the Jupyter server and the controller report. No controller is no error.",
+            answer="`{server, controller, problem}`",
+        ),
     ),
     Route(
         "POST",

@@ -19,7 +19,6 @@ from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.magics.subcommands import COMMANDS
-from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, ROUTES, served_routes
 from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ReuseKey
 
@@ -185,20 +184,3 @@ def test_the_pages_name_no_file_of_the_repository_that_is_not_there() -> None:
     said = re.findall(r"`((?:jupyter_smx|tests|docs|examples|bench|src|schema|ui-tests)/[\w./-]*)`", text)
     assert said
     assert [path for path in said if not (ROOT / path).exists()] == []
-
-
-def routes() -> set[str]:
-    """Write each method and path of the table as the architecture does: the server's without its prefix."""
-    of_controller = {f"{route.method} {CONTROLLER_PREFIX}{route.path}" for route in ROUTES}
-    of_server = {f"{route.method} {route.path}" for route in served_routes()}
-    return {line.replace(":path", "") for line in of_controller | of_server}
-
-
-def test_the_architecture_has_every_route_and_no_other() -> None:
-    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    said = {
-        f"{verb} {path}"
-        for verbs, path in re.findall(r"`((?:GET|POST|PATCH|DELETE)(?:\|\w+)*) ([/\w{}]+)[^`]*`", page)
-        for verb in verbs.split("|")
-    }
-    assert routes() == said

@@ -90,3 +90,8 @@ def test_the_browser_writes_no_path_of_its_own() -> None:
     files = [file for kind in ("*.ts", "*.tsx") for file in (ROOT / "src").rglob(kind)]
     found = [file.name for file in files if path.search(file.read_text(encoding="utf-8"))]
     assert sorted(found) == ["_routes.ts", "routes.spec.ts"]
+
+
+def test_the_page_has_both_lists_of_routes() -> None:
+    page = (ROOT / "docs" / "developers" / "http.md").read_text(encoding="utf-8")
+    assert re.findall(r"```\{smx\} routes (\w+)\n```", page) == ["server", "controller"]

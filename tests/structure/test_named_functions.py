@@ -48,7 +48,7 @@ def names(page: str) -> list[str]:
     layers = {path.stem for path in PACKAGE.iterdir()}
     text = (ROOT / page).read_text(encoding="utf-8")
     found = {name for name in NAME.findall(text) if name.split(".")[0] in layers}
-    return sorted(name for name in found if not name.endswith((".gz", ".json", ".py", ".sock")))
+    return sorted(name for name in found if not name.endswith((".gz", ".json", ".py", ".sock", ".log", ".1")))
 
 
 @pytest.mark.parametrize("page", PAGES)

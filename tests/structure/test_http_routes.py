@@ -22,6 +22,8 @@ def test_every_row_has_one_action_of_the_controller_and_every_action_a_row() -> 
     names = [route.action for route in ROUTES]
     assert len(set(names)) == len(names)
     assert set(names) == set(controller_actions.ACTIONS) == set(get_args(http_routes.Action))
+    functions = [action for module in controller_actions.MODULES for action in module.ACTIONS.values()]
+    assert len({*functions}) == len(functions) == len(names)
 
 
 def test_every_row_of_the_server_is_passed_on_or_has_an_action_there() -> None:

@@ -12,7 +12,7 @@ from jupyter_smx.controller.api.array_facade import ArrayRequest
 from jupyter_smx.model import http_routes as routes
 
 if TYPE_CHECKING:
-    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.controller.api.base import Actions, ApiHandler
 
 
 class ArraySubmission(ArrayRequest, frozen=True, kw_only=True):
@@ -52,3 +52,11 @@ def stop_array(request: ApiHandler) -> Answer:
     """Ask every task of an array to stop."""
     arrays = request.facade.arrays
     return json_answer(arrays.stop(arrays.find(request.ref)))
+
+
+ACTIONS: Actions = {
+    "submit_array": submit_array,
+    "list_arrays": list_arrays,
+    "get_array": get_array,
+    "stop_array": stop_array,
+}

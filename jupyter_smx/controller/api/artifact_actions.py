@@ -11,7 +11,7 @@ from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.controller.api.base import Actions, ApiHandler
     from jupyter_smx.controller.transfer.job_folder import JobFolder
 
 
@@ -41,3 +41,8 @@ def _artifact_path(folder: JobFolder, name: str) -> Path | None:
         return path if inside and path.is_file() else None
     except (OSError, ValueError):
         return None  # a name that no file can have, or a folder that the controller may not read
+
+
+ACTIONS: Actions = {
+    "download_artifact": download_artifact,
+}

@@ -7,7 +7,7 @@ import logging
 import os
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from tornado.iostream import StreamClosedError
@@ -20,7 +20,7 @@ from jupyter_smx.model.http_routes import ATTEMPT
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
 
     from jupyter_smx.controller.api.answer import Answer
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.progress import JobMetrics
     from jupyter_smx.model.results.usage import JobUsage
+
+Actions: TypeAlias = "Mapping[Action, Callable[[ApiHandler], Answer | Awaitable[Answer]]]"
+"""Functions by the action that they answer."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

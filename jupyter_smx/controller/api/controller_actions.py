@@ -10,7 +10,7 @@ from jupyter_smx.controller.api.answer import Answer, json_answer
 from jupyter_smx.model import http_routes as routes
 
 if TYPE_CHECKING:
-    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.controller.api.base import Actions, ApiHandler
 
 EVENTS_AT_ONCE = 1_000
 
@@ -45,3 +45,12 @@ async def diagnose(request: ApiHandler) -> Answer:
 async def fix(request: ApiHandler) -> Answer:
     """End what engines still have of clusters that are in no record."""
     return json_answer(await request.facade.fix())
+
+
+ACTIONS: Actions = {
+    "describe_controller": describe_controller,
+    "list_instance_types": list_instance_types,
+    "list_changes": list_changes,
+    "diagnose": diagnose,
+    "fix": fix,
+}

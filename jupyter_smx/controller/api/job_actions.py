@@ -17,7 +17,7 @@ from jupyter_smx.model.status import Status
 from jupyter_smx.rerun_spec import make_rerun_spec
 
 if TYPE_CHECKING:
-    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.controller.api.base import Actions, ApiHandler
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,3 +154,20 @@ def _status(word: str) -> Status | None:
             rule=f"It is one of {', '.join(words)}.",
             cure=suggest_names(word, words),
         ) from None
+
+
+ACTIONS: Actions = {
+    "submit_job": submit_job,
+    "list_jobs": list_jobs,
+    "plan_job": plan_job,
+    "get_job": get_job,
+    "delete_job": delete_job,
+    "stop_job": stop_job,
+    "interrupt_job": interrupt_job,
+    "rerun_job": rerun_job,
+    "get_job_shell": get_job_shell,
+    "get_metrics": get_metrics,
+    "get_usage": get_usage,
+    "get_advice": get_advice,
+    "compare_jobs": compare_jobs,
+}

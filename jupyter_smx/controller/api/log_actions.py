@@ -17,7 +17,7 @@ from jupyter_smx.policy.lifecycle.attempts import is_over
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.controller.api.base import Actions, ApiHandler
     from jupyter_smx.model.records.job import Job
 
 
@@ -108,3 +108,10 @@ def _read(path: Path, offset: int, last: int, limit: int) -> tuple[bytes, int, i
             return file.read(limit), begin, total
     except FileNotFoundError:
         return b"", offset, 0
+
+
+ACTIONS: Actions = {
+    "read_log": read_log,
+    "search_log": search_log,
+    "download_log": download_log,
+}

@@ -10,7 +10,7 @@ from jupyter_smx.controller.api.answer import Answer, json_answer
 from jupyter_smx.model import http_routes as routes
 
 if TYPE_CHECKING:
-    from jupyter_smx.controller.api.base import ApiHandler
+    from jupyter_smx.controller.api.base import Actions, ApiHandler
 
 
 class KeepAliveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,3 +38,11 @@ async def get_pool_shell(request: ApiHandler) -> Answer:
     """Give the command that opens a shell on a host of a pool."""
     shells = request.facade.shell_commands
     return json_answer(await shells.command_for_pool(request.ref, request.query(routes.HOST)))
+
+
+ACTIONS: Actions = {
+    "list_pools": list_pools,
+    "extend_pool": extend_pool,
+    "release_pool": release_pool,
+    "get_pool_shell": get_pool_shell,
+}

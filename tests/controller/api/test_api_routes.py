@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from records import an_id, finished
-from tornado.httputil import HTTPServerRequest, RequestStartLine
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application
 
 from jupyter_smx.controller.api.base import ApiHandler
@@ -60,7 +60,8 @@ async def test_a_method_that_a_path_does_not_have_is_405(world: World) -> None:
 
 def handler(parameter: QueryParameter[Any], query: str) -> ApiHandler:
     start_line = RequestStartLine("GET", f"/v1/jobs?{query}", "HTTP/1.1")
-    request = HTTPServerRequest(start_line=start_line, connection=Mock())
+    headers = HTTPHeaders({"Host": "localhost"})
+    request = HTTPServerRequest(start_line=start_line, headers=headers, connection=Mock())
     made = ApiHandler(Application(), request)
     made.route = Route("GET", "jobs", "list_jobs", "", "", query=(parameter,))
     return made

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+HISTORY = ROOT / "docs" / "contributors" / "history.md"
+"""Quotes what users typed wrong and what is gone."""
+PAGES = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")} - {HISTORY})
 
 EXECUTED = ("ipython", "python", "console")
 INERT = {"output": "what the block above it prints", "text": "a drawing", "toml": "parsed", "json": "parsed"}

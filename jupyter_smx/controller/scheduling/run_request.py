@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Sequence[int] = ()) -> dict[str, Any]:
-    """Build the run specification for one host, which gets these GPUs; in seconds, see docs/architecture.md."""
+    """Build the run specification for one host, which gets these GPUs; in seconds, see docs/developers/agent.md."""
     spec = job.spec
     hosts = named_hosts(spec.instance_groups)
     return {

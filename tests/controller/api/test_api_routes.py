@@ -7,15 +7,20 @@ from unittest.mock import Mock
 
 import pytest
 from records import an_id, finished
+from serving import served
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application
 
+from jupyter_smx.controller.api import handlers
+from jupyter_smx.controller.api.answer import json_answer
 from jupyter_smx.controller.api.base import ApiHandler
 from jupyter_smx.model import http_routes
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.http_routes import ROUTES, QueryParameter, Route
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from serving import World
 
     from jupyter_smx.model.http_routes import Action
@@ -100,3 +105,17 @@ def test_a_flag_is_a_number(text: str, value: bool) -> None:
 def test_an_action_reads_only_parameters_that_its_row_has() -> None:
     with pytest.raises(LookupError, match="since"):
         handler(http_routes.LIMIT_JOBS, "since=1").query(http_routes.SINCE)
+
+
+async def test_a_row_that_is_added_with_its_action_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    priority = QueryParameter("priority", 1, "the larger, the sooner", 9)
+    row: Route[Any] = Route(
+        "PATCH", "jobs/{ref}/line", "move_job", "Move a job in the line.", "", (priority,), status=202
+    )
+    move = lambda request: json_answer({request.ref: request.query(priority)})  # noqa: E731
+    monkeypatch.setattr(handlers, "ROUTES", (*ROUTES, row))
+    monkeypatch.setattr(handlers, "ACTIONS", {**handlers.ACTIONS, "move_job": move})
+    async with served(tmp_path) as world:
+        answer = await world.ask("PATCH", "/v1/jobs/train/line?priority=99", b"")
+        assert (answer.status, answer.json()) == (202, {"train": 9})
+        assert (await world.ask("GET", "/v1/jobs/train/line")).status == 405

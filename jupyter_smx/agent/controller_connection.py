@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, cast
 
 from jupyter_smx.agent import __version__, wire
 from jupyter_smx.agent.contract import scriptmode
@@ -17,6 +17,15 @@ from jupyter_smx.agent.system.resources import disk
 if TYPE_CHECKING:
     import socket
 
+    from jupyter_smx.agent.frames import (
+        DeadlineRequest,
+        ForgetRequest,
+        HelloRequest,
+        PreloadRequest,
+        ReadRequest,
+        RunRequest,
+        StopRequest,
+    )
     from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
@@ -93,7 +102,7 @@ class ControllerSession:
         self._out = bytearray()
         self._flush_timer: Optional[Timer] = None
         self._closed = False
-        self._operations: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
+        self._operations: Dict[str, Callable[[Any], Dict[str, Any]]] = {
             "run": self._run,
             "stop": self._stop,
             "read": self._read,
@@ -185,7 +194,7 @@ class ControllerSession:
         number, operation = header.get("id"), header.get("op")
         try:
             if operation == "hello":
-                self._hello(header)
+                self._hello(cast("HelloRequest", header))
                 return
             if operation == "end":
                 self._check_epoch()
@@ -193,10 +202,10 @@ class ControllerSession:
                 self.host.shut_down("the controller asked for it")
                 return
             self._check_epoch()
-            known = self._operations.get(str(operation), _no_such_operation)
+            known: Callable[[Any], Dict[str, Any]] = self._operations.get(str(operation), _no_such_operation)
             header["received"] = received
             if operation == "read":
-                self._read(header)
+                self._read(cast("ReadRequest", header))
                 return
             self.send(dict(known(header), re=number, ok=True))
         except OperationError as refused:
@@ -217,7 +226,7 @@ class ControllerSession:
         if self.epoch < self.endpoint.epoch:
             raise OperationError("Fenced", f"epoch: {self.epoch} is over; {self.endpoint.epoch} took this host.")
 
-    def _hello(self, header: Dict[str, Any]) -> None:
+    def _hello(self, header: HelloRequest) -> None:
         if header.get("protocol") != wire.PROTOCOL:
             text = f"protocol: {header.get('protocol')!r}; this agent speaks {wire.PROTOCOL}."
             raise OperationError("Protocol", text)
@@ -229,7 +238,7 @@ class ControllerSession:
         greeting = {"re": header.get("id"), "ok": True, "protocol": wire.PROTOCOL, "version": __version__}
         self.send(dict(hosts.describe(self.host), **greeting))
 
-    def _job(self, header: Dict[str, Any]) -> JobEntry:
+    def _job(self, header: Mapping[str, Any]) -> JobEntry:
         job = self.host.jobs.get(check_job(header.get("job")))
         if job is None:
             raise OperationError("ResourceNotFound", f"job: {header.get('job')} was never on this host.")
@@ -238,7 +247,7 @@ class ControllerSession:
             raise OperationError("Fenced", text)
         return job
 
-    def _run(self, header: Dict[str, Any]) -> Dict[str, Any]:
+    def _run(self, header: RunRequest) -> Dict[str, Any]:
         name, lease, host = check_job(header["job"]), int(header["lease"]), self.host
         if name in host.jobs:
             return {"phase": self._job(header).phase}
@@ -258,19 +267,19 @@ class ControllerSession:
         job.start()
         return {"phase": job.phase}
 
-    def _stop(self, header: Dict[str, Any]) -> Dict[str, Any]:
+    def _stop(self, header: StopRequest) -> Dict[str, Any]:
         job = self._job(header)
         job.stop(float(header.get("grace", self.host.config.grace)), str(header.get("cause") or "stopped"))
         return {"phase": job.phase}
 
-    def _read(self, header: Dict[str, Any]) -> Dict[str, Any]:
+    def _read(self, header: ReadRequest) -> Dict[str, Any]:
         limit = int(header.get("limit", wire.MAX_BODY))
         name, offset = header.get("name", "log"), int(header.get("offset", 0))
         data, total = self.host.spool.read(check_job(header.get("job")), name, offset, limit)
         self.send({"re": header.get("id"), "ok": True, "job": header["job"], "offset": offset, "total": total}, data)
         return {}
 
-    def _forget(self, header: Dict[str, Any]) -> Dict[str, Any]:
+    def _forget(self, header: ForgetRequest) -> Dict[str, Any]:
         name = check_job(header.get("job"))
         job = self.host.jobs.get(name)
         if job is not None and job.phase != "ended":
@@ -278,13 +287,13 @@ class ControllerSession:
         self.host.forget(name)
         return {}
 
-    def _deadline(self, header: Dict[str, Any]) -> Dict[str, Any]:
+    def _deadline(self, header: DeadlineRequest) -> Dict[str, Any]:
         seconds = header.get("seconds")
         self.host.deadline.set(None if seconds is None else float(seconds))
         self.host.loop.later(0, self.host.check_deadline)
         return {"deadline": self.host.deadline.remaining()}
 
-    def _preload(self, header: Dict[str, Any]) -> Dict[str, Any]:
+    def _preload(self, header: PreloadRequest) -> Dict[str, Any]:
         modules = [str(name) for name in header.get("modules") or []]
         self.host.fork_server.request(modules)
         return {}

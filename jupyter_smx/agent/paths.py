@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ChannelSpec, CompleteSpec
 
 ML = "/opt/ml"
 REGION = "us-east-1"
@@ -56,7 +59,7 @@ class HostInfo(NamedTuple):
         return os.path.join(self.base, inside)
 
 
-def checkpoint_folder(spec: Dict[str, Any]) -> str:
+def checkpoint_folder(spec: CompleteSpec) -> str:
     """Give the folder of a job's checkpoints, as its script knows it."""
     return spec.get("checkpoint_local_path") or f"{ML}/checkpoints"
 
@@ -82,7 +85,7 @@ def channel_folder(host_info: HostInfo, kind: str, name: str) -> str:
     return host_info.path("processing", "input", name) if kind == "process" else host_info.path("input", "data", name)
 
 
-def input_folder(host_info: HostInfo, kind: str, channel: Dict[str, Any]) -> str:
+def input_folder(host_info: HostInfo, kind: str, channel: ChannelSpec) -> str:
     """Give the folder in which a channel is presented: the one that it names, else the usual one.
 
     :raises ValueError: it names none below ``/opt/ml``.
@@ -91,7 +94,7 @@ def input_folder(host_info: HostInfo, kind: str, channel: Dict[str, Any]) -> str
     return host_info.real_path(path, "channels") if path else channel_folder(host_info, kind, channel["name"])
 
 
-def output_folders(spec: Dict[str, Any], host_info: HostInfo) -> List[Tuple[str, str]]:
+def output_folders(spec: CompleteSpec, host_info: HostInfo) -> List[Tuple[str, str]]:
     """Give name and real folder of each output that comes home as files; a training job's are archives, mostly.
 
     :raises ValueError: a folder is none below ``/opt/ml``; the text names it.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import glob
 import math
 import os
-from typing import Any, Container, Dict, List, NamedTuple, Set, Tuple
+from typing import TYPE_CHECKING, Any, Container, Dict, List, NamedTuple, Set, Tuple
 
 from jupyter_smx.agent.channels import symlinks
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest, worker_client
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ChannelSpec, ShareSpec
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
@@ -40,7 +43,7 @@ class ChannelError(RefusalError):
     """A source that does not exist."""
 
 
-def entries(channel: Dict[str, Any]) -> Pairs:
+def entries(channel: ChannelSpec) -> Pairs:
     """Give the files and folders of a channel: what its source names now, or what the controller found earlier.
 
     :raises ChannelError: the source names nothing on this host.
@@ -83,7 +86,7 @@ def _is_within(name: str, names: Container[str]) -> bool:
     return bool(outer)
 
 
-def select_share(pairs: Pairs, share: Dict[str, int]) -> Pairs:
+def select_share(pairs: Pairs, share: ShareSpec) -> Pairs:
     """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names."""
     if share["count"] == 1:
         return pairs

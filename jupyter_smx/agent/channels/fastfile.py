@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Dict
 
 from jupyter_smx.agent.channels import link_targets, symlinks
 from jupyter_smx.agent.channels.channel_types import WHOLE_CHANNEL, entries, select_share
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, Pairs, StageResult
+    from jupyter_smx.agent.frames import ChannelSpec
 
 
-def present_views(staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities) -> None:
+def present_views(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     """Show a whole folder in the channel's place; a share of it, a file or what a pattern finds is links to views.
 
     So are the files of a folder whose links lead out of it, each to where it really is. A snapshot of a model hub is
@@ -79,7 +80,7 @@ def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str], nowhere: s
     return os.path.normpath(os.path.join(views[home], os.path.relpath(path, home)))
 
 
-def present_links(staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities) -> None:
+def present_links(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     """Fill a channel with links to its files themselves, which nothing protects but a host that is sealed."""
     pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     _check(pairs)
@@ -93,7 +94,7 @@ def present_links(staged: StageResult, channel: Dict[str, Any], folder: str, cap
     _link(staged, channel, pairs, folder, capabilities.reason)
 
 
-def _link(staged: StageResult, channel: Dict[str, Any], pairs: Pairs, folder: str, why: str) -> None:
+def _link(staged: StageResult, channel: ChannelSpec, pairs: Pairs, folder: str, why: str) -> None:
     staged.lazy.append(channel["name"])
     _put([(name, os.path.abspath(path)) for name, path in pairs], folder)
     staged.notes.append(

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple, cast
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.channels import fastfile, symlinks
@@ -26,6 +26,9 @@ from jupyter_smx.agent.stores import digest, fuse_mount, input_cache, objects, w
 from jupyter_smx.agent.stores.listing import list_sources
 from jupyter_smx.agent.system.files.walk import descend
 from jupyter_smx.agent.system.isolation import host_cleanup
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ChannelSpec
 
 
 def _copy(source: str, target: str) -> None:
@@ -58,7 +61,7 @@ def _copy_all(pairs: Pairs, folder: str) -> None:
 
 
 def stage(
-    channels: List[Dict[str, Any]],
+    channels: List[ChannelSpec],
     folders: Dict[str, str],
     hidden: Tuple[Tuple[str, str], ...],
     limit: int,
@@ -112,9 +115,7 @@ def describe_lazy(
     return staged.to_json()
 
 
-def _present_copy(
-    staged: StageResult, channel: Dict[str, Any], folder: str, _capabilities: ChannelCapabilities
-) -> None:
+def _present_copy(staged: StageResult, channel: ChannelSpec, folder: str, _capabilities: ChannelCapabilities) -> None:
     pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
     sources = _sources(pairs)
@@ -122,9 +123,7 @@ def _present_copy(
     staged.add_channel(*digest.describe_channel(channel["name"], folder, sources, staged.limit, staged.known))
 
 
-def _present_layer(
-    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
-) -> None:
+def _present_layer(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
     listing = list_sources(pairs, time.time())
     kept = input_cache.InputCache(capabilities.store, staged.known, staged.limit, staged.digest_quota)
@@ -154,9 +153,7 @@ def _with_room(
     return taken
 
 
-def _present_mount(
-    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
-) -> None:
+def _present_mount(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     """Show the objects of a folder, of which each is read when the job reads it; a share of them is links to these."""
     source, name, count = channel["source"], channel["name"], (channel.get("share") or WHOLE_CHANNEL)["count"]
     found, seen = [], {}  # type: List[objects.Object], Dict[str, Any]
@@ -169,7 +166,7 @@ def _present_mount(
             found = (
                 []
                 if why or count == 1
-                else worker_client.find_objects(worker, dict(channel, source=source.rstrip("/") + "/"))
+                else worker_client.find_objects(worker, _with_source(channel, source.rstrip("/") + "/"))
             )
     if why:
         _download_instead_of_mounting(staged, channel, folder, capabilities, why)
@@ -195,14 +192,14 @@ def _present_mount(
 
 
 def _present_manifest(
-    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
+    staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities
 ) -> None:
     """Bring what FastFile does not mount, on SageMaker neither."""
     _download_instead_of_mounting(staged, channel, folder, capabilities, "a manifest is no whole folder")
 
 
 def _download_instead_of_mounting(
-    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities, why: str
+    staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities, why: str
 ) -> None:
     _present_objects(staged, channel, folder, capabilities)
     staged.notes.append(
@@ -211,9 +208,7 @@ def _download_instead_of_mounting(
     )
 
 
-def _present_objects(
-    staged: StageResult, channel: Dict[str, Any], folder: str, capabilities: ChannelCapabilities
-) -> None:
+def _present_objects(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     os.makedirs(folder, exist_ok=True)
     kept = input_cache.InputCache(capabilities.store, staged.known, staged.limit, staged.digest_quota)
     with (
@@ -262,14 +257,18 @@ def _sources(pairs: Pairs) -> Dict[str, digest.ChannelFile]:
     return found
 
 
-def _resolve_source(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:
+def _resolve_source(channel: ChannelSpec, hidden: Tuple[Tuple[str, str], ...]) -> Tuple[ChannelSpec, bool]:
     source = channel.get("source") or ""
     found = visible_path(source, hidden)
-    return dict(channel, source=found), found != source
+    return _with_source(channel, found), found != source
+
+
+def _with_source(channel: ChannelSpec, source: str) -> ChannelSpec:
+    return cast("ChannelSpec", dict(channel, source=source))
 
 
 def _choose_presenter(
-    channel: Dict[str, Any], capabilities: ChannelCapabilities, ways: symlinks.LinkScan, *, moved: bool
+    channel: ChannelSpec, capabilities: ChannelCapabilities, ways: symlinks.LinkScan, *, moved: bool
 ) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
@@ -289,7 +288,7 @@ def _choose_presenter(
     return "layer" if capabilities.layers else "copy"
 
 
-_PRESENTERS: Dict[str, Callable[[StageResult, Dict[str, Any], str, ChannelCapabilities], None]] = {
+_PRESENTERS: Dict[str, Callable[[StageResult, ChannelSpec, str, ChannelCapabilities], None]] = {
     "view": fastfile.present_views,
     "links": fastfile.present_links,
     "layer": _present_layer,

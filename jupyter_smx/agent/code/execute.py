@@ -17,13 +17,16 @@ import traceback
 import types
 import weakref
 from importlib.machinery import SourceFileLoader
-from typing import IO, Any, Callable, Dict, List, Optional
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import errors, variable_file
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import disk, memory
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import PayloadSpec
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
@@ -80,7 +83,7 @@ def set_argv(words: List[str]) -> None:
         sys.orig_argv = [sys.executable, *words]
 
 
-def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+def unpack(send: Optional[PayloadSpec]) -> Dict[str, Any]:
     """Read the variables that the notebook sent.
 
     :raises RefusalError: the file is missing or damaged, or a value cannot be read by this Python.
@@ -114,7 +117,7 @@ def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
     return values
 
 
-def _check(file: IO[bytes], send: Dict[str, Any]) -> None:
+def _check(file: IO[bytes], send: PayloadSpec) -> None:
     """Refuse another file than the one that was packed, by its content where it is small and by its size."""
     size = os.fstat(file.fileno()).st_size
     if size <= _MAX_HASHED_BYTES and send.get("sha256"):

@@ -14,12 +14,13 @@ import site
 import subprocess
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, List
+from typing import TYPE_CHECKING, Deque, List
 
 from jupyter_smx.agent.code import imports, sourcedir
 from jupyter_smx.agent.contract import entry_point
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 FOLDER = "requirements"
@@ -40,7 +41,7 @@ _CUT_OFF = (
 )
 
 
-def install(spec: Dict[str, Any], host_info: HostInfo, code: str) -> bool:
+def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
     """Install what a job requires, if anything; then it is on the path, behind the folders of its ``code``.
 
     True where this process has imported a module already of which the job has another one now.

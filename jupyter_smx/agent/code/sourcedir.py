@@ -13,12 +13,15 @@ import os
 import shutil
 import sys
 import tarfile
-from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
+from typing import TYPE_CHECKING, AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.contract import script
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import SourceDirSpec
 
 _PIECE = 1 << 20
 _TREE, _READY = "tree", "ready"
@@ -34,17 +37,17 @@ class SourceDirError(RefusalError):
     """The code cannot be put in place."""
 
 
-def is_small(source: Dict[str, Any]) -> bool:
+def is_small(source: SourceDirSpec) -> bool:
     """Say whether the job's process may put the code in place itself."""
     return int(source["files"]) <= _INLINE_FILES and int(source["size"]) <= _INLINE_BYTES
 
 
-def is_slow_copy(source: Optional[Dict[str, Any]], trees: str) -> bool:
+def is_slow_copy(source: Optional[SourceDirSpec], trees: str) -> bool:
     """Say whether the code is put in place by a process of its own: it is large, and no copy waits."""
     return source is not None and not is_small(source) and not has_spare_copy(source, trees)
 
 
-def copy_tree(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
+def copy_tree(source: SourceDirSpec, trees: str, target: str) -> Dict[str, Any]:
     """Put a copy of the folder at ``target``, which is empty or not there; ``trees`` is where this host keeps its own.
 
     Both are paths in the host's folder: what leads through ``/opt/ml`` is another mount, into which nothing is renamed.
@@ -65,7 +68,7 @@ def copy_tree(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]
     return {}
 
 
-def write_archive(source: Dict[str, Any], folder: str) -> None:
+def write_archive(source: SourceDirSpec, folder: str) -> None:
     """Put the packed folder beside what was unpacked of it, as a FrameworkProcessor leaves it there.
 
     :raises OSError: disk full.
@@ -77,7 +80,7 @@ def write_archive(source: Dict[str, Any], folder: str) -> None:
             shutil.copyfile(source["path"], path)
 
 
-def has_spare_copy(source: Dict[str, Any], trees: str) -> bool:
+def has_spare_copy(source: SourceDirSpec, trees: str) -> bool:
     """Say whether a copy waits."""
     return os.path.isdir(os.path.join(trees, source["sha256"], _READY))
 
@@ -109,7 +112,7 @@ def make_spare_copy(trees: str) -> None:
         os.rename(part, os.path.join(home, _READY))
 
 
-def _unpack(source: Dict[str, Any], tree: str) -> None:
+def _unpack(source: SourceDirSpec, tree: str) -> None:
     part = tree + ".part"
     shutil.rmtree(part, ignore_errors=True)
     os.makedirs(part, mode=0o700)
@@ -126,7 +129,7 @@ def _unpack(source: Dict[str, Any], tree: str) -> None:
     os.rename(part, tree)
 
 
-def _check(file: Any, source: Dict[str, Any]) -> None:
+def _check(file: Any, source: SourceDirSpec) -> None:
     if digest.hash_file(file) != source["sha256"]:
         raise SourceDirError(
             f"source_dir: {source['path']} is not the archive that was packed; its SHA-256 differs. Run the cell again."

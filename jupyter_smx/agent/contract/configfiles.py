@@ -10,6 +10,7 @@ from jupyter_smx.agent.contract.script import is_sdk3_driven, script_name
 from jupyter_smx.agent.paths import checkpoint_folder
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 LOG_LEVEL = 20
@@ -35,7 +36,7 @@ def _channel(mode: str, distribution: str, content_type: str) -> Dict[str, str]:
     return {**found, "ContentType": content_type} if content_type else found
 
 
-def input_data_config(spec: Dict[str, Any]) -> Dict[str, Any]:
+def input_data_config(spec: CompleteSpec) -> Dict[str, Any]:
     """Give the content of ``inputdataconfig.json``."""
     found = {
         channel["name"]: _channel(
@@ -50,7 +51,7 @@ def input_data_config(spec: Dict[str, Any]) -> Dict[str, Any]:
     return found
 
 
-def hyperparameters(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def hyperparameters(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the content of ``hyperparameters.json``: what was given, and what SageMaker's SDK 2 adds for a script."""
     given = spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):
@@ -65,13 +66,13 @@ def hyperparameters(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]
     return {**{name: json.dumps(value) for name, value in added.items()}, **given}
 
 
-def _checkpoint_config(spec: Dict[str, Any]) -> Dict[str, str]:
+def _checkpoint_config(spec: CompleteSpec) -> Dict[str, str]:
     if not spec.get("checkpoint"):
         return {}
     return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": checkpoint_folder(spec)})}
 
 
-def texts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     return {
         "input/config/resourceconfig.json": json.dumps(resource_config(host_info)),

@@ -12,6 +12,7 @@ from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, spli
 from jupyter_smx.agent.contract.script import is_sdk3_driven
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 _MIRRORS = "sagemaker_multi_worker_mirrored_strategy_enabled"
@@ -64,7 +65,7 @@ def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
     return count
 
 
-def read_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
+def read_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
     """Read a job's distribution from its hyperparameters, by SDK 3's contract from the wish; None where it has none.
 
     Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
@@ -103,11 +104,11 @@ def _runner(framework: Dict[str, Any], host_info: HostInfo) -> str:
     return wanted[0] if wanted else ""
 
 
-def _gpus(spec: Dict[str, Any], host_info: HostInfo) -> int:
+def _gpus(spec: CompleteSpec, host_info: HostInfo) -> int:
     return len(spec.get("gpus") or []) or host_info.gpus
 
 
-def _read_sdk3_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
+def _read_sdk3_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
     """Read a distribution of SDK 3's: it is over all hosts, and mpirun gets as many ranks as one host has processes."""
     if not spec["distribution"]:
         return None
@@ -117,13 +118,13 @@ def _read_sdk3_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Option
     )
 
 
-def host_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
+def host_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
     """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
     found = read_distribution(spec, host_info)
     return found if found is not None and host_info.group in found.groups else None
 
 
-def launcher_distribution(spec: Dict[str, Any], host_info: HostInfo) -> Optional[Distribution]:
+def launcher_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
     """Give the distribution by which a launcher starts the script here; None where it runs once, as it is."""
     found = host_distribution(spec, host_info)
     return None if found is not None and found.runner in tfconfig.STRATEGIES else found
@@ -187,7 +188,7 @@ def _sdk3_mpirun_arguments(found: Distribution, host_info: HostInfo, environment
     return said + [word for name in handed for word in ("-x", name)]
 
 
-def _strategy(spec: Dict[str, Any], found: Optional[Distribution]) -> str:
+def _strategy(spec: CompleteSpec, found: Optional[Distribution]) -> str:
     """Name the strategy of TensorFlow's, "" where there is none; mirrors are told of each other beside mpirun, too."""
     if found is None or found.driven:
         return ""
@@ -197,7 +198,7 @@ def _strategy(spec: Dict[str, Any], found: Optional[Distribution]) -> str:
     return tfconfig.MIRRORED if framework.get(_MIRRORS) else ""
 
 
-def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the variables by which the processes of several hosts find each other; those of the wish win.
 
     SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.

@@ -13,13 +13,14 @@ import shlex
 import shutil
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, NoReturn
+from typing import TYPE_CHECKING, Any, List, NoReturn
 
 from jupyter_smx.agent.contract import script
 
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 SCRIPT, PACKAGE, COMMAND = "script", "package", "command"
@@ -53,7 +54,7 @@ class InstallError(Exception):
     """The package cannot be installed; the text is what sagemaker-training calls it, and a sentence."""
 
 
-def entry_kind(spec: Dict[str, Any], folder: str) -> str:
+def entry_kind(spec: CompleteSpec, folder: str) -> str:
     """Say how the code begins; ``folder`` is where it lies. A cell is always a script."""
     name = str(spec["entry_point"])
     if not name:
@@ -65,7 +66,7 @@ def entry_kind(spec: Dict[str, Any], folder: str) -> str:
     return SCRIPT if name.endswith(".py") else COMMAND
 
 
-def _is_package(spec: Dict[str, Any], folder: str) -> bool:
+def _is_package(spec: CompleteSpec, folder: str) -> bool:
     # SageMaker's toolkit installs code, and nothing else there does.
     if spec["kind"] != "train" or not spec["source_dir"] or script.is_sdk3_driven(spec):
         return False
@@ -86,7 +87,7 @@ def _needs_its_project(folder: str, name: str) -> bool:
     return builds and (os.path.isfile(beside) or os.path.isdir(os.path.join(folder, "src")))
 
 
-def can_run_uninstalled(spec: Dict[str, Any], folder: str) -> bool:
+def can_run_uninstalled(spec: CompleteSpec, folder: str) -> bool:
     """Say whether SageMaker would run the script of a package that cannot be installed."""
     return str(spec["entry_point"]).endswith(".py") and not os.path.isfile(os.path.join(folder, _SETUP))
 
@@ -94,7 +95,7 @@ def can_run_uninstalled(spec: Dict[str, Any], folder: str) -> bool:
 # Commands
 
 
-def shell_command(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
+def shell_command(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Give the words of the program: sagemaker-training has a shell start it, in the folder of the code."""
     name, *words = script.argv(spec, host_info)
     path = name if os.path.isabs(name) else os.path.join(os.curdir, name)
@@ -192,7 +193,7 @@ def _call(words: List[str], *, listen: bool = False) -> str:
     return (done.stdout or b"").decode(errors="replace")
 
 
-def module_name(spec: Dict[str, Any], folder: str) -> str:
+def module_name(spec: CompleteSpec, folder: str) -> str:
     """Give what stands behind ``-m``: ``src/`` is no part of a module's name."""
     parts = script.script_module(spec["entry_point"]).split("/")
     if parts[0] == "src" and len(parts) > 1 and not os.path.exists(os.path.join(folder, "src", "__init__.py")):

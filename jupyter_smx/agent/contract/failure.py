@@ -16,6 +16,7 @@ from jupyter_smx.agent.contract import failure_command, script
 from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec, FailureFields
     from jupyter_smx.agent.paths import HostInfo
 
 LIMIT = 1024
@@ -71,7 +72,7 @@ class Facts(NamedTuple):
     """What there is to say at the end of a job: its wish and its host, its own report, and how its process ended."""
 
     ml: str
-    spec: Dict[str, Any]
+    spec: CompleteSpec
     place: HostInfo
     report: Dict[str, Any]
     status: Optional[int]
@@ -123,7 +124,7 @@ def exit_message(ml: str) -> Optional[str]:
         return None
 
 
-def failure_fields(facts: Facts) -> Dict[str, Any]:
+def failure_fields(facts: Facts) -> FailureFields:
     """Give what a record says in words."""
     return {
         "failure": format_failure(facts.ml, facts.report, facts.status, facts.fate),

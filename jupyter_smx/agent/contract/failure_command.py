@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, List
 
 from jupyter_smx.agent.contract import distribution, entry_point, script, scriptmode
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 
-def command_prefix(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
+def command_prefix(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Give the words that sagemaker-training starts such code with."""
     how = entry_point.entry_kind(spec, script.code_folder(spec, host_info))
     if how == entry_point.COMMAND:
@@ -25,7 +26,7 @@ def command_prefix(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
     return [sys.executable, *([] if how == entry_point.PACKAGE else ["--"]), *code, *given]
 
 
-def _launcher(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
+def _launcher(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Give what stands before the script where several processes run it."""
     try:
         found = distribution.launcher_distribution(spec, host_info)

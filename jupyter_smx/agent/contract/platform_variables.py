@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, Mapping
+from typing import TYPE_CHECKING, Dict, Mapping
 
 from jupyter_smx.agent.paths import REGION
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 ACCOUNT = "000000000000"
@@ -40,7 +41,7 @@ def requested_region(own: Mapping[str, str], otherwise: str) -> str:
     return next((own[name] for name in _REGION_VARIABLES if own.get(name)), otherwise)
 
 
-def job_region(spec: Dict[str, Any], host_info: HostInfo) -> str:
+def job_region(spec: CompleteSpec, host_info: HostInfo) -> str:
     """Give the region of the job of a specification."""
     return requested_region(spec.get("environment") or {}, host_info.region)
 
@@ -51,12 +52,12 @@ def format_arn(kind: str, name: str, where: str) -> str:
     return f"arn:aws:sagemaker:{where}:{ACCOUNT}:{what}/{name}"
 
 
-def job_arn(spec: Dict[str, Any], host_info: HostInfo) -> str:
+def job_arn(spec: CompleteSpec, host_info: HostInfo) -> str:
     """Give that name of the job of a specification."""
     return format_arn(spec["kind"], spec.get("name", ""), job_region(spec, host_info))
 
 
-def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the variables that are there in any image; the cache of a warm pool only where the job keeps one."""
     found = {"AWS_REGION": job_region(spec, host_info)}
     if spec["kind"] == "train":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
 from jupyter_smx.agent.contract import platform_variables, script
 from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 
@@ -25,7 +26,7 @@ _VOLUME = 30
 """Gigabytes that SageMaker's SDK asks for; nothing here depends on it."""
 
 
-def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict[str, Any]:
+def _input(name: str, folder: str, source: str, channel: Mapping[str, Any]) -> Dict[str, Any]:
     return {
         "InputName": name,
         "S3Input": {
@@ -44,14 +45,14 @@ def _starter(host_info: HostInfo) -> str:
     return host_info.path("processing", "input", "entrypoint", "runproc.sh")
 
 
-def _entrypoint(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
+def _entrypoint(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     if script.is_framework_processor(spec):
         return ["/bin/bash", _starter(host_info)]
     name = script.argv(spec, host_info)[0]
     return ["python3", name] if name.endswith(".py") else [name]
 
 
-def _inputs(spec: Dict[str, Any], host_info: HostInfo) -> List[Dict[str, Any]]:
+def _inputs(spec: CompleteSpec, host_info: HostInfo) -> List[Dict[str, Any]]:
     """Name the channels, and the code, which is an input like any other."""
     found = [
         _input(one["name"], input_folder(host_info, "process", one), one.get("source", ""), one)
@@ -64,7 +65,7 @@ def _inputs(spec: Dict[str, Any], host_info: HostInfo) -> List[Dict[str, Any]]:
     return found
 
 
-def _job_config(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
+def _job_config(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
     outputs = [
         {
             "OutputName": output["name"],
@@ -95,7 +96,7 @@ def _job_config(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
     }
 
 
-def texts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     hosts = {"current_host": host_info.host, "hosts": sorted(host_info.hosts)}
     found = {
@@ -119,7 +120,7 @@ def _name(text: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in text).upper()
 
 
-def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the variables of the folders that the wish names; SageMaker itself has none for them."""
     found = {}
     if spec["kind"] == "process":

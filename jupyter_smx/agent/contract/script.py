@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, List
 
 from jupyter_smx.agent.contract import hyperparameters
 from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 
@@ -16,17 +17,17 @@ ARCHIVE = "sourcedir.tar.gz"
 """Name that SageMaker's SDK gives the packed folder of code."""
 
 
-def is_sdk3_driven(spec: Dict[str, Any]) -> bool:
+def is_sdk3_driven(spec: CompleteSpec) -> bool:
     """Say whether the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
     return bool(spec["kind"] == "train" and spec["contract"] == "v3")
 
 
-def is_framework_processor(spec: Dict[str, Any]) -> bool:
+def is_framework_processor(spec: CompleteSpec) -> bool:
     """Say whether SageMaker's FrameworkProcessor would start the job: a folder of code is what it is for."""
     return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]
 
 
-def code_folder(spec: Dict[str, Any], host_info: HostInfo) -> str:
+def code_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
     """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
     if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
         return host_info.path("processing", "input", "code")
@@ -35,7 +36,7 @@ def code_folder(spec: Dict[str, Any], host_info: HostInfo) -> str:
     return host_info.path("code")
 
 
-def code_target_folder(spec: Dict[str, Any], host_info: HostInfo, ml: str) -> str:
+def code_target_folder(spec: CompleteSpec, host_info: HostInfo, ml: str) -> str:
     """Give the folder of the code by the name that it has to be filled by; ``ml`` is the host's own of ``/opt/ml``.
 
     By that name it can be put there by a rename. Where an input is mounted over it, as one that lies at
@@ -47,7 +48,7 @@ def code_target_folder(spec: Dict[str, Any], host_info: HostInfo, ml: str) -> st
     return folder if covered else code_folder(spec, host_info._replace(base=ml))
 
 
-def working_folder(spec: Dict[str, Any], host_info: HostInfo) -> str:
+def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
     """Give the folder that the script starts in.
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
@@ -55,19 +56,19 @@ def working_folder(spec: Dict[str, Any], host_info: HostInfo) -> str:
     return code_folder(spec, host_info) if spec["source_dir"] or is_sdk3_driven(spec) else host_info.path("code")
 
 
-def script_name(spec: Dict[str, Any]) -> str:
+def script_name(spec: CompleteSpec) -> str:
     """Give the path of the script within its folder: the entry point, or the name that the cell has as a script."""
     return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
 
 
-def search_path(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
+def search_path(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
     folder = code_folder(spec, host_info)
     beside = os.path.dirname(os.path.join(folder, script_name(spec)))
     return list(dict.fromkeys([beside, folder]))
 
 
-def argv(spec: Dict[str, Any], host_info: HostInfo) -> List[str]:
+def argv(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Give ``sys.argv`` of the script; a processing job gets its arguments as they are."""
     name, given = script_name(spec), spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, Mapping, cast
 
 from jupyter_smx.agent.contract import (
     configfiles,
@@ -16,10 +16,11 @@ from jupyter_smx.agent.contract.script import is_sdk3_driven
 from jupyter_smx.agent.paths import ML
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 
-def config_files(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def config_files(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     if spec["kind"] == "process":
         return processing.texts(spec, host_info)
@@ -29,7 +30,7 @@ def config_files(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     }
 
 
-def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give every variable of the job: the wish's own first, ours win."""
     found = dict(spec.get("environment") or {})
     found.update(platform_variables.variables(spec, host_info))
@@ -42,7 +43,7 @@ def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     return found
 
 
-def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
+def complete(spec: Mapping[str, Any]) -> CompleteSpec:
     """Fill the fields that a controller may leave out.
 
     :raises ValueError: a field that cannot be used; the text names it.
@@ -85,4 +86,4 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
     }
     whole.update({name: value for name, value in spec.items() if value is not None})
     whole["kind"] = kind
-    return whole
+    return cast("CompleteSpec", whole)

@@ -11,13 +11,14 @@ from jupyter_smx.agent.contract.script import script_name
 from jupyter_smx.agent.paths import channel_folder
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 _MASTER = "algo-1"
 """Who leads there, with a port that is always the same; here a job may share its machine with another one."""
 
 
-def _facts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
+def _facts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds, in its order; most of it is told in a variable of its own as well."""
     inputs = configfiles.input_data_config(spec)
     given = configfiles.hyperparameters(spec, host_info)
@@ -49,7 +50,7 @@ _RENAMED_FACTS = ("channel_input_dirs", "hyperparameters", "job_name")
 """Facts that are no variable of that name."""
 
 
-def _distributed_config(spec: Dict[str, Any]) -> Dict[str, Any]:
+def _distributed_config(spec: CompleteSpec) -> Dict[str, Any]:
     """Give the content of ``distributed.json``: what the SDK's object for the launcher has."""
     if not spec["distribution"]:
         return {}
@@ -57,7 +58,7 @@ def _distributed_config(spec: Dict[str, Any]) -> Dict[str, Any]:
     return {"process_count_per_node": spec["processes"] or None, other: None}
 
 
-def _values(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, Any]:
+def _values(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
     """Give the value of each variable by its name, before it is written as text."""
     facts = _facts(spec, host_info)
     channels, own = facts["channel_input_dirs"], facts["hyperparameters"]
@@ -84,12 +85,12 @@ def variable_name(hyperparameter: str) -> str:
     return "SM_HP_" + hyperparameter.replace("-", "_").upper()
 
 
-def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give every variable that the drivers set."""
     return {name: format_sdk3_value(value) for name, value in _values(spec, host_info).items()}
 
 
-def texts(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give the text of the files that come with the drivers, by its path under ``/opt/ml``."""
     source = {"source_dir": host_info.path("input", "data", "code"), "entry_script": script_name(spec)}
     lines = [f"export {name}='{value}'\n" for name, value in variables(spec, host_info).items()]

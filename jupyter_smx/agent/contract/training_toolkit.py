@@ -11,6 +11,7 @@ from jupyter_smx.agent.contract.script import is_sdk3_driven, script_module
 from jupyter_smx.agent.paths import channel_folder
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
 INTERMEDIATE_FOLDER = os.path.join("output", "intermediate")
@@ -65,7 +66,7 @@ def master(groups: List[str], host_info: HostInfo) -> str:
     return (leading_hosts(groups, host_info) or sorted(host_info.hosts))[0]
 
 
-def _facts(spec: Dict[str, Any], host_info: HostInfo, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
+def _facts(spec: CompleteSpec, host_info: HostInfo, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
     rest = {name: value for name, value in framework.items() if name not in _TOOLKIT_HYPERPARAMETERS}
     chosen = distribution_groups(rest, host_info)
@@ -144,7 +145,7 @@ _DIRECT = (
 )
 
 
-def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
+def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
     own, framework = split(configfiles.hyperparameters(spec, host_info))
     facts = _facts(spec, host_info, own, framework)
@@ -166,7 +167,7 @@ def variables(spec: Dict[str, Any], host_info: HostInfo) -> Dict[str, str]:
     return found
 
 
-def intermediate_destination(spec: Dict[str, Any]) -> str:
+def intermediate_destination(spec: CompleteSpec) -> str:
     """Give the job's own folder or URL for the files of ``/opt/ml/output/intermediate``, "" where they go nowhere.
 
     The toolkit leaves a folder that exists already to the platform, so here the agent uploads the files.

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, List, NamedTuple
+from typing import TYPE_CHECKING, List, NamedTuple, cast
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute, imports
@@ -19,6 +19,7 @@ from jupyter_smx.agent.system.processes import environment, process, threads
 from jupyter_smx.agent.system.resources import cgroups
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ChildMessage
     from jupyter_smx.agent.paths import HostInfo
 
 _NICE = 5
@@ -85,9 +86,8 @@ def _run_warm_up_job(setup: ChildSetup) -> None:
     with ours, theirs:
         spec = scriptmode.complete(dict(_WARM_UP_SPEC, kind="train"))
         ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
-        job = job_process.JobRun(
-            theirs, wire.receive(theirs).header, setup.place, setup.notes, contract_writer.NULL_WRITER
-        )
+        message = cast("ChildMessage", wire.receive(theirs).header)
+        job = job_process.JobRun(theirs, message, setup.place, setup.notes, contract_writer.NULL_WRITER)
         job.write_contract()
         job.main.__dict__.update(execute.unpack(None))
         execute.execute(
@@ -121,7 +121,7 @@ def run_child(sock: socket.socket, setup: ChildSetup) -> None:
     def begin() -> int:
         prepare(setup)
         try:
-            message = wire.receive(sock).header
+            message = cast("ChildMessage", wire.receive(sock).header)
         except (EOFError, OSError):
             os._exit(0)
         job = job_process.JobRun(sock, message, setup.place, setup.notes)

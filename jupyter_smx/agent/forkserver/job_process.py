@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
+from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
 from jupyter_smx.agent.code import execute, imports, requirements, sourcedir, startup_variables
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
@@ -25,6 +25,8 @@ from jupyter_smx.agent.system.resources import disk
 
 if TYPE_CHECKING:
     import types
+
+    from jupyter_smx.agent.frames import ChildMessage, CompleteSpec
 
 _VARIABLE_RULE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
 
@@ -74,17 +76,17 @@ class JobRun:
     def __init__(
         self,
         sock: socket.socket,
-        message: Dict[str, Any],
+        message: ChildMessage,
         host_info: HostInfo,
         notes: List[str],
         files: ContractWriter = DISK_WRITER,
     ) -> None:
         self.sock = sock
         self.files = files
-        self.spec: Dict[str, Any] = message["spec"]
-        self.folder = message["folder"]  # type: str
-        self.trees = message.get("trees", "")  # type: str
-        self.target = message.get("target", "")  # type: str
+        self.spec: CompleteSpec = message["spec"]
+        self.folder = message["folder"]
+        self.trees = message.get("trees", "")
+        self.target = message.get("target", "")
         self.host_info = host_info
         self.awake = execute.now()
         self.result = execute.RunResult()
@@ -98,7 +100,7 @@ class JobRun:
         source = self.spec["source_dir"]
         if source and self.trees:
             sourcedir.copy_tree(source, self.trees, self.target)
-        if script.is_framework_processor(self.spec):
+        if source and script.is_framework_processor(self.spec):
             sourcedir.write_archive(source, self.code)
         self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
         if source and not self.spec["entry_point"]:

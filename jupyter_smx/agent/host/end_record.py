@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, cast
 
 from jupyter_smx.agent import wire
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import EndRecord
 
 MAX_EVENT_BYTES = 8 << 20
 """Bytes of a record that is told with its event; of a longer one, half of the largest frame, only its length is."""
@@ -29,7 +32,7 @@ def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> 
     return "exit"
 
 
-def fit_event(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
+def fit_event(record: EndRecord) -> Tuple[str, Dict[str, Any]]:
     """Give the text of a record, and what the event of the end says of it: all, or of a long one how long it is."""
     text = json.dumps(record)
     if len(text) <= MAX_EVENT_BYTES:
@@ -48,14 +51,14 @@ def fit_event(record: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
     return json.dumps(record), {"record": record}
 
 
-def unwritten_event(record: Dict[str, Any], why: str) -> Dict[str, Any]:
+def unwritten_event(record: EndRecord, why: str) -> Dict[str, Any]:
     """Give what the event of the end says of a record that could not be written, and so cannot be read later."""
     return {"record": record if len(json.dumps(record)) <= MAX_EVENT_BYTES else _without_lists(record, why)}
 
 
-def _without_lists(record: Dict[str, Any], why: str) -> Dict[str, Any]:
-    brief = {name: record[name] for name in _BRIEF}
+def _without_lists(record: EndRecord, why: str) -> EndRecord:
+    brief = {name: value for name, value in record.items() if name in _BRIEF}
     if record["cause"] == "exit" and record["exit_code"] == 0:
         # Code that did its part has nothing to show for it: that is no success.
         brief.update(cause="refused", exit_code=None, failure=why)
-    return dict(brief, artifacts=[], errors=[why])
+    return cast("EndRecord", dict(brief, artifacts=[], errors=[why]))

@@ -33,6 +33,7 @@ from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import cgroups, disk, machine
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.stores.digest import DigestCache
     from jupyter_smx.agent.system.files.host_folder import HostFolder
@@ -201,7 +202,7 @@ class Host:
         """Remove what the last job left in memory; says what it was."""
         return host_cleanup.remove_leftovers(self.folder, self._baseline, private=self.is_private())
 
-    def finish_job(self, job: JobEntry, spec: Dict[str, Any]) -> None:
+    def finish_job(self, job: JobEntry, spec: CompleteSpec) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
         self.jobs[job.id] = EndedJob(job)
@@ -224,7 +225,7 @@ class Host:
             return
         self._cleanup.request()
 
-    def _trim_inputs(self, spec: Dict[str, Any]) -> None:
+    def _trim_inputs(self, spec: CompleteSpec) -> None:
         if spec["channels"]:
             self.input_cache().drop_layers()
             self.input_cache().prune()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import JobView
 
 
 class JobEntry(abc.ABC):
@@ -18,7 +21,7 @@ class JobEntry(abc.ABC):
         """End it: after ``grace`` seconds by force."""
 
     @abc.abstractmethod
-    def view(self) -> Dict[str, Any]:
+    def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""
 
     @abc.abstractmethod
@@ -34,12 +37,12 @@ class EndedJob(JobEntry):
     def __init__(self, job: JobEntry) -> None:
         self.id = job.id
         self.lease = job.lease
-        self._view = dict(job.view(), phase=self.phase)
+        self._view = cast("JobView", dict(job.view(), phase=self.phase))
 
     def stop(self, grace: float, cause: str) -> None:
         """Do nothing: its record says how it ended."""
 
-    def view(self) -> Dict[str, Any]:
+    def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""
         return self._view
 

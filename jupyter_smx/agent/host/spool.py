@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.resources import disk
 from jupyter_smx.agent.wire import MAX_BODY
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import EndRecord
 
 RECORD = "end.json"
 LOG = "log"
@@ -57,7 +60,7 @@ class Spool:
         os.rename(slot, path)
         return path
 
-    def write_record(self, job: str, record: Dict[str, Any]) -> Dict[str, Any]:
+    def write_record(self, job: str, record: EndRecord) -> Dict[str, Any]:
         """Put the record of the end on disk, whole or not at all; gives what the event of the end says of it.
 
         :raises OSError: there is not even the room that was reserved for it.

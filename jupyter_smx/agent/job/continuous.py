@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.object_store import open_store
@@ -18,6 +18,7 @@ from jupyter_smx.agent.paths import visible_path
 from jupyter_smx.agent.stores import scan
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.system.processes.event_loop import Loop
     from jupyter_smx.agent.system.processes.forked_task import ForkedTask
@@ -104,7 +105,7 @@ class ContinuousOutputs:
         self._unfinished.pop(0).finish(ended)
 
 
-def continuous_outputs(host: Host, job: str, spec: Dict[str, Any], outputs: List[Tuple[str, str]]) -> ContinuousOutputs:
+def continuous_outputs(host: Host, job: str, spec: CompleteSpec, outputs: List[Tuple[str, str]]) -> ContinuousOutputs:
     """Take the outputs of a job that go somewhere while it runs."""
     places = {one["name"]: one.get("destination") for one in spec["outputs"] if one.get("mode") == MODE}
     ml, writer, options = host.folder.ml, f"{job}-{host.config.host}", host.worker_options(spec["environment"])

@@ -13,6 +13,7 @@ from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ChannelSpec, CompleteSpec
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
@@ -23,11 +24,11 @@ _PATIENCE = 10.0
 class Inputs:
     """What a job gets, and what is said of it in the record."""
 
-    def __init__(self, host: Host, spec: Dict[str, Any], break_off: Callable[[Exception], None]) -> None:
+    def __init__(self, host: Host, spec: CompleteSpec, break_off: Callable[[Exception], None]) -> None:
         self._host = host
         # The end of the job may wait for what is looked at here, so no error there may be the last word.
         self.abort = break_off
-        self._channels: List[Dict[str, Any]] = spec["channels"]
+        self._channels: List[ChannelSpec] = spec["channels"]
         self._descriptions: Dict[str, Dict[str, Any]] = {}
         self._lazy: List[str] = []
         self._servers: List[int] = []

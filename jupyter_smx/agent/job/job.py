@@ -35,6 +35,7 @@ from jupyter_smx.agent.telemetry import sampler
 if TYPE_CHECKING:
     from jupyter_smx.agent.channels.checkpoint import FileStamps
     from jupyter_smx.agent.forkserver.handles import ChildHandle
+    from jupyter_smx.agent.frames import ArtifactEntry, CompleteSpec, EndRecord, JobView
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
@@ -75,7 +76,7 @@ class Job(JobEntry):
         """Take the last steps of the shutdown: the job's code never ran."""
         self._shut_down(self._shutdown_steps().index(self._kill_helpers))
 
-    def __init__(self, host: Host, job: str, lease: int, spec: Dict[str, Any], received: float) -> None:
+    def __init__(self, host: Host, job: str, lease: int, spec: CompleteSpec, received: float) -> None:
         self.host = host
         self.id = job
         self.lease = lease
@@ -87,7 +88,7 @@ class Job(JobEntry):
         self.termination = Termination(host.loop, host.orphan_pids, self._cannot_be_killed)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
-        self._artifacts: List[Dict[str, Any]] = []
+        self._artifacts: List[ArtifactEntry] = []
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._stage_task: Optional[ForkedTask] = None
@@ -143,8 +144,9 @@ class Job(JobEntry):
 
     def _stage(self) -> Dict[str, Any]:
         """Bring the code, the inputs and the checkpoints, in a process of its own."""
-        if self._puts_code:
-            sourcedir.copy_tree(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
+        source = self.spec["source_dir"]
+        if self._puts_code and source:
+            sourcedir.copy_tree(source, self.host.folder.trees, self._code_folder())
         return dict(self._inputs.stage(), checkpoints=self._checkpoints.restore())
 
     def _code_folder(self) -> str:
@@ -425,7 +427,7 @@ class Job(JobEntry):
         except OSError as error:
             process.log(f"the record of {self.id} is lost: {error}")
 
-    def view(self) -> Dict[str, Any]:
+    def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""
         log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, sampler.SAMPLES)
         return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
@@ -433,7 +435,7 @@ class Job(JobEntry):
     def _facts(self, fate: str = "") -> failure.Facts:
         return failure.Facts(self.host.folder.ml, self.spec, self.host.info, self.report, self.status, fate)
 
-    def record(self) -> Dict[str, Any]:
+    def record(self) -> EndRecord:
         """Give the record of the end, as it is written and sent."""
         status = self.status
         refused = bool(self.report.get("refused"))

@@ -14,6 +14,7 @@ from jupyter_smx.agent.paths import checkpoint_folder, visible_path
 from jupyter_smx.agent.system.processes import forked_task
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
 
@@ -166,7 +167,7 @@ class MirrorTask:
             done([f"{self.what}: {'; '.join(errors[:_MAX_ERRORS])}{more}."] if errors else [])
 
 
-def checkpoint_task(host: Host, job: str, spec: Dict[str, Any]) -> MirrorTask:
+def checkpoint_task(host: Host, job: str, spec: CompleteSpec) -> MirrorTask:
     """Take the place where the checkpoints of a job are kept, if it has one."""
     place, writer = visible_path(spec["checkpoint"], host.hidden), f"{job}-{host.config.host}"
     store = open_store(place, writer, host.worker_options(spec["environment"]), what=MirrorTask.what)

@@ -28,6 +28,7 @@ from jupyter_smx.agent.system.resources import cgroups, memory
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.contract.distribution import Distribution
+    from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.launchers.spark_settings import HostSettings, WorkerOffer
     from jupyter_smx.agent.paths import HostInfo
 
@@ -48,7 +49,7 @@ class HostPart(NamedTuple):
     """One host's part in one job; ``job`` is the job's folder on this host, ``first_line`` says that work begins."""
 
     found: Distribution
-    spec: Dict[str, Any]
+    spec: CompleteSpec
     place: HostInfo
     job: str
     first_line: Callable[[], None]

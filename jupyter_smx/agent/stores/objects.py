@@ -11,9 +11,12 @@ import itertools
 import json
 import re
 import time
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ShareSpec
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _WEB = ("http", "https")
@@ -138,7 +141,7 @@ def check_objects(objects: List[Object], channel: str) -> None:
             raise ObjectsError(f"channel {channel}: {above} would be a file, and {url} lies in a folder of that name.")
 
 
-def select_share(objects: List[Object], part: Dict[str, int]) -> List[Object]:
+def select_share(objects: List[Object], part: ShareSpec) -> List[Object]:
     """Give a host's part of the objects: every ``count``-th, from ``turn`` on, in the order of keys."""
     if part["count"] == 1:
         return objects

@@ -17,6 +17,7 @@ from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.frames import ChannelSpec, ShareSpec
     from jupyter_smx.agent.stores.input_cache import CacheEntry, InputCache
 
 _MODE = 0o644
@@ -126,7 +127,7 @@ def _pipe(pipe: Optional[IO[str]]) -> IO[str]:
     return pipe
 
 
-def find_objects(worker: FsspecWorker, channel: Dict[str, Any]) -> List[objects.Object]:
+def find_objects(worker: FsspecWorker, channel: ChannelSpec) -> List[objects.Object]:
     """Find the objects that a channel means on this host.
 
     :raises RefusalError: there are none, or they cannot be files of one channel.
@@ -151,10 +152,11 @@ def find_objects(worker: FsspecWorker, channel: Dict[str, Any]) -> List[objects.
             f"channel {name}: no object begins with {source}. A prefix is compared letter by letter, its end as well."
         )
     objects.check_objects(found, name)
-    return objects.select_share(found, channel.get("share") or {"turn": 0, "count": 1})
+    whole: ShareSpec = {"turn": 0, "count": 1}
+    return objects.select_share(found, channel.get("share") or whole)
 
 
-def _is_manifest(channel: Dict[str, Any]) -> bool:
+def _is_manifest(channel: ChannelSpec) -> bool:
     return bool(channel.get("data_type") == "ManifestFile")
 
 
@@ -178,7 +180,7 @@ def _describe_objects(worker: FsspecWorker, source: str, urls: List[str]) -> Lis
 
 
 def download_objects(
-    worker: FsspecWorker, store: InputCache, channel: Dict[str, Any], found: Sequence[objects.Object]
+    worker: FsspecWorker, store: InputCache, channel: ChannelSpec, found: Sequence[objects.Object]
 ) -> CacheEntry:
     """Bring into the store what it lacks of the objects that were found for a channel.
 

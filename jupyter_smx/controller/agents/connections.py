@@ -91,7 +91,7 @@ class Agents:
         :raises UnavailableError: one of them has no open stream.
         """
         for host in hosts:
-            self.stream(job.cluster, host).send_now("stop", job=job.id, lease=job.lease, grace=grace, cause=cause)
+            self.stream(job.cluster, host).request_stop(job=job.id, lease=job.lease, grace=grace, cause=cause)
 
     def dropped_frames(self) -> int:
         """Count the frames of open streams that fitted nothing that was asked."""

@@ -23,6 +23,17 @@ from jupyter_smx.policy.hosts import agent_messages
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from typing_extensions import Unpack
+
+    from jupyter_smx.agent.frames import (
+        DeadlineFields,
+        ForgetFields,
+        PreloadFields,
+        ReadFields,
+        RunFields,
+        StopFields,
+    )
+
 _log = logging.getLogger(__name__)
 
 READ_SIZE = 262_144
@@ -117,6 +128,30 @@ class AgentStream:
         :raises SmxError: the agent refused; the class says how.
         """
         return await self.send_now(op, timeout=timeout, **fields)
+
+    def run(self, **fields: Unpack[RunFields]) -> asyncio.Future[Frame]:
+        """Send ``run``; see :class:`RunFields`. The methods below send their requests in the same way."""
+        return self.send_now("run", **fields)
+
+    def request_stop(self, **fields: Unpack[StopFields]) -> asyncio.Future[Frame]:
+        """Send ``stop``."""
+        return self.send_now("stop", **fields)
+
+    def read_file(self, **fields: Unpack[ReadFields]) -> asyncio.Future[Frame]:
+        """Send ``read``; the answer has the bytes as its body and ``total``, the size of the file."""
+        return self.send_now("read", **fields)
+
+    def forget(self, **fields: Unpack[ForgetFields]) -> asyncio.Future[Frame]:
+        """Send ``forget``."""
+        return self.send_now("forget", **fields)
+
+    def set_deadline(self, **fields: Unpack[DeadlineFields]) -> asyncio.Future[Frame]:
+        """Send ``deadline``."""
+        return self.send_now("deadline", **fields)
+
+    def preload(self, **fields: Unpack[PreloadFields]) -> asyncio.Future[Frame]:
+        """Send ``preload``."""
+        return self.send_now("preload", **fields)
 
     def close(self, reason: str = "It was closed here.") -> None:
         """Close the stream without a call of ``on_close``; requests without an answer fail. Idempotent."""

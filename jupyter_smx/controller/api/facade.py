@@ -245,7 +245,7 @@ class ControllerFacade:
         self._check_extension(cluster, now + seconds)
         # The agents first: they end by their own clock, and a longer promise here would be a lie.
         for host in cluster.hosts:
-            await self._agents.stream(cluster.id, host.name).request("deadline", seconds=seconds)
+            await self._agents.stream(cluster.id, host.name).set_deadline(seconds=seconds)
         current = self._idle_pool(cluster.id)
         changed = self._live_state.amend_cluster(current.id, expires_at=now + seconds, kept_for="")
         return self._live_state.pool_summary(changed or current)

@@ -237,7 +237,7 @@ class JobFinalizer:
         done_with, self._pending_forgets, self._forget_timer = self._pending_forgets, [], None
         for cluster, host, job, lease in done_with:
             if self._agents.is_open(cluster):
-                self._agents.stream(cluster, host).send_now("forget", job=job, lease=lease)
+                self._agents.stream(cluster, host).forget(job=job, lease=lease)
 
     def _request_preload(self, job: Job, runtime: JobRuntime) -> None:
         """Let idle hosts import while nobody waits what the next job is likely to import."""
@@ -250,7 +250,7 @@ class JobFinalizer:
             modules = preload_candidates(job.spec.imports, imported, host, self._live_state.limits.preload_never)
             if not told.issuperset(modules):
                 # The agent knows what came with something else; it is told of each module once.
-                self._agents.stream(cluster.id, host.name).send_now("preload", modules=list(modules))
+                self._agents.stream(cluster.id, host.name).preload(modules=list(modules))
         told.update(*(record.get("modules", ()) for record in runtime.records.values()), job.spec.imports)
         self._preload_requested = {
             live: names for live, names in self._preload_requested.items() if live in self._live_state.clusters
@@ -298,7 +298,7 @@ class JobFinalizer:
             return
         for host in cluster.hosts:
             stream = self._agents.stream(cluster.id, host.name)
-            stream.send_now("deadline", seconds=cluster.expires_at - self._live_state.clock())
+            stream.set_deadline(seconds=cluster.expires_at - self._live_state.clock())
 
     def fail_unstarted(self, jobs: Sequence[Job], reason: str) -> None:
         """End jobs for which no hosts could be had."""

@@ -97,7 +97,7 @@ class JobEventHandler:
                 if job is not None and known == job.id:
                     self._adopt(job, host, facts)
                 elif known not in self._live_state.jobs:
-                    self._agents.stream(cluster.id, host).send_now("forget", job=known, lease=facts.get("lease", 0))
+                    self._agents.stream(cluster.id, host).forget(job=known, lease=facts.get("lease", 0))
         if cluster.state is ClusterState.AVAILABLE:
             self._finalizer.adopt_deadline(cluster, greetings)
             self._schedule()

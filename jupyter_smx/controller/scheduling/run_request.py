@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
-
-from msgspec import to_builtins
+from typing import TYPE_CHECKING
 
 from jupyter_smx.policy.hosts.names import Shard, has_channel, named_hosts, shard_of
 from jupyter_smx.policy.lifecycle import attempts
@@ -14,13 +12,14 @@ from jupyter_smx.policy.lifecycle.environment import format_for_pip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jupyter_smx.agent.frames import ChannelSpec, OutputSpec, PayloadSpec, RunSpec, ShareSpec, SourceDirSpec
     from jupyter_smx.model.records.job import Job
-    from jupyter_smx.model.spec.channel import Payload
-    from jupyter_smx.model.spec.job_spec import JobSpec
+    from jupyter_smx.model.spec.channel import Channel, Payload
+    from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
     from jupyter_smx.policy.hosts.names import NamedHost
 
 
-def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Sequence[int] = ()) -> dict[str, Any]:
+def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Sequence[int] = ()) -> RunSpec:
     """Build the run specification for one host, which gets these GPUs; in seconds, see docs/developers/agent.md."""
     spec = job.spec
     hosts = named_hosts(spec.instance_groups)
@@ -31,38 +30,29 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "filename": spec.filename or f"<{spec.base_name}>",
         "hyperparameters": spec.all_hyperparameters(),
         "environment": spec.environment,
-        "channels": [
-            {
-                "name": channel.name,
-                "source": channel.source,
-                "mode": channel.mode,
-                "distribution": channel.distribution,
-                "data_type": channel.data_type,
-                "content_type": channel.content_type,
-                "path": channel.path,
-                "share": _share(shard_of(host, channel, hosts)),
-            }
-            for channel in spec.channels
-            if has_channel(host, channel)
-        ],
+        "channels": [_channel(host, channel, hosts) for channel in spec.channels if has_channel(host, channel)],
         "outputs": _outputs(spec),
         "role": spec.role,
-        **_of_image(spec),
+        "image": spec.image,
+        # The hosts of an image install the rest; elsewhere it is in the job's environment.
+        "requirements": format_for_pip(spec.requirements) if spec.image else [],
         "send": None if spec.send is None else _payload_fields(spec.send),
         "shared": None if spec.shared is None else _payload_fields(spec.shared),
-        "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
+        "source_dir": None if spec.source_dir is None else _source_dir(spec.source_dir),
         "entry_point": spec.entry_point,
         "arguments": list(spec.arguments),
         "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": attempts.remaining_seconds(job),
-        **_checkpoints(spec),
+        "checkpoint": spec.checkpoint,
+        "checkpoint_local_path": spec.checkpoint_local_path,
         "disable_output_compression": spec.disable_output_compression,
         "grace": grace,
         "keep_alive": keep_alive,
         "warm_pool": spec.keep_alive > 0,
         "contract": spec.contract,
-        **_distribution(spec),
+        "distribution": spec.distribution.runner if spec.distribution else "",
+        "processes": (spec.distribution.processes or 0) if spec.distribution else 0,
         "python_version": spec.python_version,
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),
@@ -70,25 +60,24 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
     }
 
 
-def _of_image(spec: JobSpec) -> dict[str, Any]:
-    """Name the image of a job's hosts, and what they install beside it; elsewhere that is an environment's matter."""
-    return {"image": spec.image, "requirements": format_for_pip(spec.requirements) if spec.image else []}
+def _channel(host: NamedHost, channel: Channel, hosts: Sequence[NamedHost]) -> ChannelSpec:
+    return {
+        "name": channel.name,
+        "source": channel.source,
+        "mode": channel.mode,
+        "distribution": channel.distribution,
+        "data_type": channel.data_type,
+        "content_type": channel.content_type,
+        "path": channel.path,
+        "share": _share(shard_of(host, channel, hosts)),
+    }
 
 
-def _outputs(spec: JobSpec) -> list[dict[str, str]]:
+def _outputs(spec: JobSpec) -> list[OutputSpec]:
     return [{"name": o.name, "path": o.path, "destination": o.destination, "mode": o.mode} for o in spec.outputs]
 
 
-def _checkpoints(spec: JobSpec) -> dict[str, str]:
-    return {"checkpoint": spec.checkpoint, "checkpoint_local_path": spec.checkpoint_local_path}
-
-
-def _distribution(spec: JobSpec) -> dict[str, str | int]:
-    found = spec.distribution
-    return {"distribution": found.runner if found else "", "processes": (found.processes or 0) if found else 0}
-
-
-def _share(shard: Shard) -> dict[str, int]:
+def _share(shard: Shard) -> ShareSpec:
     # The agent's wire has words of its own.
     return {"turn": shard.index, "count": shard.count}
 
@@ -100,5 +89,15 @@ def _folder(spec: JobSpec) -> str:
     return str(PurePath(spec.filename).parent) if spec.entry_point else ""
 
 
-def _payload_fields(sent: Payload) -> dict[str, Any]:
+def _source_dir(source: SourceDir) -> SourceDirSpec:
+    return {
+        "folder": source.folder,
+        "path": source.path,
+        "sha256": source.sha256,
+        "files": source.files,
+        "size": source.size,
+    }
+
+
+def _payload_fields(sent: Payload) -> PayloadSpec:
     return {"path": sent.path, "sha256": sent.sha256, "size": sent.size, "protocol": sent.protocol}

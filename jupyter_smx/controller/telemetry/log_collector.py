@@ -143,7 +143,7 @@ class LogCollector:
 
     async def _ask(self, job: Job, host: str, stream: AgentStream | None, offset: int) -> bytes:
         stream = stream or self._agents.stream(job.cluster, host)
-        asked = stream.request("read", job=job.id, lease=job.lease, name=self._name, offset=offset, limit=PIECE)
+        asked = stream.read_file(job=job.id, lease=job.lease, name=self._name, offset=offset, limit=PIECE)
         return (await asked).body
 
     async def _read(self, key: LogKey, remains: Path, offset: int) -> bytes:

@@ -239,9 +239,7 @@ async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> N
     with atomic_write(target) as part, part.open("wb", buffering=0) as file:
         offset, total = 0, 1
         while offset < total:
-            reply, piece = await stream.request(
-                "read", job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE
-            )
+            reply, piece = await stream.read_file(job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE)
             total = agent_messages.parse_count(reply.get("total"))
             if not piece and offset < total:
                 raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)

@@ -81,7 +81,8 @@ def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any]:
     spec = job.spec
-    answer = {
+    # None keeps the place of a field in the order of the API.
+    answer: dict[str, Any] = {
         "TrainingJobName": job.name,
         "TrainingJobArn": _arn(job, where),
         "ModelArtifacts": {"S3ModelArtifacts": _model(job, where)},
@@ -90,6 +91,7 @@ def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any
         "FailureReason": _reason(job),
         "HyperParameters": spec.all_hyperparameters(),
         "AlgorithmSpecification": _algorithm(job),
+        "RoleArn": None,
         "InputDataConfig": [_channel(channel) for channel in spec.channels] or None,
         "OutputDataConfig": {
             "S3OutputPath": _uri(_artifacts(job, where)),
@@ -100,7 +102,10 @@ def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any
         **_times(job, "Training"),
         "SecondaryStatusTransitions": [_transition(row) for row in job.transitions],
         "FinalMetricDataList": _metrics(job) or None,
+        "EnableNetworkIsolation": None,
         "EnableInterContainerTrafficEncryption": False,
+        "EnableManagedSpotTraining": None,
+        "CheckpointConfig": None,
         "TrainingTimeInSeconds": _seconds(bill.training_seconds) if bill else None,
         "BillableTimeInSeconds": _seconds(bill.billable_seconds) if bill else None,
         "Environment": spec.environment,
@@ -182,7 +187,8 @@ def _image(job: Job) -> str | None:
 
 def _algorithm(job: Job) -> dict[str, Any]:
     metrics = [{"Name": name, "Regex": regex} for name, regex in job.spec.metrics.items()]
-    return _without_none({"TrainingInputMode": "File", "MetricDefinitions": metrics or None})
+    image = _image(job)
+    return _without_none({"TrainingImage": image, "TrainingInputMode": "File", "MetricDefinitions": metrics or None})
 
 
 def _hosts(spec: JobSpec) -> dict[str, Any]:

@@ -42,7 +42,8 @@ def merge_fields(answer: dict[str, Any], fields: Mapping[str, Any]) -> dict[str,
         *parents, name = path.split(".")
         target = answer
         for parent in parents:
-            target = target.setdefault(parent, {})
+            target[parent] = target.get(parent) or {}
+            target = target[parent]
         target[name] = value
     return answer
 

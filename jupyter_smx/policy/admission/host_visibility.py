@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from jupyter_smx.model.errors import ValidationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from jupyter_smx.agent.frames import ChannelSpec, PayloadSpec, RunSpec
     from jupyter_smx.model.spec.channel import Channel
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -25,7 +26,6 @@ _FLAGS_BEFORE_MPI = ("sagemaker_torch_distributed_enabled", "sagemaker_parameter
 """Of several flags of SageMaker's the first counts."""
 _SHARED_FOLDER_RUNNERS = ("mpi", "pyspark")
 """What starts a script on several hosts by files in their folders."""
-_PAYLOAD_FIELDS = ("send", "shared", "source_dir")
 """What a kernel packed, as the run specification calls it."""
 
 
@@ -101,21 +101,28 @@ def paths_to_provide(spec: JobSpec, here: Iterable[LocalSource]) -> tuple[str, .
     return tuple(dict.fromkeys([*spec.payloads(), *(path for one in here for path in one.paths())]))
 
 
-def translate_paths(told: Mapping[str, Any], here: Iterable[LocalSource], places: Mapping[str, str]) -> dict[str, Any]:
-    """Name in a run specification all that was brought as its host finds it; the rest stays as it is."""
-    found = {one.channel: one for one in here}
-    packed = {name: _translate_payload(told[name], places) for name in _PAYLOAD_FIELDS}
-    channels = [_translate_channel(one, found.get(one["name"]), places) for one in told["channels"]]
-    return {**told, **packed, "channels": channels}
+def translate_paths(spec: RunSpec, sources: Iterable[LocalSource], places: Mapping[str, str]) -> RunSpec:
+    """Rewrite the paths of files that were brought to a host to where the host finds them."""
+    by_channel = {source.channel: source for source in sources}
+    channels = [_translate_channel(one, by_channel.get(one["name"]), places) for one in spec["channels"]]
+    moved = spec.copy()
+    moved["channels"] = channels
+    moved["send"], moved["shared"] = (
+        _translate_payload(spec["send"], places),
+        _translate_payload(spec["shared"], places),
+    )
+    source = spec["source_dir"]
+    moved["source_dir"] = source and {**source, "path": places.get(source["path"], source["path"])}
+    return moved
 
 
-def _translate_payload(said: Mapping[str, Any] | None, places: Mapping[str, str]) -> dict[str, Any] | None:
-    return None if said is None else {**said, "path": places.get(said["path"], said["path"])}
+def _translate_payload(payload: PayloadSpec | None, places: Mapping[str, str]) -> PayloadSpec | None:
+    return payload and {**payload, "path": places.get(payload["path"], payload["path"])}
 
 
-def _translate_channel(said: Mapping[str, Any], here: LocalSource | None, places: Mapping[str, str]) -> dict[str, Any]:
-    if here is None:
-        return {**said}
-    if here.entries is None:
-        return {**said, "source": places[here.source]}
-    return {**said, "entries": [[name, places[path]] for name, path in here.entries]}
+def _translate_channel(channel: ChannelSpec, source: LocalSource | None, places: Mapping[str, str]) -> ChannelSpec:
+    if source is None:
+        return channel.copy()
+    if source.entries is None:
+        return {**channel, "source": places[source.source]}
+    return {**channel, "entries": [[name, places[path]] for name, path in source.entries]}

@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import signal
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.host.idle_deadline import LINGER
@@ -16,6 +16,8 @@ from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from jupyter_smx.agent.frames import EndRecord
 
 
 Header = dict[str, Any]
@@ -315,7 +317,7 @@ class FakeHost:
             "left_behind": [],
             "modules": [],
         }
-        text, told = end_record.fit_event(run.record)
+        text, told = end_record.fit_event(cast("EndRecord", run.record))
         self._write(run, text, artifacts or {})
         run.phase = _PHASE_ENDED
         self._expire_in(max(float(run.spec["keep_alive"]), LINGER))

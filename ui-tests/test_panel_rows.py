@@ -106,4 +106,4 @@ def test_a_spot_job_is_interrupted_from_its_row_and_begins_again(lab: Lab, serve
     lab.panel.finished("patient").dblclick()
     lab.page.get_by_role("tab", name="Events", exact=True).click()
     events = lab.page.get_by_role("tabpanel", name="Events", exact=True)
-    expect(events).to_contain_text("Its spot instances were taken back.", timeout=WAKE)
+    expect(events).to_contain_text("Its spot instances were reclaimed.", timeout=WAKE)

@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Host
 
 EXCLUDED_PACKAGES = {
-    "comet_ml": "it changes the libraries that are imported after it, and only in programs that want it to",
-    "cudf": "its import makes a CUDA context, which no forked process can use",
-    "cugraph": "its import makes a CUDA context, which no forked process can use",
-    "cuml": "its import makes a CUDA context, which no forked process can use",
-    "ddtrace": "it changes the libraries that are imported after it and starts threads",
-    "horovod": "it loads MPI, and what a forked MPI process does is not defined",
-    "jax": "its runtime is full of threads and warns of every fork, and it reads its settings while it is imported",
-    "jnius": "its import starts a Java machine, whose threads no forked process has",
-    "juliacall": "its import starts Julia in this process, whose threads no forked process has",
-    "keras": "it chooses its backend from the environment while it is imported, before a job's is known",
-    "mpi4py": "its import initialises MPI, and what a forked MPI process does is not defined",
-    "pycuda": "its import can make a CUDA context, which no forked process can use",
-    "rmm": "its import makes a CUDA context, which no forked process can use",
+    "comet_ml": "it changes the libraries imported after it, which only some programs need",
+    "cudf": "its import creates a CUDA context, which a forked process cannot use",
+    "cugraph": "its import creates a CUDA context, which a forked process cannot use",
+    "cuml": "its import creates a CUDA context, which a forked process cannot use",
+    "ddtrace": "it changes the libraries imported after it, and starts threads",
+    "horovod": "it loads MPI, and forking an MPI process is undefined behaviour",
+    "jax": "its runtime starts many threads and warns on every fork, and its import reads the settings",
+    "jnius": "its import starts a Java virtual machine, whose threads a forked process lacks",
+    "juliacall": "its import starts Julia in this process, whose threads a forked process lacks",
+    "keras": "its import chooses the backend from the environment, before a job sets it",
+    "mpi4py": "its import initialises MPI, and forking an MPI process is undefined behaviour",
+    "pycuda": "its import can create a CUDA context, which a forked process cannot use",
+    "rmm": "its import creates a CUDA context, which a forked process cannot use",
     "rpy2": "its import can start R in this process, whose state must not be shared",
-    "torch_xla": "its import starts the threads of its runtime, which no forked process has",
+    "torch_xla": "its import starts runtime threads, which a forked process lacks",
 }
 """Packages that are not preloaded unless the administrator's list says otherwise, and why not."""
 
-_ADMIN_REASON = "the administrator does not want it preloaded (preload_never)"
+_ADMIN_REASON = "the administrator excluded it (preload_never)"
 _MIN_SAVED_SECONDS = 0.05
 """Seconds; less is not noticed by anybody."""
 

@@ -19,14 +19,14 @@ def unwritable_reason(place: str) -> str:
     """Say why files cannot be kept at a URL, as a sentence; '' where they can as far as its text tells."""
     found = _URL.fullmatch(place)
     if "::" in place or found is None:
-        return "A place is one URL, as s3://BUCKET/FOLDER, and no chain of them."
+        return "Use one URL, e.g. s3://BUCKET/FOLDER, not a chain of URLs."
     protocol, rest = found[1].lower(), found[2]
     if protocol in _WEB:
-        return "The web can be read, and nothing can be written there."
+        return "Web addresses are read-only."
     if protocol in _LOCAL:
-        return "A folder of this machine is named by its path."
+        return "Write a folder of this machine as a path, not as a URL."
     if protocol in _OF_ONE_PROCESS:
-        return f"What is in {protocol}:// lives in one process only, which the job is not."
+        return f"{protocol}:// exists only inside one process, so the job cannot reach it."
     if not rest.strip("/"):
-        return "It names no bucket."
+        return "The URL has no bucket."
     return ""

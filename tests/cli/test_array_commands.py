@@ -71,7 +71,7 @@ def test_an_array_stops_as_a_whole_and_what_comes_after_it_too(terminal: Termina
     name = terminal.run("run", script, "--hp", "n=[1,2,3]", "--sweep", "--detach").stdout.strip()
     after = terminal.run("run", "hello.py", "--after", name, "--retries", "2", "--detach").stdout.strip()
     waiting = terminal.run("jobs").stdout
-    assert f"It waits for {name}" in waiting
+    assert f"Waiting for {name}" in waiting
     assert terminal.run("stop", name).stdout.startswith(f"{name}: 0 of 3 done, ")
     assert terminal.run("logs", after, "-f").returncode == 0, "it follows until the verdict"
     states = {row["name"]: row["status"] for row in terminal.document("jobs", "--status", "Stopped")["jobs"]}

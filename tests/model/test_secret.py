@@ -98,7 +98,7 @@ def test_a_record_says_where_everything_lies() -> None:
 
 def test_no_error_has_one() -> None:
     url = "sftp://me:hunter2@host/x"
-    error = ValidationError(f"--checkpoint: nothing can be kept at {url}.", field="checkpoint", value=url)
+    error = ValidationError(f"--checkpoint: checkpoints cannot be written to {url}.", field="checkpoint", value=url)
     for one in (error, from_body(error.body())):
         assert "hunter2" not in f"{one} {one!r} {one.body()} {one.args}"
         assert one.value == "sftp://me:…@host/x"

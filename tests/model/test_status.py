@@ -54,7 +54,7 @@ def test_the_panel_knows_the_sentences_of_steps_that_go_as_they_should() -> None
 
 
 AGAIN = "Attempt 2 of 3, after InternalServerError: Host algo-1 was lost."
-QUEUED = Why(start="queued", sentence="Queued, number 1 in line.")
+QUEUED = Why(start="queued", sentence="Queued, position 1.")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_reason_says_what_was_there_what_it_saved_and_what_was_not_and_why()
     assert notes == (
         "Already imported: sklearn.",
         "Not preloaded: bad, it takes 300 MiB of the 256 MiB that all preloads may take here.",
-        "Not preloaded: banned, the administrator does not want it preloaded (preload_never).",
+        "Not preloaded: banned, the administrator excluded it (preload_never).",
         f"Not preloaded: jax, {EXCLUDED_PACKAGES['jax']}.",
     )
     ready = a_host(preloaded=("sklearn", "numpy"), preload_costs=COSTS)

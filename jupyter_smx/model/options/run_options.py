@@ -18,7 +18,7 @@ class HasJobId(Protocol):
 
 After = HasJobId | str | Iterable["HasJobId | str"]
 
-_TRAINING_ONLY = "SageMaker has spot, its limit for waiting and checkpoints for training jobs only."
+_TRAINING_ONLY = "As on SageMaker, spot, its limit for waiting and checkpoints are for training jobs only."
 
 
 class RunOptions(TypedDict, total=False):

@@ -127,8 +127,8 @@ def _cpu_bottleneck(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advic
         host=host.host,
         sentence=(
             f"CPUBottleneck on {host.host}: the CPU was above {rules.cpu_threshold:g} % and the GPUs were below "
-            f"{rules.gpu_threshold:g} % for {100 * share:.0f} % of the time, in {len(judged)} samples after the first "
-            f"{rules.patience * POINT:g} s; the rule speaks from {rules.threshold:g} % on."
+            f"{rules.gpu_threshold:g} % for {100 * share:.0f} % of the time, in {len(judged)} samples after the "
+            f"first {rules.patience * POINT:g} s. The rule reports from {rules.threshold:g} % on."
         ),
         numbers={"share": round(share, 4), "samples": float(len(judged))},
     )
@@ -141,11 +141,11 @@ def _low_gpu(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advice | Non
         return None
     p95, p5 = (_quantile(recent, part) for part in (0.95, 0.05))
     if p95 < rules.threshold_p95:
-        what = f"95 % of the time they were below {p95:.0f} %; the rule speaks below {rules.threshold_p95:g} %"
+        what = f"95 % of the time they were below {p95:.0f} %; the rule reports below {rules.threshold_p95:g} %"
     elif p5 < rules.threshold_p5:
         what = (
-            f"they went between {p5:.0f} % and {p95:.0f} % (5 % and 95 % of the time); the rule speaks where the low "
-            f"figure is below {rules.threshold_p5:g} %"
+            f"they went between {p5:.0f} % and {p95:.0f} % (5 % and 95 % of the time); the rule reports when "
+            f"the low figure is below {rules.threshold_p5:g} %"
         )
     else:
         return None
@@ -210,11 +210,11 @@ def _prediction(
         return "", {}
     numbers = {"waits": round(waits, 4), "more_vcpus": round(found.more_vcpus, 1)}
     words = (
-        f"Input-bound: for {100 * waits:.0f} % of the time the GPUs stood still while the CPU was full. A data group "
-        f"with {math.ceil(found.more_vcpus - 1e-9)} more vCPUs would bring a step down to {100 * (1 - waits):.0f} % of "
-        f"its time at best{_format_step_gain(found, setting, numbers)}. "
-        "This assumes that the GPUs wait for input only, that "
-        "preparing it takes the same CPU time elsewhere, and that the network carries it."
+        f"Input-bound: for {100 * waits:.0f} % of the time the GPUs were idle while the CPU was busy. A data "
+        f"group with {math.ceil(found.more_vcpus - 1e-9)} more vCPUs would bring a step down to "
+        f"{100 * (1 - waits):.0f} % of its time at best{_format_step_gain(found, setting, numbers)}. This "
+        "assumes that the GPUs wait for input only, that preparing it takes the same CPU time elsewhere, and "
+        "that the network carries it."
     )
     return words, numbers
 

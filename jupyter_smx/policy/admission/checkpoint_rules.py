@@ -39,21 +39,21 @@ def _check_local_path(spec: JobSpec) -> None:
     folder = normpath(path)
     said = ""
     if not spec.checkpoint:
-        said = "It is the job's folder of checkpoints, and the job has none."
+        said = "It sets where the job finds its checkpoints, and the job has no --checkpoint."
     elif not folder.startswith(f"{_ML}/"):
-        said = f"On this engine it is an absolute path below {_ML}."
+        said = f"On this engine the path is absolute and below {_ML}."
     else:
         near = [
             one for one in _RESERVED_FOLDERS if f"{folder}/".startswith(f"{one}/") or f"{one}/".startswith(f"{folder}/")
         ]
-        said = f"{near[0]} is for something else." if near else ""
+        said = f"{near[0]} is reserved." if near else ""
     if said:
         raise ValidationError(
-            f"--checkpoint-local-path: checkpoints of the job cannot be at {path!r}.",
+            f"--checkpoint-local-path: {path!r} cannot be the folder of checkpoints.",
             field="checkpoint_local_path",
             value=path,
             rule=said,
-            cure="Name the place that they are kept in by --checkpoint."
+            cure="Add --checkpoint with the place to keep them."
             if not spec.checkpoint
             else f"For example {_ML}/checkpoints/last.",
         )
@@ -63,11 +63,11 @@ def _check_url(place: str) -> None:
     why = urls.unwritable_reason(place)
     if why:
         raise ValidationError(
-            f"--checkpoint: nothing can be kept at {place}.",
+            f"--checkpoint: checkpoints cannot be written to {place}.",
             field="checkpoint",
             value=place,
             rule=why,
-            cure="Name a folder of an object store, as s3://BUCKET/FOLDER, or of this machine.",
+            cure="Use a folder of an object store, e.g. s3://BUCKET/FOLDER, or of this machine.",
         )
 
 
@@ -77,22 +77,22 @@ def _check_folder(spec: JobSpec, *, shared_folder: bool) -> None:
             f"--checkpoint: {spec.checkpoint} is not a folder of this machine.",
             field="checkpoint",
             value=spec.checkpoint,
-            rule="Checkpoints are kept in a folder here, or at a URL.",
-            cure="Name the folder by its whole path.",
+            rule="Checkpoints are kept in a folder of this machine or at a URL.",
+            cure="Use the absolute path of a folder.",
         )
     if any(f"{normpath(spec.checkpoint)}/".startswith(f"{taken}/") for taken in _HOST_FOLDERS):
         raise ValidationError(
-            f"--checkpoint: {spec.checkpoint} is a folder of the hosts.",
+            f"--checkpoint: {spec.checkpoint} is a folder inside the hosts.",
             field="checkpoint",
             value=spec.checkpoint,
-            rule="There every host has files of its own, which are gone with the job.",
-            cure="Name a folder of yours; the job finds it at /opt/ml/checkpoints.",
+            rule="Each host has its own files in it, which are deleted with the job.",
+            cure="Use a folder of this machine; the job finds it at /opt/ml/checkpoints.",
         )
     if not shared_folder:
         raise ValidationError(
             f"--checkpoint: hosts of the engine {spec.engine} share no folder with this machine.",
             field="checkpoint",
             value=spec.checkpoint,
-            rule="Checkpoints are kept by the hosts themselves, in a folder that they see.",
-            cure="Name a URL, as s3://BUCKET/FOLDER, or use the engine local.",
+            rule="Hosts write checkpoints directly, so they need access to the folder.",
+            cure="Use a URL, e.g. s3://BUCKET/FOLDER, or --engine local.",
         )

@@ -44,34 +44,34 @@ def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
     rule = urls.unwritable_reason(place) if urls.is_url(place) else ""
     if place and not urls.is_url(place):
         if not place.startswith("/"):
-            rule = "Files of a job that runs are brought to a URL, or to a folder that is named by its whole path."
+            rule = "Files of a running job can be copied to a URL or to an absolute path."
         elif not shared_folder:
             rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
     if rule:
         raise ValidationError(
-            f"--hp {_PARAMETER}: nothing of /opt/ml/output/intermediate can be brought to {place!r}.",
+            f"--hp {_PARAMETER}: /opt/ml/output/intermediate cannot be copied to {place!r}.",
             field="hyperparameters",
             value=place,
             rule=rule,
-            cure="Name a folder of an object store, as s3://BUCKET/FOLDER.",
+            cure="Use a folder of an object store, e.g. s3://BUCKET/FOLDER.",
         )
 
 
 def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:
     if spec.kind == "train":
         rule, cure = (
-            "The archives of a training job are made at its end.",
-            "Save to --checkpoint what is needed before.",
+            "The archives of a training job are created when it ends.",
+            "To keep files earlier, write them to the checkpoint folder (--checkpoint).",
         )
     elif urls.is_url(output.destination):
         rule = urls.unwritable_reason(output.destination)
-        cure = "Name a folder of an object store, as s3://BUCKET/FOLDER, or of this machine."
+        cure = "Use a folder of an object store, e.g. s3://BUCKET/FOLDER, or of this machine."
     elif not output.destination.startswith("/"):
-        rule = "While a job runs its files are brought to a folder of this machine, or a URL, which has to be named."
+        rule = "Continuous copies files while the job runs, so --output must name a folder or a URL."
         cure = f"For example --output {output.name}={output.path}:{output.name},mode=Continuous."
     elif not shared_folder:
         rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
-        cure = "Leave mode=Continuous out: the files come at the end."
+        cure = "Remove mode=Continuous: the files are copied when the job ends."
     else:
         rule = cure = ""
     if not rule:

@@ -70,8 +70,8 @@ def check(spec: JobSpec, *, same_paths: bool) -> None:
                 f"--input {channel.name}: hosts of the engine {spec.engine} cannot open {channel.source}.",
                 field="channels",
                 value=channel.source,
-                rule="They see no file of this machine but those that an input names by path.",
-                cure="Name a file, a folder or a pattern by its path, or the URL of an object store.",
+                rule="Hosts see only those files of this machine that --input names by path.",
+                cure="Use the path of a file, a folder or a pattern, or the URL of an object store.",
             )
 
 
@@ -83,8 +83,8 @@ def _check_distribution(spec: JobSpec) -> None:
             f"{said}: hosts of the engine {spec.engine} cannot start it on several hosts.",
             field="distribution",
             value=runner,
-            rule="Its hosts meet in each other's folders, which they do not see there.",
-            cure="Ask for one host with --instance-count 1, or name an engine whose hosts share a machine by --engine.",
+            rule="This launcher needs hosts that see each other's folders, and these hosts do not.",
+            cure="Use --instance-count 1, or an --engine whose hosts share a machine.",
         )
 
 

@@ -41,10 +41,10 @@ def check(spec: JobSpec, *, images: bool) -> None:
         return
     if not spec.image:
         raise ValidationError(
-            f"--image: none is named, and the engine {spec.engine} makes hosts of one.",
+            f"--image: no image was given, and the engine {spec.engine} needs one.",
             field="image",
             value="",
-            rule="A job on such an engine names an image that has a Python, unless the administrator set a usual one.",
+            rule="A job on this engine needs an image with Python, unless the administrator set a default image.",
             cure="For example --image python:3.11-slim.",
         )
     _check_name(spec.image)
@@ -55,7 +55,7 @@ def check(spec: JobSpec, *, images: bool) -> None:
             field="python",
             value=spec.python,
             rule=f"A job on the engine {spec.engine} runs the Python of its image.",
-            cure="Leave it out, and name an image that has the Python you want; --requirements adds packages to it.",
+            cure="Remove --python and use an image with the Python that you need; --requirements adds packages to it.",
         )
 
 
@@ -67,31 +67,31 @@ def _check_requirements(spec: JobSpec) -> None:
             path = found[found.lastindex or 0]
             if not folder or not f"{normpath(path)}/".startswith(f"{folder}/"):
                 raise ValidationError(
-                    f"--requirements: hosts of the engine {spec.engine} do not see {path}.",
+                    f"--requirements: hosts of the engine {spec.engine} cannot read {path}.",
                     field="requirements",
                     value=line,
-                    rule="There pip reads package indexes, and what lies in --source-dir.",
-                    cure="Put it into --source-dir, or install it when the image is built.",
+                    rule="On these hosts pip reads only package indexes and files in --source-dir.",
+                    cure="Put the file into --source-dir, or install the package when you build the image.",
                 )
 
 
 def _check_none(spec: JobSpec) -> None:
     if spec.image:
         raise ValidationError(
-            f"--image: hosts of the engine {spec.engine} are made of no image.",
+            f"--image: the engine {spec.engine} does not use images.",
             field="image",
             value=spec.image,
-            rule="There a job runs the Python of its notebook, or what --python and --requirements say.",
-            cure="Leave --image out, or name an engine whose hosts are made of images by --engine.",
+            rule="On this engine a job runs the notebook's Python, or the one of --python and --requirements.",
+            cure="Remove --image, or choose an --engine that uses images.",
         )
 
 
 def _check_name(image: str) -> None:
     if not _NAME.fullmatch(image):
         raise ValidationError(
-            f"--image: {image[:MAX_NAME]!r} cannot name an image.",
+            f"--image: {image[:MAX_NAME]!r} is not a valid image name.",
             field="image",
             value=image[:MAX_NAME],
-            rule=f"It has 1 to {MAX_NAME} letters without blanks, and begins with no hyphen.",
+            rule=f"A name has 1 to {MAX_NAME} characters without blanks and does not start with a hyphen.",
             cure="For example --image REPOSITORY:TAG.",
         )

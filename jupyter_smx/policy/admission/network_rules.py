@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-_PATHS = "Name files and folders of this machine by their paths; they are brought to the hosts."
-_OUTPUTS_CURE = "Leave it out: outputs come home at the end, and go to their URL from here."
+_PATHS = "Use paths of files and folders of this machine; they are copied to the hosts."
+_OUTPUTS_CURE = "Remove it: outputs are collected when the job ends, and uploaded from this machine."
 _PACKAGES_CURE = (
-    "Install it when the image is built, or put wheels into --source-dir and write --no-index and --find-links into "
-    "the requirements."
+    "Install it when you build the image. Or put wheels into --source-dir, and --no-index and --find-links "
+    "into the requirements."
 )
 
 
@@ -33,11 +33,13 @@ def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> Non
         return
     if spec.engine not in able:
         raise ValidationError(
-            f"--network-isolation: hosts of the engine {spec.engine} reach whatever this machine reaches.",
+            f"--network-isolation: the engine {spec.engine} cannot isolate its hosts from the network.",
             field="network_isolation",
             value=spec.engine,
-            rule="Only an engine that gives its hosts a network of their own can close it.",
-            cure=f"Name one that can: --engine {' or '.join(sorted(able))}." if able else "No engine here can.",
+            rule="Isolation needs an engine whose hosts have their own network.",
+            cure=f"Use an engine that supports it: --engine {' or '.join(sorted(able))}."
+            if able
+            else "Remove --network-isolation: no installed engine supports it.",
         )
     who = f"--engine {spec.engine} isolates the network of all its hosts" if for_all else "--network-isolation"
     for what, field, value, cure in _network_uses(spec):
@@ -45,7 +47,7 @@ def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> Non
             f"{who}: {what}.",
             field=field,
             value=value,
-            rule="Such hosts reach each other and nothing else, and it is they who would have to go there.",
+            rule="Isolated hosts can reach only each other.",
             cure=cure,
         )
 
@@ -55,22 +57,24 @@ def _network_uses(spec: JobSpec) -> Iterator[tuple[str, str, str, str]]:
     for channel in spec.channels:
         # What a manifest names is somewhere else, wherever it lies itself.
         if channel.data_type == "ManifestFile" or not channel.source.startswith("/"):
-            source = f"what {channel.source} names" if channel.data_type == "ManifestFile" else channel.source
+            source = (
+                f"the objects that {channel.source} lists" if channel.data_type == "ManifestFile" else channel.source
+            )
             yield f"its hosts cannot read {source} (--input {channel.name})", "channels", channel.source, _PATHS
     if urls.is_url(spec.checkpoint):
-        cure = "Leave --checkpoint out, or keep checkpoints among the job's outputs."
-        yield f"its hosts cannot keep checkpoints at {spec.checkpoint}", "checkpoint", spec.checkpoint, cure
+        cure = "Remove --checkpoint, or save checkpoints with the job's outputs."
+        yield f"its hosts cannot write checkpoints to {spec.checkpoint}", "checkpoint", spec.checkpoint, cure
     for output in spec.outputs:
         if output.mode == "Continuous" and urls.is_url(output.destination):
-            said = f"its hosts cannot bring anything to {output.destination} while it runs (--output {output.name})"
+            said = f"its hosts cannot upload to {output.destination} while the job runs (--output {output.name})"
             yield said, "outputs", output.destination, _OUTPUTS_CURE
     if urls.is_url(intermediate_destination(spec)):
         yield (
-            f"its hosts cannot bring anything to {intermediate_destination(spec)}",
+            f"its hosts cannot upload to {intermediate_destination(spec)}",
             "hyperparameters",
             intermediate_destination(spec),
             _OUTPUTS_CURE,
         )
     if spec.image and spec.requirements and not any("--no-index" in line for line in spec.requirements):
         line = spec.requirements[0]
-        yield f"pip in its hosts finds no package index, to install {line}", "requirements", line, _PACKAGES_CURE
+        yield f"pip on its hosts cannot reach a package index to install {line}", "requirements", line, _PACKAGES_CURE

@@ -32,15 +32,15 @@ def check_paths(spec: JobSpec) -> None:
     for name, folder in folders.items():
         other = names.setdefault(folder, name)
         if other != name:
-            raise _channel_error(name, folder, f"channel {other!r} is there already.", "Give each its own folder.")
+            raise _channel_error(name, folder, f"Channel {other!r} has this path.", "Give each channel its own path.")
     own = _folders_of_code(spec)
     taken = next((folder for folder in own if folder in names), "")
     if taken:
         raise ValidationError(
-            f"--input: channel {names[taken]!r} of a processing job is where its code lies.",
+            f"--input: channel {names[taken]!r} uses {taken}, the folder of the job's code.",
             field="channels",
             value=names[taken],
-            rule=f"{taken} holds the script and --source-dir, or how they are started, as with SageMaker's SDK.",
+            rule=f"As with SageMaker's SDK, a processing job's script, --source-dir and start script are in {taken}.",
             cure="Give the channel another name or path.",
         )
     _check_views(spec, [*folders.values(), *own])
@@ -72,11 +72,11 @@ def _check_path(spec: JobSpec, channel: Channel) -> None:
             channel.name,
             channel.path,
             f"A channel of a training job is at {input_folder('train', channel.name)}.",
-            "Leave path out.",
+            "Remove path=.",
         )
     folder = _folder_of(spec, channel)
     if not channel.path.startswith("/") or folder == _PROCESSING or not _is_in(folder, _PROCESSING):
-        rule = f"As on SageMaker it is an absolute path below {_PROCESSING}."
+        rule = f"As on SageMaker the path is absolute and below {_PROCESSING}."
         raise _channel_error(channel.name, channel.path, rule, f"For example path={_PROCESSING}/input.")
 
 
@@ -86,7 +86,7 @@ def _check_views(spec: JobSpec, folders: list[str]) -> None:
         own = _folder_of(spec, channel)
         near = [other for other in folders if other != own and (_is_in(other, own) or _is_in(own, other))]
         if channel.mode == "FastFile" and near:
-            rule = f"A FastFile channel is read-only, and {near[0]} is in one place with it."
+            rule = f"A FastFile channel is read-only, and its folder overlaps with {near[0]}."
             raise _channel_error(channel.name, own, rule, "Use mode=File, or another path.")
 
 
@@ -94,16 +94,16 @@ def _check_output_folder(spec: JobSpec, output: Output, inputs: list[str]) -> No
     folder = posixpath.normpath(posixpath.join(_ML, output.path))
     usual = posixpath.normpath(input_folder(spec.kind, ""))
     if not _is_in(folder, _ML) or folder == _ML:
-        cure = f"--output {output.name}=:{output.path} copies the usual folder there."
+        cure = f"To copy the default folder to that path, use --output {output.name}=:{output.path}."
     elif any(_is_in(folder, one) or _is_in(one, folder) for one in (usual, *inputs)):
-        cure = f"--output {output.name}= takes the usual folder."
+        cure = f"To use the default folder, write --output {output.name}=."
     else:
         return
     raise ValidationError(
-        f"--output {output.name}: nothing can be moved out of {output.path!r}.",
+        f"--output {output.name}: {output.path!r} cannot be a folder of outputs.",
         field="outputs",
         value=output.path,
-        rule=f"What lies in PATH at the end is moved out of it, so PATH is a folder below {_ML} that holds no inputs.",
+        rule=f"Files in PATH are moved out when the job ends. PATH is a folder below {_ML} without inputs.",
         cure=cure,
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset({"code", "sm_drivers"})
 _WORD = re.compile(r"[A-Za-z0-9_]*")
-_V2 = "Leave --contract out: by the toolkit's contract it runs."
+_V2 = "Remove --contract: the default contract has no such limit."
 
 
 def check(spec: JobSpec) -> None:
@@ -31,36 +31,36 @@ def check(spec: JobSpec) -> None:
 def _errors(spec: JobSpec) -> Iterator[ValidationError]:
     if spec.kind != "train":
         yield ValidationError(
-            "--contract: v3 stands on a processing job.",
+            "--contract: v3 is not for processing jobs.",
             field="contract",
             value=spec.contract,
-            rule="It is how SDK 3 starts training jobs; a processing job has one contract.",
-            cure="Leave it out.",
+            rule="v3 is how SageMaker's SDK 3 starts training jobs; processing jobs have only one contract.",
+            cure="Remove --contract.",
         )
     for channel in spec.channels:
         if channel.name in RESERVED or not _WORD.fullmatch(channel.name):
             yield ValidationError(
-                f"--input {channel.name}: --contract v3 cannot have a channel of that name.",
+                f"--input {channel.name}: --contract v3 does not allow a channel of this name.",
                 field="channels",
                 value=channel.name,
-                rule="Its name becomes that of a variable in bash: letters, digits and underscores, and neither code "
-                "nor sm_drivers, which SDK 3 adds.",
-                cure="Name the channel otherwise.",
+                rule="The name becomes a bash variable: letters, digits and underscores. SDK 3 reserves code and "
+                "sm_drivers.",
+                cure="Rename the channel.",
             )
     for key, value in spec.hyperparameters.items():
         if not _WORD.fullmatch(key.replace("-", "_")):
             yield ValidationError(
-                f"--hp {key}: --contract v3 cannot have a hyperparameter of that name.",
+                f"--hp {key}: --contract v3 does not allow a hyperparameter of this name.",
                 field="hyperparameters",
                 value=key,
-                rule="Its name becomes that of a variable in bash: letters, digits, dashes and underscores.",
+                rule="The name becomes a bash variable: letters, digits, dashes and underscores.",
                 cure=_V2,
             )
         if "'" in value:
             yield ValidationError(
-                f"--hp {key}: --contract v3 cannot carry a value with an apostrophe.",
+                f"--hp {key}: --contract v3 does not allow an apostrophe in a value.",
                 field="hyperparameters",
                 value=key,
-                rule="SDK 3 writes it between two of them into a file that bash reads.",
+                rule="SDK 3 writes the value in apostrophes into a bash script.",
                 cure=_V2,
             )

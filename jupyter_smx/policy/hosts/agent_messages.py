@@ -143,7 +143,7 @@ def parse_record(said: object) -> dict[str, Any]:
 
 def unreadable_record(why: str) -> dict[str, Any]:
     """Give the record of a host that failed, for there is none of the job's end that can be read."""
-    return {"cause": "host", "failure": f"The host left a record of the job's end that nobody can read: {why}."}
+    return {"cause": "host", "failure": f"The host's end record cannot be read: {why}."}
 
 
 def parse_hello(said: object) -> dict[str, Any]:

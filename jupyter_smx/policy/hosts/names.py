@@ -82,7 +82,7 @@ def _is_after_leaders(end: HostEnd, leaders: Sequence[float | None]) -> bool:
 def helper_notes(groups: Iterable[InstanceGroup]) -> tuple[str, ...]:
     """Say which groups only help another one, and what becomes of them."""
     return tuple(
-        f"Group {group.name} helps {group.until}: it is told to end when the hosts of {group.until} have ended."
+        f"Group {group.name} helps {group.until}: it is stopped when the hosts of {group.until} have ended."
         for group in groups
         if group.until
     )

@@ -110,7 +110,7 @@ def _inputs(records: Mapping[str, Mapping[str, Any]]) -> tuple[InputDigest, ...]
 def _notes(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for host in hosts:
         if host.name not in records:
-            yield f"{host.name} left no record, so what it imported is not known."
+            yield f"{host.name} left no record, so its imports are not listed."
     yield from dict.fromkeys(
         redaction.redact_text(str(note)) for record in records.values() for note in record.get("notes", ())
     )
@@ -119,4 +119,4 @@ def _notes(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> I
     for name, packages in said.items():
         differing = sorted(one for one in packages.keys() & first if packages[one] != first[one])
         if differing:
-            yield f"{name} had other versions than {first_host} of {', '.join(differing)}."
+            yield f"{name} and {first_host} had different versions of {', '.join(differing)}."

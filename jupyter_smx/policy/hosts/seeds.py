@@ -55,20 +55,20 @@ def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedN
 
 
 def _code_sentence(calls: tuple[str, ...], given: dict[str, str]) -> str:
-    ours = "Each job begins with random states of its own, and none is fixed for it"
+    ours = "Each job starts with fresh random states, and jupyter_smx sets no seed"
     if calls:
         return f"{ours}; its source sets {', '.join(calls)}."
     if given:
         told = ", ".join(f"{name}={value}" for name, value in given.items())
-        return f"{ours}; it was given {told}, and whether it uses that its source does not show."
-    return f"{ours}; its source sets none that could be seen."
+        return f"{ours}; hyperparameters set {told}, but the source does not show whether it is used."
+    return f"{ours}; no seed was found in the source."
 
 
 def _interpreter_sentences(spec: JobSpec, hash_seed: str) -> Iterator[str]:
     yield f"PYTHONHASHSEED was {hash_seed}." if hash_seed else "Hashes of strings were random (no PYTHONHASHSEED)."
     wanted = spec.environment.get("PYTHONHASHSEED")
     if wanted is not None and wanted != hash_seed:
-        yield f"PYTHONHASHSEED={wanted} of its environment came after the interpreter had begun and changed nothing."
+        yield f"PYTHONHASHSEED={wanted} of --env had no effect, because the interpreter had already started."
 
 
 @lru_cache(maxsize=16)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREFIX = "ClientError: --after: "
 FREED = "freed"
 """Moment in the timings of a job: those that it comes after let it stand in line."""
-_WAIT_PREFIX = "Queued. It waits for "
+_WAIT_PREFIX = "Queued. Waiting for "
 
 
 class Predecessor(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def resolve_dependencies(predecessors: Sequence[Predecessor]) -> DependencyState
     """
     for each in predecessors:
         if each.status is None:
-            gone = f"{PREFIX}{each.name} is not known any more, so nobody can say whether it completed."
+            gone = f"{PREFIX}the record of {each.name} was deleted, so its result is unknown."
             return DependencyState(verdict=SecondaryStatus.FAILED, reason=gone)
         if each.status is Status.FAILED:
             why = each.reason.removeprefix(PREFIX)
@@ -79,7 +79,7 @@ def resolve_dependencies(predecessors: Sequence[Predecessor]) -> DependencyState
                 verdict=SecondaryStatus.FAILED, reason=f"{PREFIX}{each.name} failed: {why}".rstrip(": ")
             )
         if each.status is Status.STOPPED:
-            told = f"Stopped before it began: {each.name}, which it waited for, was stopped."
+            told = f"Stopped before it started, because {each.name} (--after) was stopped."
             return DependencyState(verdict=SecondaryStatus.STOPPED, reason=told)
     return DependencyState(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))
 

@@ -58,9 +58,9 @@ def check(spec: JobSpec, *, builds: bool) -> None:
     """
     if spec.requirements_only and not spec.requirements:
         raise ValidationError(
-            "--python uv: nothing is required.",
+            "--python uv: no packages were given.",
             field="requirements",
-            rule="An environment of its own has what is asked for and nothing else.",
+            rule="--python uv makes an environment with only the given packages.",
             cure="For example --python uv:numpy,pandas==2.2.",
         )
     if not spec.requirements:
@@ -70,8 +70,8 @@ def check(spec: JobSpec, *, builds: bool) -> None:
             f"--requirements: hosts of the engine {spec.engine} cannot run an environment of this machine.",
             field="requirements",
             value=spec.engine,
-            rule="What is required is installed into an environment of this machine.",
-            cure="Install the packages where its hosts get their Python from, or take the engine local.",
+            rule="Requirements are installed into an environment of this machine.",
+            cure="Install the packages in the Python of its hosts, or use --engine local.",
         )
     bad = next((line for line in spec.requirements if _BREAKS.search(line)), None)
     if bad is not None:
@@ -79,17 +79,17 @@ def check(spec: JobSpec, *, builds: bool) -> None:
             f"--requirements: {bad!r} is more than one line.",
             field="requirements",
             value=bad,
-            rule="Each requirement is one line, as in the file.",
-            cure="Give each by itself.",
+            rule="Each requirement is one line, as in a requirements file.",
+            cure="Pass each requirement separately.",
         )
     size = sum(map(len, spec.requirements))
     if size > MAX_LETTERS:
         raise ValidationError(
-            f"--requirements: {size} characters.",
+            f"--requirements: {size} characters are too long.",
             field="requirements",
             value=size,
-            rule=f"{MAX_LETTERS} at most.",
-            cure="Name what the code imports; pip finds what that needs.",
+            rule=f"At most {MAX_LETTERS} characters.",
+            cure="List only what the code imports; pip adds the dependencies.",
         )
 
 
@@ -153,7 +153,7 @@ def _format_difference(said: str, one: PythonEnvironment, other: PythonEnvironme
     more: Sequence[str] = [line for line in one.requirements if line not in other.requirements]
     if set(one.requirements) == set(other.requirements):
         more = one.requirements  # the order of options
-    return f"{said} with {', '.join(more) if more else 'nothing more'}"
+    return f"{said} with {', '.join(more) if more else 'no other packages'}"
 
 
 def _name(line: str) -> str:

@@ -43,13 +43,13 @@ def mark_image_missing(job: Job, now: float) -> Job | None:
 
 def image_missing_error(image: Image) -> RefusedError:
     """Say of an image that went why its job has no hosts."""
-    why = "that one goes whenever it was brought again" if image.digest else "no registry is known to have that one"
+    why = "later downloads replaced it" if image.digest else "that image has no known registry"
     return RefusedError(
-        f"image: {image.display_name_with_digest()} is not here any more.",
+        f"image: {image.display_name_with_digest()} is no longer on this machine.",
         field="image",
         value=image.name,
-        rule=f"A job runs in the image that its name meant when it was handed in, and {why}.",
-        cure=f"Hand it in again: it takes what {image.name} means then.",
+        rule=f"A job runs in the image that its name had when it was submitted, and {why}.",
+        cure=f"Submit it again to use the current {image.name}.",
     )
 
 
@@ -61,11 +61,11 @@ def check_same_image(image: Image, found: Image) -> Image:
     if found == image:
         return image
     raise RefusedError(
-        f"image: {image.digest} is another image than {image.display_name()}, of which the job was to have hosts.",
+        f"image: {image.digest} is not {image.display_name()}, the image of this job.",
         field="image",
         value=image.name,
-        rule=f"It has the id {found.id} now.",
-        cure=f"Hand the job in again: it takes what {image.name} means then.",
+        rule=f"The name now has the id {found.id}.",
+        cure=f"Submit the job again to use the current {image.name}.",
     )
 
 
@@ -76,15 +76,15 @@ def format_pull_status(name: str) -> str:
 
 def format_retry(error: SmxError, seconds: float) -> str:
     """Say why a registry is asked again, and when."""
-    return f"{error.message.rstrip('.')}; it is tried again in {seconds:g} s"
+    return f"{error.message.rstrip('.')}; next attempt in {seconds:g} s"
 
 
 def note(image: Image, timings: Mapping[str, float]) -> str:
     """Say for ``why`` of what the hosts of a job are made, and how long that took to come here if it had to."""
     if not image.id:
-        return f"The image {image.display_name()} is not here, and is downloaded first."
+        return f"The image {image.display_name()} is not on this machine and is downloaded first."
     begun, over = timings.get(PULLING), timings.get(PULLED)
-    made = f"Its hosts are made of the image {image.display_name()}"
+    made = f"Its hosts use the image {image.display_name()}"
     if begun is None or over is None:
         return f"{made}."
     return f"{made}, which was downloaded in {duration.format_duration(max(0.0, over - begun))}."

@@ -69,17 +69,17 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
             f"{asked}: {seconds} seconds.",
             field="keep_alive",
             value=seconds,
-            rule="It is 0 or more; 0 keeps no hosts.",
-            cure=f"For example {asked} 10m." if not of_a_pool else "For example 10m; release lets a pool go.",
+            rule="A keep-alive is 0 or more seconds; 0 keeps no hosts.",
+            cure=f"For example {asked} 10m." if not of_a_pool else "For example 10m; to end a pool, use release.",
         )
     cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
     if seconds > cap:
         raise ResourceLimitError(
-            f"{asked}: {duration.format_duration(seconds)} is over the cap of {duration.format_duration(cap)}.",
+            f"{asked}: {duration.format_duration(seconds)} is above the limit of {duration.format_duration(cap)}.",
             field="keep_alive",
             value=seconds,
-            rule="The administrator sets the cap by ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
-            cure=f"Ask for {cap} seconds or less, or {later} later.",
+            rule="The administrator sets the limit with ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
+            cure=f"Use {cap} seconds or less, or {later} later.",
         )
 
 
@@ -92,8 +92,8 @@ def warm_pool_quota_error(groups: Iterable[InstanceGroup], kept: Iterable[Cluste
         quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))
         if quota is not None and held[kind] + count > quota:
             return (
-                f"The quota for warm {kind} instances is {quota}, {held[kind]} are taken and this needs {count}; "
-                "the administrator sets it by ControllerApp.warm_pool_quota."
+                f"The quota for warm {kind} instances is {quota}; {held[kind]} are in use and this needs "
+                f"{count}. The administrator sets it with ControllerApp.warm_pool_quota."
             )
     return ""
 

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 MAX_REASON = 1_024
 MAX_MESSAGE = 1_024
 """Bytes of an exit message."""
-_NO_TEXT = "ClientError: /opt/ml/output/message of {host} is no UTF-8 text."
+_NO_TEXT = "ClientError: /opt/ml/output/message of {host} is not UTF-8 text."
 _SIGNALS = 128
 """A shell, and so a container, leaves with this and the number of the signal that ended a program."""
 _GOAL_STATES = {DesiredState.STOP: SecondaryStatus.STOPPED, DesiredState.EXPIRE: SecondaryStatus.MAX_WAIT_TIME_EXCEEDED}
 _CAUSES = {DesiredState.EXPIRE: "max_wait", DesiredState.INTERRUPT: "interrupted"}
 _ROWS = {DesiredState.STOP: SecondaryStatus.STOPPING, DesiredState.INTERRUPT: SecondaryStatus.INTERRUPTED}
 """The rows of a job that say when something was wished of it."""
-INTERRUPTION = "Its spot instances were taken back."
+INTERRUPTION = "Its spot instances were reclaimed."
 _UNREQUESTED_END = (
-    "InternalServerError: The hosts ended the job, and nobody had asked for that: they, or what runs them, were shut "
-    "down. Run it again; --retries does that by itself."
+    "InternalServerError: The job was terminated without a stop request, probably because its hosts were shut "
+    "down. Run it again, or set --retries."
 )
 
 
@@ -142,7 +142,7 @@ def _message(end: HostEnd) -> str:
     if end.cause == "refused":
         return f"ClientError: {end.failure}"
     if end.cause == "memory":
-        return f"AlgorithmError: OutOfMemory: {end.failure or 'the system ended the job because memory ran out.'}"
+        return f"AlgorithmError: OutOfMemory: {end.failure or 'the system killed the job because memory ran out.'}"
     if end.failure:
         return f"AlgorithmError: {end.failure}"
     if end.signal is not None:

@@ -48,7 +48,7 @@ _CURES = (
     ),
     (
         re.compile(r"hash(es)? (mismatch|.*do not match)|in --require-hashes mode", re.IGNORECASE),
-        "The file on the index is not the one whose hash the line has.",
+        "The file on the index does not match the hash in the requirement.",
     ),
     (
         re.compile(
@@ -56,25 +56,28 @@ _CURES = (
             r"name or service not known|temporary failure in name resolution|failed to establish a new connection",
             re.IGNORECASE,
         ),
-        "The package index cannot be reached from here: try again, or name another one with --index-url in the file.",
+        "The package index is unreachable: try again, or set another one with --index-url in the file.",
     ),
     (
         re.compile(r"ensurepip is not\s+available|No module named (venv|ensurepip|pip)\b"),
-        "This Python cannot make virtual environments: `pip install uv` beside jupyter_smx, or install python3-venv.",
+        (
+            "This Python cannot create virtual environments: run `pip install uv` in the environment of "
+            "jupyter_smx, or install python3-venv."
+        ),
     ),
     (
         re.compile(
             r"conflicting dependencies|ResolutionImpossible|are incompatible|depends? on .*unsatisfiable", re.DOTALL
         ),
-        "Loosen one of the versions that exclude each other.",
+        "Relax one of the conflicting versions.",
     ),
     (
         re.compile(r"no matching distribution|was not found|no versions? of|there is no version", re.IGNORECASE),
-        "Correct the name or the version, or name the index that has it with --index-url in the file.",
+        "Correct the name or the version, or set the right index with --index-url in the file.",
     ),
     (
         re.compile(r"failed (to build|building)|subprocess-exited-with-error|build backend", re.IGNORECASE),
-        "Its source has to be built here: install what its build needs, or choose a version that has a wheel.",
+        "It must be built from source: install its build tools, or choose a version that has a wheel.",
     ),
 )
 _CURE = "Correct the requirements."

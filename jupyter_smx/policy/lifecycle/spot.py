@@ -40,8 +40,8 @@ def check(spec: JobSpec) -> None:
             f"--max-wait: {duration.format_duration(spec.max_wait)} without --spot.",
             field="max_wait",
             value=spec.max_wait,
-            rule="Only a spot job has a limit for waiting and running together.",
-            cure="Add --spot, or limit the running by --max-run.",
+            rule="--max-wait limits waiting plus running, and only spot jobs have it.",
+            cure="Add --spot, or use --max-run.",
         )
     if spec.max_wait and spec.max_wait < spec.max_run:
         raise ValidationError(
@@ -49,7 +49,7 @@ def check(spec: JobSpec) -> None:
             f"{duration.format_duration(spec.max_run)}.",
             field="max_wait",
             value=spec.max_wait,
-            rule="It covers waiting and running of all attempts, so it is as long as --max-run or longer.",
+            rule="--max-wait covers waiting and running of all attempts, so it cannot be less than --max-run.",
             cure=f"For example --max-run {spec.max_wait}s; it is 1d by default.",
         )
 
@@ -74,11 +74,11 @@ def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = F
     """
     if not job.spec.spot:
         raise ValidationError(
-            f"{job.name} is no spot job.",
+            f"{job.name} is not a spot job.",
             field="job",
             value=job.name,
-            rule="Only the hosts of a spot job are taken away.",
-            cure="Start it with --spot, or stop it.",
+            rule="Only spot jobs can be interrupted.",
+            cure="Start the job with --spot, or stop it.",
         )
     if is_ending or not can_be_interrupted(job, cluster):
         raise ResourceInUseError(

@@ -70,8 +70,8 @@ class Patterns:
     def _disable(self, name: str, took: str) -> None:
         if self._patterns.pop(name, None) is not None:
             self.off[name] = (
-                f"The regex of metric {name} took {took} and is not used any more. "
-                "A group that repeats should not contain one that repeats, too."
+                f"The regex of metric {name} took {took} and was disabled. Avoid a repeated group inside a "
+                "repeated group."
             )
 
 

@@ -107,7 +107,7 @@ def shortage(need: Share, used: Share, limits: Limits) -> str:
     )
     for one, many, wanted, busy, total in rows:
         if wanted and busy + wanted > total + 1e-9:
-            return f"It needs {wanted:g} {one if wanted == 1 else many}, and {busy:g} of {total:g} are busy."
+            return f"It needs {wanted:g} {one if wanted == 1 else many}, and {busy:g} of {total:g} are in use."
     return ""
 
 
@@ -121,7 +121,7 @@ def shortage_of_hosts(need: Share, used: Share, limits: Limits) -> str:
     if not lacks_hosts(need, used, limits):
         return ""
     wanted = "1 host" if need.hosts == 1 else f"{need.hosts} hosts"
-    return f"It needs {wanted}, and {used.hosts} of the {limits.max_hosts} of this machine are taken."
+    return f"It needs {wanted}, and {used.hosts} of the {limits.max_hosts} of this machine are in use."
 
 
 def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
@@ -130,10 +130,10 @@ def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
     for group in groups:
         kind = resolve_instance_type(group.instance_type, limits)
         if kind.vcpus > limits.cpus:
-            said.append(f"{kind.name} has {kind.vcpus} vCPUs, this machine gives {limits.cpus}.")
+            said.append(f"{kind.name} has {kind.vcpus} vCPUs, but this machine provides {limits.cpus}.")
         if kind.gpus > limits.gpus:
             count = f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''}"
-            said.append(f"{kind.name} has {count}, this machine has {limits.gpus}.")
+            said.append(f"{kind.name} has {count}, but this machine has {limits.gpus}.")
     return tuple(dict.fromkeys(said))
 
 

@@ -187,14 +187,14 @@ def _size(cluster: Cluster) -> int:
 
 
 def _queued_reason(reason: str, ahead: int) -> Why:
-    return Why(start="queued", sentence=f"Queued, number {ahead + 1} in line. {reason}")
+    return Why(start="queued", sentence=f"Queued, position {ahead + 1}. {reason}")
 
 
 def _end_notes(spec: JobSpec, world: PlacementSnapshot, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
     """Say before the job what would otherwise be a surprise at its end: helpers that are ended, a pool that goes."""
     helpers = helper_notes(spec.instance_groups)
     if spec.keep_alive <= 0:
-        return (*helpers, "This job asks for no keep-alive, so the pool ends with it.") if pool is not None else helpers
+        return (*helpers, "This job has no --keep-alive, so the pool ends with it.") if pool is not None else helpers
     full = keep_alive.warm_pool_quota_error(spec.instance_groups, (c for c in world.clusters if c is not pool), limits)
     return (*helpers, f"Its hosts will not be kept. {full}") if full else helpers
 
@@ -224,7 +224,7 @@ def _cold_reason(
     first = unlike[0]
     return Why(
         start="cold",
-        sentence=f"Cold: pool {first.pool} has {first.field} {first.found}, this job wants {first.wanted}.",
+        sentence=f"Cold: pool {first.pool} has {first.field} {first.found}, this job needs {first.wanted}.",
         differences=unlike,
         notes=notes,
     )

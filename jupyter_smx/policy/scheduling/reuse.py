@@ -143,7 +143,7 @@ def rejection_reasons(
             continue
         state = cluster.state.value
         if cluster.state is ClusterState.AVAILABLE:
-            state = "out of time" if cluster.id in reachable else "not reachable"
+            state = "about to expire" if cluster.id in reachable else "not reachable"
         found.append(Difference(pool=cluster.name(), field="status", wanted="Available", found=state))
     return tuple(found)
 

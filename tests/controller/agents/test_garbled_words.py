@@ -93,7 +93,7 @@ def test_whatever_a_record_says_the_end_of_a_job_can_be_written_and_read(said: d
 def test_a_record_that_is_none_is_that_of_a_host_that_failed(said: dict[str, Any]) -> None:
     end = host_end("algo-1", agent_messages.parse_record(said))
     assert end.is_host_failure()
-    assert "a record of the job's end that nobody can read" in end.failure
+    assert "host's end record cannot be read" in end.failure
 
 
 def test_a_record_that_is_one_stays_as_it_is() -> None:
@@ -148,7 +148,7 @@ def test_a_record_that_is_none_ends_its_own_job_and_keeps_no_other_from_its_end(
         sim.call(lambda: host.send_event({"event": "ended", "job": job, "lease": lease, "record": said}))
     sim.pass_time(30)
     assert sim.job(job).status() is Status.FAILED
-    assert "nobody can read" in sim.job(job).failure_reason
+    assert "cannot be read" in sim.job(job).failure_reason
     sim.end_job(other)
     sim.pass_time(5)
     assert sim.job(other).status() is Status.COMPLETED

@@ -120,7 +120,7 @@ def test_what_is_neither_told_nor_there_ends_its_job_with_the_reason(
     tell(sim, job, **said)
     assert sim.job(job).status() is Status.FAILED
     reason = sim.job(job).failure_reason or ""
-    assert reason.startswith("InternalServerError: The host left a record of the job's end that nobody can read: ")
+    assert reason.startswith("InternalServerError: The host's end record cannot be read: ")
     assert why in reason
 
 

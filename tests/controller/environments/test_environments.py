@@ -80,7 +80,7 @@ def test_a_pool_with_another_environment_is_left_alone_and_named(sim: Simulation
     sim.pass_time(LONGER)
     why = sim.start_reason(second)
     pool = sim.pool(sim.job(first).cluster).name()
-    assert why.sentence == (f"Cold: pool {pool} has environment scikit-learn==1.5, this job wants scikit-learn==1.6.")
+    assert why.sentence == (f"Cold: pool {pool} has environment scikit-learn==1.5, this job needs scikit-learn==1.6.")
 
 
 def test_jobs_that_want_the_same_share_one_build(sim: Simulation) -> None:
@@ -114,7 +114,7 @@ def test_who_builds_holds_up_nobody_and_comes_back_with_its_age(sim: Simulation)
     assert summary(sim.job(builds)).queue_position is None
     waits = [sim.submit(hosts=2), sim.submit(hosts=2)]
     assert [summary(sim.job(job)).queue_position for job in waits] == [1, 2]
-    assert "number 1 in line" in sim.start_reason(waits[0]).sentence
+    assert "position 1." in sim.start_reason(waits[0]).sentence
     sim.pass_time(LONGER)
     assert [summary(sim.job(job)).queue_position for job in (builds, *waits)] == [1, 2, 3]
     sim.end_job(later)

@@ -61,11 +61,7 @@ def test_why_says_that_it_was_downloaded_and_how_long_that_took_and_the_record_w
     ships.pass_time(TAKES + 1)
     ships.end_job(job)
     record = ships.job(job)
-    assert (
-        ships.start_reason(job)
-        .notes[0]
-        .startswith("Its hosts are made of the image train:1 (11), which was downloaded in ")
-    )
+    assert ships.start_reason(job).notes[0].startswith("Its hosts use the image train:1 (11), which was downloaded in ")
     took = record.timings["pulled"] - record.timings["pulling"]
     assert took == pytest.approx(TAKES)
     assert record.image is not None
@@ -74,7 +70,7 @@ def test_why_says_that_it_was_downloaded_and_how_long_that_took_and_the_record_w
     assert record.provenance.image == f"train:1 (11), {DIGEST}"
     engine(ships).resolve_seconds = 0.0
     again = ships.run_to_end(image="train:1")
-    assert "Its hosts are made of the image train:1 (11)." in ships.start_reason(again).notes
+    assert "Its hosts use the image train:1 (11)." in ships.start_reason(again).notes
 
 
 def test_a_download_is_no_time_of_any_host(ships: Simulation) -> None:
@@ -149,7 +145,7 @@ def test_a_registry_that_is_away_is_asked_again_after_longer_and_longer_pauses(s
     job = ships.submit(image="train:1")
     ships.pass_time(2.2)
     said = ships.controller.live_state.summary(ships.job(job)).message
-    assert said == "Looking at the image: The registry of train:1 is away; it is tried again in 2 s."
+    assert said == "Looking at the image: The registry of train:1 is away; next attempt in 2 s."
     assert engine(ships).resolve_counts == {"train:1": 2}
     ships.pass_time(sum(image_pull.BACKOFF[:3]) + TAKES)
     assert ships.job(job).state is SecondaryStatus.TRAINING
@@ -178,5 +174,5 @@ def test_a_plan_downloads_nothing_and_says_what_would_be(ships: Simulation) -> N
     image = ships.call(lambda: desk.validator.peek_image(wish))
     plan = ships.call(lambda: desk.plan(wish, image))
     assert plan["why"]["start"] == "cold"
-    assert "The image train:1 is not here, and is downloaded first." in plan["why"]["notes"]
+    assert "The image train:1 is not on this machine and is downloaded first." in plan["why"]["notes"]
     assert engine(ships).remote_images == {"train:1"}

@@ -38,7 +38,7 @@ def test_hosts_are_made_of_what_the_name_means_and_the_job_says_which_image_that
     assert record.image is not None
     assert (record.image.name, record.image.id) == ("train:1", "sha256:11")
     assert engine(ships).cluster_images == {record.cluster: "sha256:11"}
-    assert "Its hosts are made of the image train:1 (11)." in ships.start_reason(job).notes
+    assert "Its hosts use the image train:1 (11)." in ships.start_reason(job).notes
     assert record.provenance is not None
     assert record.provenance.image == "train:1 (11)"
     assert "pulling" not in record.timings
@@ -66,14 +66,14 @@ def test_another_image_starts_cold_and_why_names_both(ships: Simulation) -> None
     first = ships.run_to_end(image="train:1", keep_alive=600)
     second = ships.submit(image="train:2")
     pool = ships.pool(ships.job(first).cluster).name()
-    assert ships.start_reason(second).sentence == f"Cold: pool {pool} has image train:1, this job wants train:2."
+    assert ships.start_reason(second).sentence == f"Cold: pool {pool} has image train:1, this job needs train:2."
 
 
 def test_a_name_that_means_another_image_since_then_starts_cold_and_why_names_both(ships: Simulation) -> None:
     ships.run_to_end(image="train:1", keep_alive=600)
     engine(ships).images["train:1"] = "sha256:12"
     second = ships.submit(image="train:1")
-    assert ships.start_reason(second).sentence.endswith("has image train:1 (11), this job wants train:1 (12).")
+    assert ships.start_reason(second).sentence.endswith("has image train:1 (11), this job needs train:1 (12).")
     ships.pass_time(START)
     assert ships.job(second).image == Image(name="", id="sha256:12")
 
@@ -96,7 +96,7 @@ def test_a_job_whose_image_is_known_goes_to_its_warm_host_at_once_and_without_a_
     assert (written[0], ships.job(second).cluster) == (SecondaryStatus.STARTING, ships.job(first).cluster)
     assert engine(ships).resolve_counts == {"train:1": 1}
     assert image(ships, second) == ("train:1", "sha256:11")
-    assert "Its hosts are made of the image train:1 (11)." in ships.start_reason(second).notes
+    assert "Its hosts use the image train:1 (11)." in ships.start_reason(second).notes
 
 
 def test_what_is_known_of_an_image_is_what_its_name_means_now(ships: Simulation) -> None:
@@ -140,7 +140,7 @@ def test_a_job_that_comes_after_others_runs_what_the_name_meant_when_it_was_hand
     assert record.image == Image(name="", id="sha256:11")
     said = record.transitions[-1].status_message
     assert said == "The image is ready after 0.0 s; waiting for the jobs that it comes after."
-    assert ships.start_reason(job).sentence == f"Queued. It waits for {ships.job(first).name}."
+    assert ships.start_reason(job).sentence == f"Queued. Waiting for {ships.job(first).name}."
     engine(ships).images["train:1"] = "sha256:12"
     ships.end_job(first)
     ships.pass_time(START)
@@ -253,7 +253,7 @@ def test_an_engine_that_is_away_ends_the_job_with_a_reason(ships: Simulation) ->
 
 
 def test_a_job_that_names_none_gets_the_usual_image_or_is_refused(ships: Simulation) -> None:
-    with pytest.raises(ValidationError, match="--image: none is named") as refused:
+    with pytest.raises(ValidationError, match="--image: no image was given") as refused:
         ships.submit()
     assert refused.value.field == "image"
     engine(ships).default = "train:2"
@@ -281,5 +281,5 @@ def test_a_plan_says_of_what_hosts_would_be_made_and_whether_that_is_warm(ships:
 
 
 def test_hosts_that_are_made_of_no_image_take_none(sim: Simulation) -> None:
-    with pytest.raises(ValidationError, match="hosts of the engine fake are made of no image"):
+    with pytest.raises(ValidationError, match="the engine fake does not use images"):
         sim.submit(image="train:1")

@@ -103,7 +103,7 @@ def test_an_idle_pool_whose_gpu_was_given_away_is_passed_over_and_why_says_so(si
     third = submit(sim, role="third")
     assert devices(sim)[-1] == (0,)
     again = submit(sim, keep_alive=600)
-    assert sim.start_reason(again).sentence.endswith("has GPUs 0 in use by another job, this job wants free.")
+    assert sim.start_reason(again).sentence.endswith("has GPUs 0 in use by another job, this job needs free.")
     assert devices(sim)[-1] == (1,), "the one that nobody uses"
     for job in (third, again):
         sim.end_job(job)
@@ -139,7 +139,7 @@ def test_network_isolation_reaches_the_engine_and_is_part_of_what_a_pool_is_reus
     assert [request.network_isolation for request in engine(sim).asked_for] == [False, True]
     pool = engine(sim).asked_for[0].cluster
     name = sim.pool(pool).name()
-    assert sim.start_reason(closed).sentence == f"Cold: pool {name} has network isolation off, this job wants on."
+    assert sim.start_reason(closed).sentence == f"Cold: pool {name} has network isolation off, this job needs on."
     sim.end_job(closed)
     sim.pass_time(1.0)
     again = sim.submit(network_isolation=True)
@@ -159,9 +159,12 @@ def test_where_an_administrator_closes_the_network_of_all_hosts_jobs_are_on_reco
 
 
 def test_an_engine_that_cannot_close_a_network_says_which_can() -> None:
-    with Simulation() as open_one, pytest.raises(ValidationError, match="reach whatever this machine") as refused:
+    with Simulation() as open_one, pytest.raises(ValidationError, match="cannot isolate its hosts") as refused:
         open_one.submit(network_isolation=True)
-    assert (refused.value.field, refused.value.cure) == ("network_isolation", "No engine here can.")
+    assert (refused.value.field, refused.value.cure) == (
+        "network_isolation",
+        "Remove --network-isolation: no installed engine supports it.",
+    )
 
 
 def test_what_is_given_up_is_in_the_job_from_its_start_on_and_on_its_record(sim: Simulation) -> None:

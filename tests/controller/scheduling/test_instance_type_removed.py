@@ -52,7 +52,7 @@ def test_a_job_that_runs_on_it_goes_on_and_its_host_counts_as_the_whole_machine(
     other = lab.submit()
     lab.pass_time(START + 1)
     assert lab.job(runs).state is SecondaryStatus.TRAINING
-    assert lab.start_reason(other).sentence.endswith("It needs 1 CPU, and 2 of 2 are busy.")
+    assert lab.start_reason(other).sentence.endswith("It needs 1 CPU, and 2 of 2 are in use.")
     lab.end_job(runs)
     lab.pass_time(START + 1)
     assert lab.job(runs).status() is Status.COMPLETED

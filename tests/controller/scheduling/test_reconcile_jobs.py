@@ -32,7 +32,7 @@ def test_a_full_machine_queues_and_says_the_position_which_moves_up(sim: Simulat
     """Bug 32 of the catalogue: capacity that is reached is a queue and no failure."""
     jobs = [sim.submit(hosts=2) for _ in range(4)]
     assert [positions(sim)[job] for job in jobs] == [None, 1, 2, 3]
-    assert sim.start_reason(jobs[1]).sentence.startswith("Queued, number 1 in line.")
+    assert sim.start_reason(jobs[1]).sentence.startswith("Queued, position 1.")
     assert "CPUs" in sim.start_reason(jobs[1]).sentence
     sim.pass_time(START)
     sim.end_job(jobs[0])

@@ -26,10 +26,10 @@ def test_a_job_begins_when_all_that_it_comes_after_have_completed(sim: Simulatio
     last = sim.submit(after=(first, second))
     sim.pass_time(START)
     names = [sim.job(each).name for each in (first, second)]
-    assert sim.start_reason(last).sentence == f"Queued. It waits for {names[0]} and {names[1]}."
+    assert sim.start_reason(last).sentence == f"Queued. Waiting for {names[0]} and {names[1]}."
     assert sim.job(last).state is SecondaryStatus.PENDING
     sim.end_job(first)
-    assert sim.start_reason(last).sentence == f"Queued. It waits for {names[1]}."
+    assert sim.start_reason(last).sentence == f"Queued. Waiting for {names[1]}."
     assert last not in sim.world.job_clusters
     sim.end_job(second)
     sim.pass_time(START)
@@ -41,7 +41,7 @@ def test_a_job_begins_when_all_that_it_comes_after_have_completed(sim: Simulatio
 def test_lists_say_whom_a_job_waits_for_and_give_it_no_place_in_the_line(sim: Simulation) -> None:
     first = sim.submit(hosts=2)
     last, other = sim.submit(after=(first,)), sim.submit()
-    assert summary(sim, last).message == f"Queued. It waits for {sim.job(first).name}."
+    assert summary(sim, last).message == f"Queued. Waiting for {sim.job(first).name}."
     assert summary(sim, last).queue_position is None
     assert summary(sim, other).queue_position == 1
 
@@ -74,7 +74,7 @@ def test_a_stop_goes_down_the_chain_as_a_stop(sim: Simulation) -> None:
     third = sim.submit(after=(second,))
     sim.stop(second)
     assert sim.job(third).status() is Status.STOPPED
-    assert sim.job(third).transitions[-1].status_message.startswith("Stopped before it began: ")
+    assert sim.job(third).transitions[-1].status_message.startswith("Stopped before it started, because ")
     assert sim.job(first).status() is Status.IN_PROGRESS
 
 

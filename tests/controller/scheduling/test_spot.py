@@ -65,7 +65,7 @@ def test_the_sequence_of_one_interruption(sim: Simulation) -> None:
     assert record.attempts[0].hosts[0].cause == "interrupted"
     assert [row.status_message for row in record.transitions][4:6] == [
         "Its spot instances are taken back.",
-        "Attempt 2 of 2, after Its spot instances were taken back.",
+        "Attempt 2 of 2, after Its spot instances were reclaimed.",
     ]
 
 

@@ -142,7 +142,7 @@ def test_bug_17_before_a_job_begins_it_is_said_whether_it_will_be_warm_cold_or_q
     sim.pass_time(1.0)
     start, sentence = planned()
     assert start == "queued"
-    assert "number 1 in line" in sentence
+    assert "position 1." in sentence
     for job in (busy, second):
         sim.end_job(job)
     # What was said is what then happens, and each record keeps it.
@@ -185,7 +185,7 @@ def test_bug_22_hosts_whose_python_was_updated_in_place_get_no_job_of_the_new_on
     (pool,) = sim.pools()
     second = sim.run_to_end(keep_alive=600, python_version="3.13")
     why = sim.start_reason(second)
-    assert why.sentence == f"Cold: pool {pool.name()} has Python version 3.11, this job wants 3.13."
+    assert why.sentence == f"Cold: pool {pool.name()} has Python version 3.11, this job needs 3.13."
     assert sim.pool(pool.id).state is ClusterState.TERMINATED, "nobody could use it any more"
 
 
@@ -286,7 +286,7 @@ def test_bug_32_a_full_machine_is_a_queue_with_a_place_and_never_a_failure(sim: 
     whys = [sim.controller.facade.job(job).why for job in jobs[2:]]
     assert all(why is not None and why.start == "queued" for why in whys)
     assert [why.sentence.split(".")[0] for why in whys if why] == [
-        f"Queued, number {place} in line" for place in range(1, 29)
+        f"Queued, position {place}" for place in range(1, 29)
     ]
     ended = []
     while len(ended) < len(jobs):
@@ -297,7 +297,7 @@ def test_bug_32_a_full_machine_is_a_queue_with_a_place_and_never_a_failure(sim: 
             rest = [job for job in jobs if sim.job(job).state is SecondaryStatus.PENDING]
             places = [sim.controller.facade.job(job).why for job in rest]
             assert [why.sentence.split(",")[1].split(".")[0] for why in places if why] == [
-                f" number {place} in line" for place in range(1, len(rest) + 1)
+                f" position {place}" for place in range(1, len(rest) + 1)
             ]
         sim.pass_time(2.0)
     assert ended == jobs, "in the order of their submission"

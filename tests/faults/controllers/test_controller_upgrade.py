@@ -71,7 +71,7 @@ def test_a_job_ends_under_the_old_agent_and_the_next_one_gets_a_new_one(
     eventually_blocking(lambda: world.pools()[0].state == "Available", "its pool is idle", within=PATIENCE)
     name = world.pools()[0].name
     second = world.run()
-    assert second.why() == f"Cold: pool {name} has jupyter-smx version {OLD}, this job wants {VERSION}."
+    assert second.why() == f"Cold: pool {name} has jupyter-smx version {OLD}, this job needs {VERSION}."
     eventually_blocking(lambda: world.cluster() != old, "the old pool is let go", within=PATIENCE)
     told = job.job().warm_pool
     assert told is not None
@@ -89,7 +89,7 @@ def test_a_job_under_an_agent_of_another_protocol_goes_on_and_its_end_is_read_fr
     update(world)
     job.until(lambda record: "another version" in record.transitions[-1].status_message, "the record says so")
     # The machine is not blocked: somebody else gets hosts of this version.
-    assert world.run().why().endswith(f"has jupyter-smx version {OLD}, this job wants {VERSION}.")
+    assert world.run().why().endswith(f"has jupyter-smx version {OLD}, this job needs {VERSION}.")
     gate.touch()
     record = next((world.data / "clusters").glob(f"*/algo-1/spool/{job.id}")) / "end.json"
     eventually_blocking(record.exists, "the old agent wrote the end down", within=PATIENCE)

@@ -100,8 +100,8 @@ def test_a_daemon_that_is_absent_or_stopped_is_named_and_what_waits_for_it_goes_
     ended = running.until(lambda record: record.ended_at, "it is known to be lost")
     assert (ended.state, running.log()) == (FAILED, "begun\n")
     assert ended.failure_reason == (
-        "InternalServerError: The hosts ended the job, and nobody had asked for that: they, or what runs them, were "
-        "shut down. Run it again; --retries does that by itself."
+        "InternalServerError: The job was terminated without a stop request, probably because its hosts were "
+        "shut down. Run it again, or set --retries."
     )
     assert (waiting.wait().state, waiting.log()) == (COMPLETED, "begun\ndone\n")
     containers.nothing_is_left()

@@ -92,7 +92,7 @@ def test_a_job_has_its_requirements_on_top_of_the_kernels_packages_and_the_next_
     assert second.why().startswith("Warm: ")
     assert "Its environment (beta==1.0) was ready." in notes(second)
     plain = world.run("import importlib.util\nassert importlib.util.find_spec('beta') is None")
-    assert "has environment beta==1.0, this job wants without requirements." in plain.why()
+    assert "has environment beta==1.0, this job needs without requirements." in plain.why()
 
 
 def test_a_rerun_needs_no_file_any_more(world: World, project: Path) -> None:

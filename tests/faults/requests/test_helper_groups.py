@@ -62,7 +62,7 @@ def test_helpers_are_told_when_the_last_host_of_their_leader_has_ended_and_may_s
     with tarfile.open(artifact.path) as archive:
         assert any(name.endswith("drained") for name in archive.getnames())
     assert job.why is not None
-    assert "Group data helps dnn: it is told to end when the hosts of dnn have ended." in job.why.notes
+    assert "Group data helps dnn: it is stopped when the hosts of dnn have ended." in job.why.notes
 
 
 def test_a_helper_that_does_not_listen_is_ended_after_the_grace_and_the_job_completes(shared: World) -> None:

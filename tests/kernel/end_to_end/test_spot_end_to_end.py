@@ -130,7 +130,7 @@ def test_a_job_over_its_time_is_stopped_and_its_model_is_here(desk: Any, tmp_pat
     [
         ("--max-wait 1h", "--max-wait: 1 h without --spot"),
         ("--spot --max-run 2h --max-wait 1h", "--max-wait: 1 h is less than --max-run, 2 h"),
-        ("--checkpoint https://example.org/kept", "nothing can be kept at https://example.org/kept"),
+        ("--checkpoint https://example.org/kept", "checkpoints cannot be written to https://example.org/kept"),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused_in_the_cell(desk: Any, line: str, words: str) -> None:

@@ -49,7 +49,7 @@ def test_a_full_cpu_beside_idle_gpus_is_a_bottleneck_and_says_its_numbers() -> N
     assert first.rule == "CPUBottleneck"
     assert first.sentence == (
         "CPUBottleneck on algo-1: the CPU was above 90 % and the GPUs were below 10 % for 100 % of the time, in 849 "
-        "samples after the first 50 s; the rule speaks from 50 % on."
+        "samples after the first 50 s. The rule reports from 50 % on."
     )
     assert first.numbers["share"] == 1
 

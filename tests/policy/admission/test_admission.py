@@ -113,21 +113,24 @@ def test_where_it_means_nothing_on_sagemaker_either_it_passes(change: dict[str, 
 @pytest.mark.parametrize(
     ("path", "cure"),
     [
-        ("/home/me/reports", "--output report=:/home/me/reports copies the usual folder there."),
-        ("../../home/me", "--output report=:../../home/me copies the usual folder there."),
-        ("/opt/ml/model/../../../home", "--output report=:/opt/ml/model/../../../home copies the usual folder there."),
-        ("/opt/mlx", "--output report=:/opt/mlx copies the usual folder there."),
-        ("/opt/ml/", "--output report=:/opt/ml/ copies the usual folder there."),
-        ("/opt/ml/processing", "--output report= takes the usual folder."),
-        ("/opt/ml/processing/input/", "--output report= takes the usual folder."),
-        ("/opt/ml/processing/input/raw/2026", "--output report= takes the usual folder."),
+        ("/home/me/reports", "To copy the default folder to that path, use --output report=:/home/me/reports."),
+        ("../../home/me", "To copy the default folder to that path, use --output report=:../../home/me."),
+        (
+            "/opt/ml/model/../../../home",
+            "To copy the default folder to that path, use --output report=:/opt/ml/model/../../../home.",
+        ),
+        ("/opt/mlx", "To copy the default folder to that path, use --output report=:/opt/mlx."),
+        ("/opt/ml/", "To copy the default folder to that path, use --output report=:/opt/ml/."),
+        ("/opt/ml/processing", "To use the default folder, write --output report=."),
+        ("/opt/ml/processing/input/", "To use the default folder, write --output report=."),
+        ("/opt/ml/processing/input/raw/2026", "To use the default folder, write --output report=."),
     ],
 )
 def test_an_output_is_a_folder_below_opt_ml_that_holds_no_inputs(path: str, cure: str) -> None:
     with pytest.raises(ValidationError) as refusal:
         checks.check(a_spec(kind="process", outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
     assert (refusal.value.field, refusal.value.value, refusal.value.cure) == ("outputs", path, cure)
-    assert refusal.value.rule.startswith("What lies in PATH at the end is moved out of it")
+    assert refusal.value.rule.startswith("Files in PATH are moved out when the job ends")
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,15 @@ def test_what_comes_and_goes_by_this_machine_needs_no_way_out(wish: dict[str, An
     [
         ({"channels": (Channel(name="a", source="s3://b/k"),)}, "channels", "cannot read s3://b/k .--input a"),
         ({"channels": (Channel(name="a", source="simplecache::s3://b"),)}, "channels", "cannot read simplecache"),
-        ({"channels": (Channel(name="a", source="/m", data_type="ManifestFile"),)}, "channels", "read what /m names"),
-        ({"checkpoint": "s3://b/k"}, "checkpoint", "cannot keep checkpoints at s3://b/k"),
-        ({"kind": "process", "outputs": (output("s3://b/k"),)}, "outputs", "bring anything to s3://b/k while"),
-        ({"hyperparameters": {"sagemaker_s3_output": "s3://b/k"}}, "hyperparameters", "bring anything to s3://b/k"),
-        ({"image": "train:1", "requirements": ("numpy",)}, "requirements", "no package index, to install numpy"),
+        (
+            {"channels": (Channel(name="a", source="/m", data_type="ManifestFile"),)},
+            "channels",
+            "read the objects that /m lists",
+        ),
+        ({"checkpoint": "s3://b/k"}, "checkpoint", "cannot write checkpoints to s3://b/k"),
+        ({"kind": "process", "outputs": (output("s3://b/k"),)}, "outputs", "upload to s3://b/k while"),
+        ({"hyperparameters": {"sagemaker_s3_output": "s3://b/k"}}, "hyperparameters", "upload to s3://b/k"),
+        ({"image": "train:1", "requirements": ("numpy",)}, "requirements", "a package index to install numpy"),
     ],
 )
 def test_what_its_hosts_would_have_to_go_out_for_is_refused(wish: dict[str, Any], field: str, said: str) -> None:
@@ -54,7 +58,7 @@ def test_what_its_hosts_would_have_to_go_out_for_is_refused(wish: dict[str, Any]
 
 
 def test_an_engine_that_cannot_names_those_that_can() -> None:
-    with pytest.raises(ValidationError, match="hosts of the engine local reach whatever this machine") as refused:
+    with pytest.raises(ValidationError, match="the engine local cannot isolate its hosts") as refused:
         network_rules.check(a_spec(network_isolation=True), ["ships", "docker"])
     assert (refused.value.field, refused.value.value) == ("network_isolation", "local")
-    assert refused.value.cure == "Name one that can: --engine docker or ships."
+    assert refused.value.cure == "Use an engine that supports it: --engine docker or ships."

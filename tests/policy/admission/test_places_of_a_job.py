@@ -44,15 +44,15 @@ def test_an_input_of_a_processing_job_lies_anywhere_below_its_folder(channels: t
 @pytest.mark.parametrize(
     ("channels", "words"),
     [
-        ((channel("raw", "processing/input"),), "absolute path below /opt/ml/processing"),
-        ((channel("raw", "/opt/ml/processing"),), "absolute path below /opt/ml/processing"),
-        ((channel("raw", "/opt/ml/processing/../model"),), "absolute path below /opt/ml/processing"),
-        ((channel("raw", "/opt/ml/processings/x"),), "absolute path below /opt/ml/processing"),
-        ((channel("raw", "/data"),), "absolute path below /opt/ml/processing"),
-        ((channel("raw", f"{IN}/x"), channel("x")), "channel 'raw' is there already"),
-        ((channel("raw", f"{IN}/code"),), "'raw' of a processing job is where its code lies"),
-        ((channel("raw", IN, mode="FastFile"),), f"{IN}/code is in one place with it"),
-        ((channel("a", IN), channel("b", mode="FastFile")), f"{IN} is in one place with it"),
+        ((channel("raw", "processing/input"),), "absolute and below /opt/ml/processing"),
+        ((channel("raw", "/opt/ml/processing"),), "absolute and below /opt/ml/processing"),
+        ((channel("raw", "/opt/ml/processing/../model"),), "absolute and below /opt/ml/processing"),
+        ((channel("raw", "/opt/ml/processings/x"),), "absolute and below /opt/ml/processing"),
+        ((channel("raw", "/data"),), "absolute and below /opt/ml/processing"),
+        ((channel("raw", f"{IN}/x"), channel("x")), "Channel 'raw' has this path"),
+        ((channel("raw", f"{IN}/code"),), "'raw' uses /opt/ml/processing/input/code, the folder of"),
+        ((channel("raw", IN, mode="FastFile"),), f"overlaps with {IN}/code"),
+        ((channel("a", IN), channel("b", mode="FastFile")), f"overlaps with {IN}"),
         ((channel("a\0", IN),), "cannot name"),
         ((channel("a", f"{IN}/\0"),), "NUL"),
     ],
@@ -66,7 +66,7 @@ def test_a_folder_that_no_input_can_have_is_refused(channels: tuple[Channel, ...
 
 def test_how_a_folder_of_code_is_started_has_its_folder_for_itself() -> None:
     code = SourceDir(path="/x.tar.gz", sha256="", folder="/here", files=1, size=1)
-    with pytest.raises(ValidationError, match="'entrypoint' of a processing job is where its code lies"):
+    with pytest.raises(ValidationError, match="'entrypoint' uses /opt/ml/processing/input/entrypoint"):
         check(channel("entrypoint"), source_dir=code)
     check(channel("entrypoint"))
     check(channel("entrypoint"), source_dir=code, distribution=Distribution(runner="pyspark"))
@@ -80,6 +80,6 @@ def test_a_training_job_has_its_channels_where_sagemaker_has_them() -> None:
 @pytest.mark.parametrize("path", ["/opt/ml/processing/model", "/opt/ml/processing/model/out", "/opt/ml/processing"])
 def test_an_output_is_neither_in_an_input_nor_around_one(path: str) -> None:
     model = channel("model", "/opt/ml/processing/model")
-    with pytest.raises(ValidationError, match="nothing can be moved out of"):
+    with pytest.raises(ValidationError, match="cannot be a folder of outputs"):
         check(model, outputs=(Output(name="out", path=path),))
     check(model, outputs=(Output(name="out", path="/opt/ml/processing/models"),))

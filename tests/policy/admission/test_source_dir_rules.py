@@ -44,7 +44,9 @@ def test_an_entry_point_never_leads_out_of_its_folder(name: str) -> None:
 
 def test_the_code_of_a_processing_job_has_its_channel_for_itself() -> None:
     code = (Channel(name="code", source="/x"),)
-    with pytest.raises(ValidationError, match="channel 'code' of a processing job is where its code lies"):
+    with pytest.raises(
+        ValidationError, match="channel 'code' uses /opt/ml/processing/input/code, the folder of the job's code"
+    ):
         check(kind="process", channels=code, source_dir=SOURCE)
     check(kind="process", channels=code)
     check(channels=code, source_dir=SOURCE)

@@ -155,4 +155,4 @@ def test_a_pool_does_not_care_who_helps_whom_and_the_user_is_told() -> None:
     key = reuse.reuse_key(spec, "me")
     assert key == reuse.reuse_key(plain, "me")
     decision = placement.place(spec, key, placement.PlacementSnapshot(), LIMITS, 0.0)
-    assert "Group data helps dnn: it is told to end when the hosts of dnn have ended." in decision.why.notes
+    assert "Group data helps dnn: it is stopped when the hosts of dnn have ended." in decision.why.notes

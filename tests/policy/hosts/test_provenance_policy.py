@@ -57,7 +57,7 @@ def test_hosts_that_had_different_inputs_or_packages_are_told_apart() -> None:
     found = provenance_of(a_job(), hosts, records)
     assert [(one.host, one.sha256) for one in found.inputs] == [("algo-1", "aa"), ("algo-2", "bb")]
     assert found.packages == {"numpy": "2.1"}
-    assert found.notes == ("x was installed.", "algo-2 had other versions than algo-1 of numpy.")
+    assert found.notes == ("x was installed.", "algo-2 and algo-1 had different versions of numpy.")
 
 
 def test_a_host_that_only_worked_for_another_one_takes_no_packages_away_although_it_ends_first() -> None:
@@ -69,12 +69,12 @@ def test_a_host_that_only_worked_for_another_one_takes_no_packages_away_although
     found = provenance_of(a_job(), hosts, records)
     assert found.packages == {"numpy": "2.1", "py4j": "1", "pyspark": "3.5.9"}
     assert [one.name for one in found.own_modules] == ["mine"]
-    assert found.notes == ("algo-2 had other versions than algo-1 of numpy.",)
+    assert found.notes == ("algo-2 and algo-1 had different versions of numpy.",)
 
 
 def test_a_host_that_was_lost_is_said_to_have_left_nothing() -> None:
     found = provenance_of(a_job(), (a_host(), a_host(name="algo-2")), {"algo-2": a_record()})
-    assert found.notes == ("algo-1 left no record, so what it imported is not known.",)
+    assert found.notes == ("algo-1 left no record, so its imports are not listed.",)
     assert found.packages == {"numpy": "2.1"}
 
 
@@ -155,7 +155,7 @@ def test_the_note_names_libraries_with_a_state_and_hyperparameters_that_look_lik
     note = seed_note(spec, ("torch", "numpy", "pandas"), "")
     assert note.libraries == ("numpy", "random", "torch")
     assert note.hyperparameters == {"global_seed": "5"}
-    assert "it was given global_seed=5" in note.sentence
+    assert "hyperparameters set global_seed=5" in note.sentence
     assert "Hashes of strings were random" in note.sentence
 
 
@@ -163,7 +163,7 @@ def test_a_hash_seed_that_came_too_late_is_not_taken_for_one() -> None:
     assert "PYTHONHASHSEED was 7." in seed_note(a_spec(), (), "7").sentence
     late = seed_note(a_spec(environment={"PYTHONHASHSEED": "0"}), (), "")
     assert late.hash_seed == ""
-    assert "PYTHONHASHSEED=0 of its environment came after the interpreter had begun" in late.sentence
+    assert "PYTHONHASHSEED=0 of --env had no effect" in late.sentence
 
 
 def test_a_source_is_walked_once_and_once_for_all_tasks_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

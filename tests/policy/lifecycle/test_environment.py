@@ -124,7 +124,7 @@ def test_a_cold_start_says_which_environment_was_there_and_which_is_wanted() -> 
         spec = a_spec(requirements=wanted, python_version="3.11")
         decision = placement.place(spec, reuse.reuse_key(spec, "me"), world, Limits(), NOW)
         assert isinstance(decision, placement.Launch)
-        said = f"Cold: pool {pool.name()} has environment scikit-learn==1.5, this job wants {words}."
+        said = f"Cold: pool {pool.name()} has environment scikit-learn==1.5, this job needs {words}."
         assert decision.why.sentence == said
 
 

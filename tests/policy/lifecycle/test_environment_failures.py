@@ -70,10 +70,10 @@ package using the following command.
     [
         (PIP_NONE, "nosuch==3", "No matching distribution found for nosuch==3.", "--index-url"),
         (UV_NONE, "nosuch", "you require nosuch==3", "--index-url"),
-        (PIP_CONFLICT, "", "conflicting dependencies", "exclude each other"),
-        (UV_CONFLICT, "", "all versions of gamma depend on alpha>=2", "exclude each other"),
+        (PIP_CONFLICT, "", "conflicting dependencies", "conflicting versions"),
+        (UV_CONFLICT, "", "all versions of gamma depend on alpha>=2", "conflicting versions"),
         (PIP_BUILD, "bad", "RuntimeError: boom here.", "has a wheel"),
-        (UV_OFFLINE, "zope-interface", "Connection refused", "cannot be reached"),
+        (UV_OFFLINE, "zope-interface", "Connection refused", "index is unreachable"),
         (NO_ENSUREPIP, "", "python3-venv", "pip install uv"),
         ("OSError: [Errno 28] No space left on device\n", "", "No space left", "Free some space"),
     ],

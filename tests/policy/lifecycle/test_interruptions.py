@@ -108,7 +108,7 @@ def test_where_no_hosts_are_there_is_nothing_to_take_away(cluster: Cluster | Non
 
 
 def test_a_job_that_was_promised_its_hosts_keeps_them() -> None:
-    with pytest.raises(ValidationError, match="is no spot job") as refused:
+    with pytest.raises(ValidationError, match="is not a spot job") as refused:
         spot.check_interruption(a_job(state=S.TRAINING), WORKING)
     assert "--spot" in refused.value.cure
 
@@ -215,16 +215,16 @@ def test_the_wait_is_over_once(goal: DesiredState, until: float | None, over: bo
 @pytest.mark.parametrize(
     ("place", "shared", "words"),
     [
-        ("https://example.org/kept", True, "The web can be read"),
-        ("memory://kept/x", True, "lives in one process only"),
-        ("file:///kept", True, "named by its path"),
-        ("simplecache::s3://bucket/kept", True, "no chain"),
-        ("/kept::s3://bucket/kept", True, "no chain"),
-        ("s3://", True, "names no bucket"),
+        ("https://example.org/kept", True, "are read-only"),
+        ("memory://kept/x", True, "exists only inside one process"),
+        ("file:///kept", True, "as a path, not as a URL"),
+        ("simplecache::s3://bucket/kept", True, "not a chain"),
+        ("/kept::s3://bucket/kept", True, "not a chain"),
+        ("s3://", True, "has no bucket"),
         ("kept", True, "is not a folder of this machine"),
-        ("/opt/ml/checkpoints", True, "is a folder of the hosts"),
-        ("/opt//ml/../ml", True, "is a folder of the hosts"),
-        ("/dev/shm/kept", True, "is a folder of the hosts"),  # noqa: S108 - no file is made there
+        ("/opt/ml/checkpoints", True, "is a folder inside the hosts"),
+        ("/opt//ml/../ml", True, "is a folder inside the hosts"),
+        ("/dev/shm/kept", True, "is a folder inside the hosts"),  # noqa: S108 - no file is made there
         ("/kept", False, "hosts of the engine local share no folder"),
     ],
 )
@@ -240,13 +240,13 @@ def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, wo
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ({"checkpoint_local_path": "/opt/ml/mine"}, "the job has none. Name the place that they are kept in"),
-        ({"checkpoint": "/kept", "checkpoint_local_path": "/tmp/mine"}, "absolute path below /opt/ml"),  # noqa: S108
-        ({"checkpoint": "/kept", "checkpoint_local_path": "mine"}, "absolute path below /opt/ml"),
-        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/../x"}, "absolute path below /opt/ml"),
-        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml"}, "absolute path below /opt/ml"),
-        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/model/x"}, "/opt/ml/model is for something else"),
-        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/output"}, "/opt/ml/output/data is for something"),
+        ({"checkpoint_local_path": "/opt/ml/mine"}, "the job has no --checkpoint. Add --checkpoint"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/tmp/mine"}, "absolute and below /opt/ml"),  # noqa: S108
+        ({"checkpoint": "/kept", "checkpoint_local_path": "mine"}, "absolute and below /opt/ml"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/../x"}, "absolute and below /opt/ml"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml"}, "absolute and below /opt/ml"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/model/x"}, "/opt/ml/model is reserved"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/output"}, "/opt/ml/output/data is reserved"),
     ],
 )
 def test_a_folder_of_the_job_that_cannot_have_checkpoints_is_refused(wish: dict[str, str], words: str) -> None:

@@ -92,7 +92,7 @@ def test_a_star_gives_the_quota_of_every_type_that_has_none_of_its_own() -> None
 def test_two_groups_of_one_type_count_together() -> None:
     groups = (InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=1))
     said = keep_alive.warm_pool_quota_error(groups, [], Limits(warm_pool_quota={"local": 2}))
-    assert "is 2, 0 are taken and this needs 3;" in said
+    assert "is 2; 0 are in use and this needs 3." in said
     assert keep_alive.warm_pool_quota_error(groups, [], Limits(warm_pool_quota={"local": 3})) == ""
 
 
@@ -130,5 +130,5 @@ def test_hosts_of_an_array_wait_for_its_next_task_and_no_longer_than_any_pool(
 def test_a_pool_that_is_extended_over_the_cap_is_told_of_its_duration_and_not_of_a_job() -> None:
     with pytest.raises(ResourceLimitError) as caught:
         keep_alive.check(7_200, Limits(keep_alive_cap=3_600), of_a_pool=True)
-    assert str(caught.value).startswith("DURATION: 2 h is over the cap of 1 h.")
-    assert caught.value.cure == "Ask for 3600 seconds or less, or extend it again later."
+    assert str(caught.value).startswith("DURATION: 2 h is above the limit of 1 h.")
+    assert caught.value.cure == "Use 3600 seconds or less, or extend it again later."

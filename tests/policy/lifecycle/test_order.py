@@ -40,8 +40,8 @@ def test_it_begins_when_all_have_completed_and_never_before(rows: list[Predecess
 
 def test_an_order_says_whom_it_waits_for_also_when_that_is_nobody() -> None:
     assert NO_DEPENDENCIES.sentence() == "Queued."
-    assert DependencyState(waits_for=("prep", "clean")).sentence() == "Queued. It waits for prep and clean."
-    assert DependencyState(waits_for=tuple("abcde")).sentence() == "Queued. It waits for a, b, c and 2 more."
+    assert DependencyState(waits_for=("prep", "clean")).sentence() == "Queued. Waiting for prep and clean."
+    assert DependencyState(waits_for=tuple("abcde")).sentence() == "Queued. Waiting for a, b, c and 2 more."
 
 
 @given(predecessors)
@@ -62,7 +62,7 @@ def test_the_first_that_did_not_complete_decides_how_it_ends(rows: list[Predeces
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=9))
 def test_a_sentence_names_three_and_counts_the_others(names: list[str]) -> None:
     sentence = DependencyState(waits_for=tuple(names)).sentence()
-    assert sentence.startswith(f"Queued. It waits for {names[0]}")
+    assert sentence.startswith(f"Queued. Waiting for {names[0]}")
     assert ("more" in sentence) == (len(names) > 3)
 
 

@@ -106,7 +106,7 @@ def test_the_verdict(goal: DesiredState, records: list[HostEnd], state: S, reaso
         ),
         (
             an_end(exit_code=0, message=None),
-            "ClientError: /opt/ml/output/message of algo-1 is no UTF-8 text.",
+            "ClientError: /opt/ml/output/message of algo-1 is not UTF-8 text.",
             "",
         ),
     ],

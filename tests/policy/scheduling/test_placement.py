@@ -82,7 +82,7 @@ def test_every_decision_has_a_sentence_and_the_right_word(
     expected = {placement.Reuse: "warm", placement.Launch: "cold", placement.Wait: "queued"}[type(decision)]
     assert decision.why.start == expected
     if expected == "queued":
-        assert f"number {ahead + 1} in line" in decision.why.sentence
+        assert f"position {ahead + 1}." in decision.why.sentence
     if expected == "cold" and any(c.is_live() and c.state is not ClusterState.RELEASING for c in found):
         assert decision.why.differences, "there was a pool, so the answer says what was wrong with it"
 
@@ -147,9 +147,9 @@ def test_where_hosts_are_missing_it_is_said_how_many_are_wanted_and_taken() -> N
     busy = a_cluster("busy", state=ClusterState.IN_USE)
     limits = replace(LIMITS, max_hosts=3, cpus=99, memory_gib=999.0)
     decision = place(a_spec(instance_groups=(InstanceGroup(instance_count=3),)), world_of(busy), limits)
-    assert decision.why.sentence.endswith("It needs 3 hosts, and 1 of the 3 of this machine are taken.")
+    assert decision.why.sentence.endswith("It needs 3 hosts, and 1 of the 3 of this machine are in use.")
     decision = place(a_spec(role="r"), world_of(busy), replace(limits, max_hosts=1))
-    assert decision.why.sentence.endswith("It needs 1 host, and 1 of the 1 of this machine are taken.")
+    assert decision.why.sentence.endswith("It needs 1 host, and 1 of the 1 of this machine are in use.")
 
 
 def test_the_pool_that_ends_soonest_makes_room() -> None:
@@ -164,8 +164,8 @@ def test_a_busy_machine_queues_and_says_what_is_busy() -> None:
     busy = a_cluster(state=ClusterState.IN_USE)
     decision = place(a_spec(), world_of(busy), replace(LIMITS, cpus=1, memory_gib=4.0))
     assert isinstance(decision, placement.Wait)
-    assert "It needs 1 CPU, and 1 of 1 are busy." in decision.why.sentence
-    assert "1 of 1 are busy" in decision.why.sentence
+    assert "It needs 1 CPU, and 1 of 1 are in use." in decision.why.sentence
+    assert "1 of 1 are in use" in decision.why.sentence
 
 
 def test_a_busy_machine_of_ours_does_not_hold_back_hosts_that_are_elsewhere() -> None:
@@ -200,7 +200,7 @@ def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None
 
 def test_a_job_that_will_end_the_pool_is_told_so_before() -> None:
     ends = place(a_spec(keep_alive=0), world_of(a_cluster()))
-    assert ends.why.notes == ("This job asks for no keep-alive, so the pool ends with it.",)
+    assert ends.why.notes == ("This job has no --keep-alive, so the pool ends with it.",)
     assert place(a_spec(keep_alive=0), placement.PlacementSnapshot()).why.notes == ()
     assert place(a_spec(keep_alive=60), world_of(a_cluster())).why.notes == ()
 
@@ -216,8 +216,8 @@ def test_a_smaller_machine_says_so() -> None:
     spec = a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.8xlarge"),))
     notes = place(spec, placement.PlacementSnapshot()).why.notes
     assert notes == (
-        "ml.p3.8xlarge has 32 vCPUs, this machine gives 4.",
-        "ml.p3.8xlarge has 4 GPUs, this machine has 1.",
+        "ml.p3.8xlarge has 32 vCPUs, but this machine provides 4.",
+        "ml.p3.8xlarge has 4 GPUs, but this machine has 1.",
     )
 
 
@@ -226,7 +226,7 @@ def test_one_is_not_several() -> None:
     notes = place(
         a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.2xlarge"),)), placement.PlacementSnapshot(), limits
     )
-    assert "ml.p3.2xlarge has 1 GPU, this machine has 0." in notes.why.notes
+    assert "ml.p3.2xlarge has 1 GPU, but this machine has 0." in notes.why.notes
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -256,7 +256,7 @@ def test_a_job_without_keep_alive_says_that_it_ends_the_pool_it_takes() -> None:
     world = placement.PlacementSnapshot(clusters=(pool,), reachable=frozenset({pool.id}))
     why = placement.place(a_spec(keep_alive=0), pool.key, world, LIMITS, NOW).why
     assert why.start == "warm"
-    assert "This job asks for no keep-alive, so the pool ends with it." in why.notes
+    assert "This job has no --keep-alive, so the pool ends with it." in why.notes
 
 
 def test_hosts_of_another_engine_on_this_machine_take_their_share_of_it() -> None:
@@ -267,7 +267,7 @@ def test_hosts_of_another_engine_on_this_machine_take_their_share_of_it() -> Non
     wish = a_spec(instance_groups=kind)
     decision = place(wish, placement.PlacementSnapshot(others=(other,)))
     assert isinstance(decision, placement.Wait)
-    assert "are busy" in decision.why.sentence
+    assert "are in use" in decision.why.sentence
     two = replace(LIMITS, gpus=2, cpus=64, memory_gib=256.0)
     decision = place(wish, placement.PlacementSnapshot(others=(other,)), two)
     assert isinstance(decision, placement.Launch)

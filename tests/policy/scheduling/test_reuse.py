@@ -165,7 +165,7 @@ def test_a_cold_start_says_something_of_every_pool_that_was_there_and_not_ending
 def test_a_pool_whose_time_is_over_is_not_taken_and_says_so(left: float) -> None:
     late = a_cluster(expires_at=NOW + left)
     assert reuse.best_pool(a_key(), [late], {late.id}, (), NOW) is None
-    assert [each.found for each in reuse.rejection_reasons(a_key(), [late], {late.id})] == ["out of time"]
+    assert [each.found for each in reuse.rejection_reasons(a_key(), [late], {late.id})] == ["about to expire"]
 
 
 def test_among_equal_pools_the_one_with_the_imports_ready_is_taken() -> None:

@@ -169,7 +169,7 @@ def test_two_jobs_are_compared_from_the_palette(lab: Lab, server: LabServer) -> 
     view = opened(lab, "twin")
     view.button("Compare…").click()
     answer = view.region.get_by_role("tabpanel", name="Compare", exact=True)
-    expect(answer.get_by_role("status")).to_contain_text("Nothing differs except the code", timeout=WAKE)
+    expect(answer.get_by_role("status")).to_contain_text("No differences except the code", timeout=WAKE)
     expect(answer).to_contain_text("+x = 2")
     expect(answer).to_contain_text("-x = 1")
     lab.photograph("job-compare")

@@ -30,7 +30,7 @@ def parse(value: object, field: str = "keep_alive") -> int:
         f"--{field.replace('_', '-')}: {format_value(value)} is not a duration.",
         field=field,
         value=format_value(value).strip("'"),
-        rule="A duration is a number of seconds, or numbers with d, h, m or s.",
+        rule="A duration is a number of seconds, or numbers with the units d, h, m or s.",
         cure="For example 600, 10m or 1h30m.",
     )
 

@@ -22,10 +22,10 @@ def check_base_name(name: str) -> str:
     if len(name) <= MAX_BASE_NAME and NAME.fullmatch(name):
         return name
     raise ValidationError(
-        f"--name: {name!r} cannot name a job.",
+        f"--name: {name!r} is not a valid job name.",
         field="name",
         value=name,
-        rule=f"A name has letters, digits and single inner hyphens, {MAX_BASE_NAME} characters at most.",
+        rule=f"A name has at most {MAX_BASE_NAME} characters: letters, digits and single inner hyphens.",
         cure=f"{base_name(name, 'job')!r} would do.",
     )
 

@@ -61,13 +61,13 @@ TERMINAL_GOALS = frozenset({DesiredState.STOP, DesiredState.EXPIRE})
 
 # One row per step: its rank (news of a lower rank is stale), the status it belongs to, what the user reads.
 _TABLE: dict[SecondaryStatus, tuple[int, Status, str]] = {
-    SecondaryStatus.PENDING: (0, Status.IN_PROGRESS, "Waiting for room on the engine."),
+    SecondaryStatus.PENDING: (0, Status.IN_PROGRESS, "Waiting for capacity."),
     SecondaryStatus.STARTING: (1, Status.IN_PROGRESS, "Launching requested instances."),
     SecondaryStatus.DOWNLOADING: (2, Status.IN_PROGRESS, "Copying the input channels."),
     SecondaryStatus.TRAINING: (3, Status.IN_PROGRESS, "Running the code."),
-    SecondaryStatus.INTERRUPTED: (4, Status.IN_PROGRESS, "Its spot instances are taken back."),
+    SecondaryStatus.INTERRUPTED: (4, Status.IN_PROGRESS, "Its spot instances are being reclaimed."),
     SecondaryStatus.STOPPING: (5, Status.STOPPING, "Stopping the job."),
-    SecondaryStatus.UPLOADING: (6, Status.IN_PROGRESS, "Bringing the outputs home."),
+    SecondaryStatus.UPLOADING: (6, Status.IN_PROGRESS, "Uploading outputs."),
     SecondaryStatus.COMPLETED: (9, Status.COMPLETED, "The job completed."),
     SecondaryStatus.FAILED: (9, Status.FAILED, "The job failed."),
     SecondaryStatus.STOPPED: (9, Status.STOPPED, "The job was stopped."),

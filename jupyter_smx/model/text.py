@@ -23,7 +23,7 @@ def format_value(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - border: how a value is written is its own code, which may raise anything
-        return f"something of type {type(value).__name__}"
+        return f"an object of type {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

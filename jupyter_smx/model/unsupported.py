@@ -12,9 +12,9 @@ from jupyter_smx.model.errors import ValidationError
 if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-_IMAGE_RULE = "SageMaker's images start the script by a program of their own, which nobody else has."
-_LIBRARY = "Take --distribution torchrun, and in the script the backend nccl, or gloo, in the place of smddp."
-_TORCHRUN = "Take --distribution torchrun."
+_IMAGE_RULE = "This launcher exists only in SageMaker's images."
+_LIBRARY = "Use --distribution torchrun, and in the script the backend nccl or gloo instead of smddp."
+_TORCHRUN = "Use --distribution torchrun."
 LAUNCHERS = {
     "smdistributed": _LIBRARY,
     "smdataparallel": _LIBRARY,
@@ -30,16 +30,16 @@ FLAGS = {
 }
 """The same as hyperparameters, by which its SDK asks for them."""
 
-_PIPE_RULE = "SageMaker has it for its mode Pipe; a channel is a folder here, whose files come as they are."
-_COMPRESSION = (_PIPE_RULE, "Leave it out, and open the files in the script, with gzip as an example.")
-_RECORDS = (_PIPE_RULE, "Leave it out, and let the script make the records that it reads.")
+_PIPE_RULE = "It belongs to SageMaker's mode Pipe. Here a channel is a folder with unchanged files."
+_COMPRESSION = (_PIPE_RULE, "Remove it, and decompress the files in the script, e.g. with gzip.")
+_RECORDS = (_PIPE_RULE, "Remove it, and create the records in the script.")
 _SHUFFLE = (
-    "A channel is a folder here, and files of a folder have no order.",
-    "Leave it out, and let the script shuffle the names of the files, with a seed from --hp.",
+    "Here a channel is a folder, and files in a folder have no order.",
+    "Remove it, and shuffle the file names in the script, e.g. with a seed from --hp.",
 )
 _AUGMENTED_MANIFEST = (
     _PIPE_RULE,
-    "Give the manifest as a channel of its own, and what it names as another one, by its prefix or type=ManifestFile.",
+    "Pass the manifest as one channel, and its objects as another, by prefix or type=ManifestFile.",
 )
 _CHANNEL_PROPERTIES = {
     "compression": _COMPRESSION,
@@ -53,8 +53,8 @@ _CHANNEL_PROPERTIES = {
     "shuffleseed": _SHUFFLE,
     "attributenames": _AUGMENTED_MANIFEST,
     "mode pipe": (
-        "A channel is a folder: File brings it, FastFile shows it at once and reads what is asked for.",
-        "FastFile, which SageMaker recommends in the place of Pipe, begins as early.",
+        "A channel is a folder: File copies it, FastFile opens it at once and reads files on demand.",
+        "Use mode=FastFile, which SageMaker recommends instead of Pipe; it starts as early.",
     ),
     "type augmentedmanifest": _AUGMENTED_MANIFEST,
     "type augmentedmanifestfile": _AUGMENTED_MANIFEST,
@@ -62,12 +62,12 @@ _CHANNEL_PROPERTIES = {
 """Properties of a channel, and values of some, without underscores: SageMaker's API and its SDK differ in them."""
 
 _CODE_ARTIFACT = (
-    "SageMaker's images log in to CodeArtifact with it and install requirements from there; nobody here does.",
-    "Leave it out, and name the index with --index-url in the requirements file, its token there as ${NAME}.",
+    "Only SageMaker's images log in to CodeArtifact with it to install requirements.",
+    "Remove it, and set --index-url in the requirements file, with its token as ${NAME}.",
 )
 _MODULE = (
-    "It names a module of an image that runs the script in its own way; here the script itself is run.",
-    "Leave it out, and call the module in the script.",
+    "It names a module of a SageMaker image that runs the script; here the script runs directly.",
+    "Remove it, and call the module in the script.",
 )
 
 
@@ -101,15 +101,15 @@ def check(spec: JobSpec) -> None:
         return
     flag = next((name for name in FLAGS if spec.contract == "v2" and spec.has_flag(name)), "")
     if flag:
-        raise _refusal(f"--hp {flag}: what it asks for", "hyperparameters", flag, (_IMAGE_RULE, FLAGS[flag]))
+        raise _refusal(f"--hp {flag}", "hyperparameters", flag, (_IMAGE_RULE, FLAGS[flag]))
     for name, found in (
         ("CA_REPOSITORY_ARN", _CODE_ARTIFACT if spec.requirements else None),
         ("SAGEMAKER_TRAINING_MODULE", _MODULE if spec.contract == "v2" else None),
     ):
         if found and spec.environment.get(name):
-            raise _refusal(f"--env {name}: what it asks for", "environment", name, found)
+            raise _refusal(f"--env {name}", "environment", name, found)
 
 
 def _refusal(said: str, field: str, value: str, found: tuple[str, str]) -> ValidationError:
     rule, cure = found
-    return ValidationError(f"{said} does not exist here.", field=field, value=value, rule=rule, cure=cure)
+    return ValidationError(f"{said} is not supported.", field=field, value=value, rule=rule, cure=cure)

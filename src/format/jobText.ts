@@ -67,14 +67,14 @@ export function formatPreparation(job: JobSummary, trans: TranslationBundle): st
 
 /** What the server says of steps that go as they should, most of them in moments: `tests/model/test_status.py` compares. */
 const USUAL = [
-  'Waiting for room on the engine.',
+  'Waiting for capacity.',
   'Launching requested instances.',
   'Reusing a warm pool.',
   'Copying the input channels.',
   'Running the code.',
-  'Its spot instances are taken back.',
+  'Its spot instances are being reclaimed.',
   'Stopping the job.',
-  'Bringing the outputs home.'
+  'Uploading outputs.'
 ];
 
 /** What else a job that is not over waits for: an image that is downloaded, say, or hosts that do not answer. */

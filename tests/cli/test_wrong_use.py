@@ -42,7 +42,7 @@ WRONG = [
     ("run hello.py -n 0", "'0' is not a number of hosts"),
     ("run hello.py --hp lr", "'lr' has no ="),
     ("run hello.py --env 1=2", "'1' cannot name an environment variable"),
-    ("run hello.py --name a/b", "'a/b' cannot name a job"),
+    ("run hello.py --name a/b", "'a/b' is not a valid job name"),
     ("run hello.py --kind trian", "--kind: 'trian' is not one of its values"),
     ("run hello.py --send cfg", "--send needs a notebook"),
     ("run hello.py --as job", "--as needs a notebook"),

@@ -25,9 +25,9 @@ def test_a_catalogue_is_what_its_rows_say() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("", 1, "no JSON"),
-        (f"[\n{GOOD},\n{GOOD[:-1]}}},\n oops]", 4, "no JSON"),
-        ("{}", 1, "no list but an object"),
+        ("", 1, "not JSON"),
+        (f"[\n{GOOD},\n{GOOD[:-1]}}},\n oops]", 4, "not JSON"),
+        ("{}", 1, "a list, not an object"),
         ("[]", 1, "no instance type"),
         (f"[\n {GOOD},\n 3]", 3, "Expected `object`"),
         ('[{"name": "a",\n"memory_gib": 1}]', 1, "vcpus: Object missing required field"),
@@ -37,7 +37,7 @@ def test_a_catalogue_is_what_its_rows_say() -> None:
         ('[{"name": "",\n"vcpus": 1,\n"memory_gib": 1}]', 1, "name: "),
         (f'[{GOOD},\n{{"name": "b", "vcpus": 1, "memory_gib": 1,\n "price": 3}}]', 3, "unknown field `price`"),
         (f"[{GOOD},\n{GOOD}]", 2, "'ours.big' is there already"),
-        ('[{"name": "a", "vcpus": 1, "memory_gib": 1, "price_per_hour": NaN}]', 1, "NaN is no number"),
+        ('[{"name": "a", "vcpus": 1, "memory_gib": 1, "price_per_hour": NaN}]', 1, "NaN is not a JSON number"),
         ('[{"name": "a", "vcpus": 1, "memory_gib": 1,\n"price_per_hour": 1e999}]', 2, "price_per_hour: Expected"),
     ],
 )

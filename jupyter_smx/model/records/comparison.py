@@ -85,8 +85,8 @@ def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
             counts[change.section] = counts.get(change.section, 0) + 1
         named += [section if count == 1 else f"{section} ({count})" for section, count in counts.items()]
     if not named:
-        return "Nothing differs."
-    return f"Nothing differs except {format_list(named, most=len(named))}."
+        return "No differences."
+    return f"No differences except {format_list(named, most=len(named))}."
 
 
 def _code(before: Job, after: Job) -> Iterator[str]:
@@ -295,11 +295,11 @@ def _methods(before: Job, after: Job) -> dict[str, set[str]]:
 def _limitations(before: Job, after: Job) -> Iterator[str]:
     for job in (before, after):
         if not is_final(job.state):
-            yield f"{job.name} is {job.state.value}: what it imports and what comes of it is not known yet."
+            yield f"{job.name} is {job.state.value}: its imports and results are not known yet."
         elif job.provenance is None:
-            yield f"{job.name} left no provenance, so its packages, inputs and hosts are not known."
+            yield f"{job.name} has no provenance record, so its packages, inputs and hosts are not compared."
     for channel, methods in _methods(before, after).items():
         if methods == {"listing"}:
-            yield f"Input {channel} was judged by names, sizes and times; its content is too large to be read for this."
+            yield f"Input {channel} was compared by names, sizes and times, because its content is too large to read."
         elif len(methods) > 1 or "none" in methods:
-            yield f"Input {channel} cannot be compared: its digests are of {' and '.join(sorted(methods))}."
+            yield f"Input {channel} cannot be compared: its digests were made by {' and '.join(sorted(methods))}."

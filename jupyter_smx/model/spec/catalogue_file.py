@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 _SEPARATOR = re.compile(r"[\s,]*")
 _RULE = (
-    "It is a JSON list of objects with name, vcpus (1 or more), memory_gib, and if you like gpus, price_per_hour "
-    "(US dollars, null: not known), source and hardware_source (where the price and the rest are from)."
+    "The file is a JSON list of objects with name, vcpus (1 or more) and memory_gib. Optional fields are gpus, "
+    "price_per_hour (US dollars, null if unknown), source and hardware_source (origin of the price and of the "
+    "hardware data)."
 )
 
 
@@ -50,7 +51,7 @@ def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
             _refuse(where, line, f"name: {row.name!r} is there already", "name")
         found[row.name] = row
     if not found:
-        _refuse(where, 1, "there is no instance type in it", "")
+        _refuse(where, 1, "it has no instance types", "")
     return found
 
 
@@ -60,11 +61,11 @@ def _objects(text: str, where: str) -> Iterator[tuple[int, int, int]]:
     try:
         whole = json.loads(text, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        _refuse(where, error.lineno, f"it is no JSON: {error.msg}", "")
+        _refuse(where, error.lineno, f"it is not JSON: {error.msg}", "")
     except ValueError as error:
         _refuse(where, 1, str(error), "")
     if not isinstance(whole, list):
-        _refuse(where, 1, f"it is no list but {_kind(whole)}", "")
+        _refuse(where, 1, f"it must be a list, not {_kind(whole)}", "")
     begin = text.index("[") + 1
     for _ in whole:
         begin = _skip(text, begin)
@@ -89,7 +90,7 @@ def _kind(value: Any) -> str:
 
 
 def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _refuse(where: str, line: int, what: str, field: str) -> NoReturn:

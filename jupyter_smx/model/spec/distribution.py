@@ -76,26 +76,30 @@ def check_distribution(
     if wanted.runner == "pyspark":
         said = _spark_error(wanted, kind, names)
     elif kind != "train":
-        rule = f"Only training jobs are distributed by {wanted.runner}, as on SageMaker."
-        said = ("a processing job has none", rule, "Use %%train, or for Spark --distribution pyspark.")
+        rule = f"As on SageMaker, {wanted.runner} is for training jobs only."
+        said = ("not available for processing jobs", rule, "Use %%train, or for Spark --distribution pyspark.")
     elif wanted.runs_once() and (contract == "v3" or wanted.processes is not None):
         said = _tensorflow_error(wanted, contract)
     elif contract == "v3" and wanted.groups:
-        rule = "The drivers of SDK 3 distribute a script over all hosts of its job."
-        said = (f"it names {wanted.groups[0]}", rule, "Leave groups or --contract out.")
+        rule = "With SDK 3 a distributed script runs on all hosts of the job."
+        said = (f"groups={wanted.groups[0]} is not supported by --contract v3", rule, "Remove groups or --contract.")
     elif wanted.processes is not None and wanted.processes < 1:
-        said = (f"processes={wanted.processes}", "There is one process or more on each host.", "")
+        said = (f"processes={wanted.processes}", "Each host runs at least one process.", "")
     elif unknown:
-        said = (f"no group is named {unknown}", f"The groups are {', '.join(names)}.", suggest_names(unknown, names))
+        said = (f"there is no group {unknown}", f"The groups are {', '.join(names)}.", suggest_names(unknown, names))
     elif len(wanted.groups) > 1 or (len(names) > 1 and not wanted.groups and contract == "v2"):
-        rule = "Of several groups one is distributed, as on SageMaker; hosts of the others run the script plainly."
-        said = (f"it names {len(wanted.groups)} of {len(names)} groups", rule, f"For example ,groups={names[0]}.")
-    elif receive and not wanted.runs_once():
-        rule = "A distributed script has many processes, and none of them is the cell."
+        rule = "As on SageMaker, exactly one group is distributed; the other groups run the script without a launcher."
         said = (
-            "variables cannot come back",
+            f"groups= has {len(wanted.groups)} of {len(names)} groups, but it needs exactly one",
             rule,
-            "Give code or a script, without receive; what it writes to /opt/ml/model comes home.",
+            f"For example ,groups={names[0]}.",
+        )
+    elif receive and not wanted.runs_once():
+        rule = "A distributed script runs in several processes, so none of them has the cell's variables."
+        said = (
+            "--receive is not supported",
+            rule,
+            "Remove --receive, and write results to /opt/ml/model.",
         )
     if said is not None:
         raise ValidationError(
@@ -109,21 +113,21 @@ def check_distribution(
 
 def _tensorflow_error(wanted: Distribution, contract: str) -> tuple[str, str, str]:
     if contract == "v3":
-        rule = "SDK 3 has drivers for torchrun and mpi; TensorFlow's strategies are those of SageMaker's images."
-        return ("SDK 3 has none", rule, "Leave --contract out.")
-    rule = "TensorFlow has one worker on each host, which uses all of its GPUs."
-    return (f"processes={wanted.processes}", rule, "Leave processes out.")
+        rule = "SDK 3 supports torchrun and mpi only; SageMaker's images provide TensorFlow's strategies."
+        return ("not supported by --contract v3", rule, "Remove --contract.")
+    rule = "TensorFlow runs one worker on each host, which uses all its GPUs."
+    return (f"processes={wanted.processes}", rule, "Remove processes.")
 
 
 def _spark_error(wanted: Distribution, kind: str, names: Sequence[str]) -> tuple[str, str, str] | None:
     if kind != "process":
-        rule = "Spark runs the script of a processing job, as SageMaker's PySparkProcessor does."
-        return ("a training job has none", rule, "Use %%process, or torchrun or mpi.")
+        rule = "As with SageMaker's PySparkProcessor, Spark is for processing jobs."
+        return ("not available for training jobs", rule, "Use %%process, or torchrun or mpi.")
     if wanted.processes is not None:
-        rule = "Each host has one executor with all of its CPUs."
-        cure = "Leave processes out; spark.executor.cores in configuration.json makes executors smaller."
+        rule = "Each host runs one executor with all its CPUs."
+        cure = "Remove processes; for smaller executors set spark.executor.cores in configuration.json."
         return (f"processes={wanted.processes}", rule, cure)
     if wanted.groups or len(names) > 1:
-        rule = "All hosts of a processing job are of one kind and work for Spark."
-        return ("it has no groups", rule, "Use --instance-type and --instance-count.")
+        rule = "A processing job has hosts of one instance type, and all of them run Spark."
+        return ("groups are not supported", rule, "Use --instance-type and --instance-count.")
     return None

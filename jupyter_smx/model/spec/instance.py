@@ -94,7 +94,7 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
             f"--instance-type: {name!r} is not an instance type.",
             field="instance_type",
             value=name,
-            rule=f"The catalogue has {len(known)} types; local runs on a share of this machine.",
+            rule=f"The catalogue has {len(known)} types; the type local is a share of this machine.",
             cure=suggest_names(name, known) or "`%smx types` lists them.",
         )
     return found
@@ -114,23 +114,23 @@ def check_helpers(groups: Iterable[InstanceGroup]) -> None:
             f"--group {group.name}: until={group.until} {_helper_problem(group, leader)}.",
             field="instance_groups",
             value=group.until,
-            rule="A helper names the group that it helps, and that one is no helper.",
+            rule="until= names the group that this group helps. A helper cannot help another helper.",
             cure=_suggest_leader(group, known),
         )
 
 
 def _helper_problem(group: InstanceGroup, leader: InstanceGroup | None) -> str:
     if leader is None:
-        return "names no group of this job"
+        return "is not a group of this job"
     if leader is group:
         return "is the group itself"
     if leader.until == group.name:
-        return "makes a circle, each waits for the other to end"
-    return f"names a group that is a helper itself, of {leader.until}"
+        return "is a cycle: each group waits for the other to end"
+    return f"is itself a helper of {leader.until}"
 
 
 def _suggest_leader(group: InstanceGroup, known: Mapping[str, InstanceGroup]) -> str:
     leaders = [other.name for other in known.values() if not other.until and other is not group]
     if not leaders:
-        return f"Drop ,until={group.until} from one of the groups."
-    return suggest_names(group.until, leaders) or f"until can be {' or '.join(leaders)} here."
+        return f"Remove ,until={group.until} from one of the groups."
+    return suggest_names(group.until, leaders) or f"Use until={' or until='.join(leaders)}."

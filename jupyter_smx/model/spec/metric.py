@@ -23,16 +23,16 @@ def check_metrics(definitions: Mapping[str, str]) -> None:
     """
     if len(definitions) > MAX_METRICS:
         raise ValidationError(
-            f"--metric: {len(definitions)} metrics.",
+            f"--metric: {len(definitions)} metrics are too many.",
             field="metrics",
             value=len(definitions),
-            rule=f"A job has {MAX_METRICS} at most.",
-            cure="One regex can only give one value, but what tqdm, Keras and the like print needs none.",
+            rule=f"A job has at most {MAX_METRICS}.",
+            cure="Remove some; metrics printed by tqdm, Keras and similar libraries need no --metric.",
         )
     for name, pattern in definitions.items():
         if not 1 <= len(name) <= MAX_NAME:
             raise ValidationError(
-                f"--metric: a name of {len(name)} characters.",
+                f"--metric: the name has {len(name)} characters.",
                 field="metrics",
                 value=name,
                 rule=f"A metric's name has 1 to {MAX_NAME} characters.",
@@ -50,10 +50,10 @@ def compile_metric(name: str, pattern: str) -> Pattern[str]:
 
     if not 1 <= len(pattern) <= MAX_REGEX:
         raise ValidationError(
-            f"--metric {name}: a regex of {len(pattern)} characters.",
+            f"--metric {name}: the regex has {len(pattern)} characters.",
             field="metrics",
             value=pattern,
-            rule=f"It has 1 to {MAX_REGEX} characters.",
+            rule=f"A regex has 1 to {MAX_REGEX} characters.",
             cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
         )
     try:
@@ -64,15 +64,15 @@ def compile_metric(name: str, pattern: str) -> Pattern[str]:
             f"--metric {name}: {pattern!r} is not a regular expression: {error}.",
             field="metrics",
             value=pattern,
-            rule="It is searched in each line of the log, and its first group is the value.",
+            rule="The regex is searched in each log line, and its first group is the value.",
             cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
         ) from error
     if made.groups < 1:
         raise ValidationError(
-            f"--metric {name}: {pattern!r} has no group.",
+            f"--metric {name}: {pattern!r} has no capture group.",
             field="metrics",
             value=pattern,
-            rule="The first group is the value of the metric.",
+            rule="The first capture group is the value of the metric.",
             cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
         )
     return made

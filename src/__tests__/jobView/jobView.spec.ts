@@ -57,7 +57,7 @@ describe('the view of a job', () => {
     answers.difference.mockReset().mockResolvedValue({
       before: 'a',
       after: 'b',
-      sentence: 'Nothing differs.',
+      sentence: 'No differences.',
       code: [],
       changes: [],
       unknown: []
@@ -308,7 +308,7 @@ describe('the view of a job', () => {
       ['job--5', 'job-0'],
       ['job-0', 'job-9']
     ]);
-    expect(shown()[0].textContent).toContain('Nothing differs.');
+    expect(shown()[0].textContent).toContain('No differences.');
   });
 
   it('shows at once with which job it is compared, listed or not', async () => {
@@ -321,7 +321,7 @@ describe('the view of a job', () => {
     view.compareWith('older');
     await waitForRender();
     expect(select().selectedOptions[0].textContent).toBe('older');
-    expect(shown()[0].textContent).not.toContain('Nothing differs.');
+    expect(shown()[0].textContent).not.toContain('No differences.');
     const found = { sentence: 'A lot.', code: [], changes: [], unknown: [] };
     answer({ ...found, before: 'digits-older', after: 'train-digits-0' });
     await waitForRender();

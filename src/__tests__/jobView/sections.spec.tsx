@@ -368,7 +368,7 @@ describe('comparing a job', () => {
     const found = {
       before: 'a-1',
       after: 'a-2',
-      sentence: 'Nothing differs except hyperparameter lr (1 → 2).',
+      sentence: 'No differences except hyperparameter lr (1 → 2).',
       code: ['--- a-1', '+++ a-2', '@@ -1 +1 @@', '-x', '+y'],
       changes: [{ section: 'hyperparameter', name: 'lr', before: null, after: '2' }],
       unknown: ['a-1 left no provenance.']

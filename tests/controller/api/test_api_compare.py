@@ -34,7 +34,7 @@ async def test_two_jobs_are_compared_in_the_order_that_is_asked_for(world: World
     said = (await world.ask("GET", f"/v1/jobs/{an_id(1)}/diff?from={an_id(2)}")).json()
     assert (said["before"], said["after"]) == (run(2).name, run(1).name)
     assert said["changes"] == [{"section": "hyperparameter", "name": "lr", "before": "2", "after": "1"}]
-    assert said["sentence"] == "Nothing differs except hyperparameter lr (2 → 1)."
+    assert said["sentence"] == "No differences except hyperparameter lr (2 → 1)."
 
 
 async def test_without_another_name_it_is_the_run_of_the_same_name_before(world: World) -> None:

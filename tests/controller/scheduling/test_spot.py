@@ -64,7 +64,7 @@ def test_the_sequence_of_one_interruption(sim: Simulation) -> None:
     assert (record.attempt, record.goal, record.attempts[0].interrupted) == (2, DesiredState.RUN, True)
     assert record.attempts[0].hosts[0].cause == "interrupted"
     assert [row.status_message for row in record.transitions][4:6] == [
-        "Its spot instances are taken back.",
+        "Its spot instances are being reclaimed.",
         "Attempt 2 of 2, after Its spot instances were reclaimed.",
     ]
 

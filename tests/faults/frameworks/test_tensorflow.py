@@ -283,10 +283,10 @@ say(found["task"], len(found["cluster"]["worker"]))
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"kind": "process"}, "Only training jobs are distributed by parameter_server"),
-        ({"contract": "v3"}, "SDK 3 has drivers for torchrun and mpi"),
-        ({"distribution": Distribution(runner="parameter_server", processes=2)}, "TensorFlow has one worker on each"),
-        ({"instance_groups": GROUPS}, "Of several groups one is distributed"),
+        ({"kind": "process"}, "parameter_server is for training jobs only"),
+        ({"contract": "v3"}, "SDK 3 supports torchrun and mpi only"),
+        ({"distribution": Distribution(runner="parameter_server", processes=2)}, "TensorFlow runs one worker on each"),
+        ({"instance_groups": GROUPS}, "exactly one group is distributed"),
     ],
 )
 def test_what_has_no_such_strategy_is_refused_with_the_rule(shared: World, fields: dict[str, Any], rule: str) -> None:

@@ -206,18 +206,18 @@ def test_a_job_without_pytorch_says_so(shared: World) -> None:
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"kind": "process"}, "Only training jobs are distributed"),
+        ({"kind": "process"}, "torchrun is for training jobs only"),
         (
             {"contract": "v3", "distribution": torchrun(1, "dnn"), "instance_groups": GROUPS},
-            "Leave groups or --contract",
+            "Remove groups or --contract",
         ),
-        ({"distribution": torchrun(0)}, "There is one process or more on each host"),
+        ({"distribution": torchrun(0)}, "Each host runs at least one process"),
         (
             {"distribution": torchrun(1, "dn"), "instance_groups": GROUPS},
-            r"no group is named dn\..* Did you mean dnn\?",
+            r"there is no group dn\..* Did you mean dnn\?",
         ),
-        ({"instance_groups": GROUPS}, "Of several groups one is distributed"),
-        ({"receive": ("x",)}, "none of them is the cell"),
+        ({"instance_groups": GROUPS}, "exactly one group is distributed"),
+        ({"receive": ("x",)}, "none of them has the cell"),
     ],
 )
 def test_what_cannot_be_distributed_is_refused_with_the_rule(shared: World, fields: dict[str, Any], rule: str) -> None:

@@ -117,5 +117,5 @@ def test_helpers_are_told_by_the_next_controller_where_the_first_one_died(world:
 
 
 def test_a_helper_of_nobody_is_refused_with_the_rule(shared: World) -> None:
-    with pytest.raises(ValidationError, match="names no group of this job"):
+    with pytest.raises(ValidationError, match="is not a group of this job"):
         shared.submit(instance_groups=(InstanceGroup(name="data", until="dnn"),))

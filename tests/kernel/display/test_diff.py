@@ -151,15 +151,15 @@ def test_jobs_that_are_alike_are_said_to_be() -> None:
     # Another name, other lines of a magic above the code, and other moments are no difference.
     again = other({"source": "\n\na = 1\nb = 2\n", "submitted_at": 99.0}, started_at=110.0, ended_at=113.0)
     found = difference(JOB, again)
-    assert (found.sentence, found.code, found.changes, found.unknown) == ("Nothing differs.", (), (), ())
+    assert (found.sentence, found.code, found.changes, found.unknown) == ("No differences.", (), (), ())
 
 
 def test_few_differences_are_said_in_the_sentence_and_many_are_counted() -> None:
     few = difference(JOB, other({"hyperparameters": {"lr": "0.2"}, "source": "a = 1\nb = 3\n"}))
-    assert few.sentence == "Nothing differs except the code and hyperparameter lr (0.1 → 0.2)."
+    assert few.sentence == "No differences except the code and hyperparameter lr (0.1 → 0.2)."
     packages = dict.fromkeys(("a", "b", "c", "d"), "1")
     many = difference(JOB, other({"kind": "process"}, {"packages": packages}))
-    assert many.sentence == "Nothing differs except option and package (6)."
+    assert many.sentence == "No differences except option and package (6)."
 
 
 def test_code_is_compared_line_by_line() -> None:
@@ -192,7 +192,7 @@ def test_everything_from_outside_is_escaped() -> None:
 def test_digests_of_different_kinds_are_not_compared_and_said_to_be() -> None:
     listing = difference(JOB, other(found={"inputs": digest(method="listing", sha256="8" * 64)}))
     assert listing.changes == ()
-    assert listing.unknown == ("Input train cannot be compared: its digests are of content and listing.",)
+    assert listing.unknown == ("Input train cannot be compared: its digests were made by content and listing.",)
     both = other(found={"inputs": digest(method="listing")})
     assert "by names, sizes and times" in difference(both, both).unknown[0]
 
@@ -202,7 +202,7 @@ def test_a_job_that_goes_on_or_left_nothing_is_not_taken_for_one_without_package
     found = difference(JOB, running)
     assert {change.section for change in found.changes} & {"package", "host", "own code"} == set()
     assert "not known yet" in found.unknown[0]
-    assert "left no provenance" in difference(other(provenance=None), JOB).unknown[0]
+    assert "has no provenance record" in difference(other(provenance=None), JOB).unknown[0]
 
 
 @given(
@@ -218,7 +218,7 @@ def test_changes_turn_one_dictionary_into_the_other(old: dict[str, str], new: di
         else:
             made[change.name] = change.after
     assert made == new
-    assert (found.sentence == "Nothing differs.") == (old == new)
+    assert (found.sentence == "No differences.") == (old == new)
     assert json.decode(json.encode(found), type=type(found)) == found
 
 

@@ -55,7 +55,7 @@ def test_paths_start_beside_the_notebook_and_urls_stay(source: str, found: Any) 
         ("=x", "no name before the ="),
         ("train=", "no source"),
         ("tr ain=x", "cannot name a channel"),
-        ("train=x,mode=pipe", "mode pipe does not exist here"),
+        ("train=x,mode=pipe", "mode pipe is not supported"),
         ("train=x,distribution=shard", "Did you mean sharded"),
         ("train=x,groop=a", "groop is not a property of a channel.*Did you mean groups"),
     ],
@@ -143,11 +143,11 @@ def test_a_channel_says_what_its_source_is(text: str, data_type: str) -> None:
         ("compression=Gzip", "compression", "gzip"),
         ("CompressionType=Gzip", "CompressionType", "gzip"),
         ("mode=FastFile,s3_compression_type=Gzip", "s3_compression_type", "gzip"),
-        ("record_wrapping=RecordIO", "record_wrapping", "make the records"),
-        ("RecordWrapperType=RecordIO,mode=File", "RecordWrapperType", "make the records"),
+        ("record_wrapping=RecordIO", "record_wrapping", "create the records"),
+        ("RecordWrapperType=RecordIO,mode=File", "RecordWrapperType", "create the records"),
         ("shuffle_config=7", "shuffle_config", "--hp"),
-        ("type=AugmentedManifestFile", "type AugmentedManifestFile", "channel of its own"),
-        ("attribute_names=source-ref", "attribute_names", "channel of its own"),
+        ("type=AugmentedManifestFile", "type AugmentedManifestFile", "as one channel"),
+        ("attribute_names=source-ref", "attribute_names", "as one channel"),
     ],
 )
 def test_what_only_sagemaker_has_is_refused_by_its_name_with_what_to_take_in_its_place(
@@ -155,16 +155,16 @@ def test_what_only_sagemaker_has_is_refused_by_its_name_with_what_to_take_in_its
 ) -> None:
     with pytest.raises(ValidationError) as refusal:
         values.parse_channel(f"train=s3://bucket/x,{words}", HERE)
-    assert refusal.value.message == f"--input train: {said} does not exist here."
+    assert refusal.value.message == f"--input train: {said} is not supported."
     assert cure in refusal.value.cure
     assert refusal.value.rule
 
 
 @pytest.mark.parametrize("launcher", ["smdistributed", "smddp", "smdataparallel", "pytorchddp", "pytorchxla"])
 def test_a_launcher_of_sagemakers_images_is_refused_with_the_one_to_take(launcher: str) -> None:
-    with pytest.raises(ValidationError, match=f"--distribution {launcher} does not exist here") as refusal:
+    with pytest.raises(ValidationError, match=f"--distribution {launcher} is not supported") as refusal:
         values.parse_distribution(f"{launcher},processes=2")
-    assert refusal.value.cure.startswith("Take --distribution torchrun")
+    assert refusal.value.cure.startswith("Use --distribution torchrun")
 
 
 def test_a_url_of_a_file_here_is_its_path() -> None:

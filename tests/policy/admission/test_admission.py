@@ -87,7 +87,7 @@ def test_what_only_sagemaker_could_do_for_a_job_is_refused_with_a_cure_and_not_l
 ) -> None:
     with pytest.raises(ValidationError) as refusal:
         checks.check(a_spec(**change), Limits(), ENGINES)
-    assert refusal.value.message == f"{name}: what it asks for does not exist here."
+    assert refusal.value.message == f"{name} is not supported."
     assert refusal.value.rule
     assert refusal.value.cure
     assert refusal.value.field == next(iter(change))

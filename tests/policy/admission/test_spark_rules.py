@@ -25,9 +25,9 @@ def test_variables_come_back_from_the_one_process_that_runs_the_script() -> None
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kind": "train"}, r"pyspark: a training job has none\..*PySparkProcessor.*Use %%process"),
-        ({"processes": 2}, r"pyspark: processes=2\..*one executor with all of its CPUs.*cores in configuration\.json"),
-        ({"groups": TWO}, r"pyspark: it has no groups\..*--instance-count"),
+        ({"kind": "train"}, r"pyspark: not available for training jobs\..*PySparkProcessor.*Use %%process"),
+        ({"processes": 2}, r"pyspark: processes=2\..*one executor with all its CPUs.*cores in configuration\.json"),
+        ({"groups": TWO}, r"pyspark: groups are not supported\..*--instance-count"),
         ({"groups": (InstanceGroup(name="a"),)}, ""),
     ],
 )
@@ -40,7 +40,7 @@ def test_what_has_no_cluster_is_refused_with_the_rule(fields: dict[str, Any], sa
 
 
 def test_a_group_of_a_processing_job_cannot_be_chosen() -> None:
-    with pytest.raises(ValidationError, match="it has no groups"):
+    with pytest.raises(ValidationError, match="groups are not supported"):
         check_distribution(Distribution(runner="pyspark", groups=("a",)), "process", ONE)
 
 

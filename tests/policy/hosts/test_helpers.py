@@ -124,17 +124,17 @@ def test_of_equal_ends_the_first_one_is_to_blame() -> None:
 @pytest.mark.parametrize(
     ("until", "said"),
     [
-        ({"data": "dn"}, r"until=dn names no group of this job\. .* Did you mean dnn\?"),
+        ({"data": "dn"}, r"until=dn is not a group of this job\. .* Did you mean dnn\?"),
         ({"data": "data"}, r"until=data is the group itself\."),
-        ({"data": "dnn", "dnn": "data"}, r"makes a circle"),
-        ({"data": "dnn", "more": "data"}, r"--group more: until=data names a group that is a helper itself, of dnn"),
+        ({"data": "dnn", "dnn": "data"}, r"is a cycle"),
+        ({"data": "dnn", "more": "data"}, r"--group more: until=data is itself a helper of dnn"),
     ],
 )
 def test_helpers_that_cannot_be_are_refused_with_the_rule(until: dict[str, str], said: str) -> None:
     groups = tuple(InstanceGroup(name=name, until=until.get(name, "")) for name in ("data", "dnn", "more"))
     with pytest.raises(ValidationError, match=said) as refusal:
         checks.check(a_spec(instance_groups=groups), LIMITS, ("local",))
-    assert "A helper names the group that it helps" in str(refusal.value)
+    assert "until= names the group that this group helps" in str(refusal.value)
 
 
 RUNNING = JobObservation(hosts=4, connected=True, dispatched=True, hosts_to_drain=1)

@@ -21,11 +21,11 @@ EVIL = [r"(a+)+b(\d)", r"(a|aa)+$(b)", r"([a-z]+)*=(\d)", r"^(([a-z])+.)+[A-Z]([
     ("metrics", "says"),
     [
         ({"loss": "loss=([0-9"}, "unterminated character set at position 10"),
-        ({"loss": "loss=[0-9]+"}, "has no group"),
-        ({"loss": ""}, "a regex of 0 characters"),
-        ({"loss": "(" + "a" * 499 + ")"}, "a regex of 501 characters"),
-        ({"": "(a)"}, "a name of 0 characters"),
-        ({"n" * 256: "(a)"}, "a name of 256 characters"),
+        ({"loss": "loss=[0-9]+"}, "has no capture group"),
+        ({"loss": ""}, "the regex has 0 characters"),
+        ({"loss": "(" + "a" * 499 + ")"}, "the regex has 501 characters"),
+        ({"": "(a)"}, "the name has 0 characters"),
+        ({"n" * 256: "(a)"}, "the name has 256 characters"),
         ({f"m{number}": "(a)" for number in range(41)}, "41 metrics"),
     ],
 )

@@ -46,12 +46,12 @@ class ControllerApp(Application):
     """
 
     name = "jupyter-smx-controller"
-    description = "The process that runs notebook cells as jobs; started on demand, leaves when idle."
+    description = "The process that runs notebook cells as jobs; starts on demand and exits when idle."
     raise_config_file_errors = True
 
     config_name = Unicode("jupyter_smx_config", help="Name of the configuration file, without .py or .json.")
     allowed_instance_types = List(
-        Unicode(), help="Instance types that jobs may ask for; empty allows every one of the catalogue."
+        Unicode(), help="Instance types that jobs may use; empty allows every type of the catalogue."
     ).tag(config=True)
     allowed_engines = List(Unicode(), help="Engines that jobs may run on; empty allows all that are installed.").tag(
         config=True
@@ -60,22 +60,25 @@ class ControllerApp(Application):
         3_600,
         min=0,
         max=HARD_KEEP_ALIVE,
-        help="Seconds; the longest keep-alive that a job or an extension may ask for.",
+        help="Seconds; the longest keep-alive that a job or an extension may set.",
     ).tag(config=True)
     max_keep_alive_chain = Int(
-        28 * _DAY, min=0, help="Seconds from the start of a pool's hosts after which no job keeps it any longer."
+        28 * _DAY, min=0, help="Seconds from the start of a pool's hosts after which no job can extend the pool."
     ).tag(config=True)
-    max_run_cap = Int(28 * _DAY, min=1, help="Seconds; the longest max_run that a job may ask for.").tag(config=True)
+    max_run_cap = Int(28 * _DAY, min=1, help="Seconds; the longest max_run that a job may set.").tag(config=True)
     max_jobs_running = Int(
-        None, min=1, allow_none=True, help="Jobs that may have hosts at the same time; None leaves it to the capacity."
+        None,
+        min=1,
+        allow_none=True,
+        help="Jobs that may have hosts at the same time; None means that only capacity limits them.",
     ).tag(config=True)
     max_jobs_queued = Int(10_000, min=1, help="Jobs that may be unfinished at the same time.").tag(config=True)
     warm_pool_quota = Dict(
         value_trait=Int(min=0),
         key_trait=Unicode(),
         help=(
-            "Instances that may be kept warm by a keep-alive, by instance type; '*' is for all types that are not "
-            "named. Hosts that one task of an array leaves to the next are not counted."
+            "Instances that may be kept warm by a keep-alive, by instance type; '*' is for all other types. "
+            "Hosts that pass from one array task to the next are not counted."
         ),
     ).tag(config=True)
     max_hosts = Int(8, min=1, help="Hosts on this machine at the same time, for engines that share it.").tag(
@@ -90,74 +93,76 @@ class ControllerApp(Application):
     gpus = Int(min=0, help="GPUs of this machine that hosts may share; by default those that are visible.").tag(
         config=True
     )
-    grace = Float(120.0, min=0.0, help="Seconds between the polite and the certain end of a job.").tag(config=True)
+    grace = Float(120.0, min=0.0, help="Seconds between SIGTERM and SIGKILL when a job is stopped.").tag(config=True)
     interruption_grace = Float(
         120.0,
         min=0.0,
         help=(
-            "Seconds between the polite and the certain end of a spot job whose hosts are taken away; 0 takes them "
+            "Seconds between SIGTERM and SIGKILL when a spot job's hosts are reclaimed; 0 reclaims them "
             "without a warning."
         ),
     ).tag(config=True)
     unreachable_limit = Float(
-        300.0, min=1.0, help="Seconds for which an agent may be silent while its engine does not say that it is gone."
+        300.0,
+        min=1.0,
+        help="Seconds for which an agent may be unreachable while its engine reports its host as present.",
     ).tag(config=True)
-    launch_limit = Float(300.0, min=1.0, help="Seconds that an engine may take to bring hosts up.").tag(config=True)
+    launch_limit = Float(300.0, min=1.0, help="Seconds that an engine may take to launch hosts.").tag(config=True)
     environment_limit = Float(
-        1_800.0, min=1.0, help="Seconds that pip or uv may take to make the environment of a --requirements file."
+        1_800.0, min=1.0, help="Seconds that pip or uv may take to build the environment of a --requirements file."
     ).tag(config=True)
-    environments_kept = Int(
-        20, min=0, help="Environments of requirements that are kept although no job and no pool uses them."
-    ).tag(config=True)
+    environments_kept = Int(20, min=0, help="Number of unused environments of requirements to keep.").tag(config=True)
     installer = Enum(
-        ("auto", "pip"), "auto", help="What installs requirements: auto is uv where it is found and pip otherwise."
+        ("auto", "pip"), "auto", help="Installer of requirements: auto is uv if it is installed, else pip."
     ).tag(config=True)
     preload_memory_mib = Int(
         min=0,
         help=(
-            "MiB of memory that the modules which one idle host has imported for jobs to come may take together; by "
-            "default a sixteenth of memory_gib. Of what is more the largest are left out. 0 is no limit."
+            "MiB of memory for the modules that one idle host preloads; by default a sixteenth of memory_gib. "
+            "Above it, the largest modules are not preloaded. 0 is no limit."
         ),
     ).tag(config=True)
     preload_never = List(
         Unicode(),
         sorted(EXCLUDED_PACKAGES),
-        help="Packages that hosts never import before a job does: a forked process could not use them.",
+        help="Packages that hosts never preload, because a forked process could not use them.",
     ).tag(config=True)
     input_hash_limit_mib = Int(
         1_024,
         min=0,
         help=(
-            "MiB of one input above which its provenance has a digest of names, sizes and times and not of its "
-            "content; a sixteenth of it where the input is only linked (FastFile). 0 reads no content."
+            "MiB of one input above which its provenance digest covers names, sizes and times instead of "
+            "content; a sixteenth of it for linked inputs (FastFile). 0 reads no content."
         ),
     ).tag(config=True)
     instance_types_file = Unicode(
         help=(
-            "JSON file with the catalogue of instance types, instead of the one that ships: a list of rows as in "
-            "instance_types. local stays unless a row has its name. Empty leaves the one that ships."
+            "JSON file with a catalogue of instance types that replaces the shipped one: a list of rows as in "
+            "instance_types. local stays unless a row has its name. Empty keeps the shipped catalogue."
         ),
     ).tag(config=True)
     instance_types = List(
         Dict(),
         help=(
-            "Rows that are added to the catalogue or replace those of the same name: name, vcpus, memory_gib, gpus, "
-            "price_per_hour (US dollars), source, hardware_source."
+            "Rows to add to the catalogue; a row replaces the one of the same name: name, vcpus, memory_gib, "
+            "gpus, price_per_hour (US dollars), source, hardware_source."
         ),
     ).tag(config=True)
     prices = Dict(
         value_trait=Float(min=0.0), key_trait=Unicode(), help="US dollars per hour that replace those of the catalogue."
     ).tag(config=True)
     idle_exit = Float(
-        600.0, min=0.0, help="Seconds without a job, a pool and a client after which the controller leaves."
+        600.0, min=0.0, help="Seconds without a job, a pool and a client after which the controller exits."
     ).tag(config=True)
 
     ended_hosts_kept = Float(
-        7.0 * _DAY, min=0.0, help="Seconds for which the folders of hosts that ended are kept; their jobs' files stay."
+        7.0 * _DAY,
+        min=0.0,
+        help="Seconds for which the folders of ended hosts are kept; files of their jobs are not deleted.",
     ).tag(config=True)
-    log_size = Float(
-        10.0, min=0.1, help="MiB that controller.log may have before it is put aside as controller.log.1."
-    ).tag(config=True)
+    log_size = Float(10.0, min=0.1, help="MiB of controller.log above which it is renamed to controller.log.1.").tag(
+        config=True
+    )
 
     @default("cpus")
     def _default_cpus(self) -> int:
@@ -189,8 +194,8 @@ class ControllerApp(Application):
             raise ValidationError(
                 f"{self.config_name} cannot be read: {type(error).__name__}: {error}.",
                 field="config",
-                rule="Its limits hold for every job, so nothing runs without it.",
-                cure="Mend the file in one of the folders that `jupyter --paths` lists.",
+                rule="Its limits apply to every job, so the controller does not start without it.",
+                cure="Correct the file; `jupyter --paths` lists its folders.",
             ) from error
         self.update_config(said_here)
         registry.check_config(self.config, type(self), registry.engine_class_names())
@@ -245,11 +250,11 @@ class ControllerApp(Application):
             return shipped
         path = Path(self.instance_types_file).expanduser()
         if not path.is_absolute():
-            raise _catalogue_error(path, "it is no absolute path, and this process runs anywhere")
+            raise _catalogue_error(path, "it is not an absolute path")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise _catalogue_error(path, f"it cannot be read ({error})") from error
+            raise _catalogue_error(path, f"the file cannot be read ({error})") from error
         return {"local": shipped["local"]} | read_catalogue(text, str(path))
 
 
@@ -258,7 +263,7 @@ def _catalogue_error(path: Path, why: str) -> ValidationError:
         f"instance_types_file: {str(path)!r}: {why}.",
         field="instance_types_file",
         value=path,
-        cure="Name a file by its whole path, or leave c.ControllerApp.instance_types_file out.",
+        cure="Use an absolute path, or remove c.ControllerApp.instance_types_file.",
     )
 
 

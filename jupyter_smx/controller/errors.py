@@ -65,8 +65,9 @@ def wrap_unexpected(log: logging.Logger, what: str) -> Iterator[None]:
     except SmxError:
         raise
     except Exception as error:  # the border of engines and of the system, which may raise anything
-        log.exception("%s broke off", what)
-        said = str(error) or "without a word"
+        log.exception("%s failed unexpectedly", what)
+        said = str(error) or "no message"
         raise UnexpectedError(
-            f"{what} broke off ({type(error).__name__}: {said}).", cure="The controller's log says where."
+            f"{what} failed unexpectedly ({type(error).__name__}: {said}).",
+            cure="See controller.log in the data folder.",
         ) from error

@@ -109,7 +109,7 @@ class Housekeeping:
             if await asyncio.to_thread(self._live_state.store.checkpoint):
                 self._writes_moved = written
         except RecordsError as error:
-            _log.warning("The write-ahead log stays as it is for now: %s", error)
+            _log.warning("write-ahead log checkpoint failed, will be retried: %s", error)
 
     def _clean_if_due(self) -> None:
         """Begin to throw away what is not needed, for which a disk may take minutes where there are many files."""
@@ -122,7 +122,7 @@ class Housekeeping:
         try:
             await self._delete_unused(now)
         except Exception:  # noqa: BLE001 - the border of a task that nobody waits for; it is tried again in an hour
-            _log.exception("What is not needed any more could not be thrown away")
+            _log.exception("cleanup of unused files failed")
 
     async def _delete_unused(self, now: float) -> None:
         jobs = self._live_state.jobs
@@ -132,7 +132,7 @@ class Housekeeping:
         old = now - self._retention.ended_hosts
         for place in self._cluster_folders():
             for cluster in await asyncio.to_thread(prune_hosts, place, in_use, old):
-                _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
+                _log.info("cluster=%s host folders deleted", cluster)
         await asyncio.to_thread(rotate_log, self._data_dir / "controller.log", self._retention.log)
 
     def _cluster_folders(self) -> set[Path]:

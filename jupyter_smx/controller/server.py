@@ -137,7 +137,7 @@ class ControllerServer:
         self.server.add_socket(listen_socket.socket)
         await self._first_reconcile()
         listen_socket.publish()
-        _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, listen_socket.path)
+        _log.info("controller started: pid=%d epoch=%d socket=%s", os.getpid(), self.store.epoch, listen_socket.path)
         self._housekeeping.begin()
         loop_task = asyncio.create_task(self._reconcile_loop(listen_socket), name="reconcile loop")
         # What is loaded now stays; the collector need not look at it again and again.
@@ -165,9 +165,9 @@ class ControllerServer:
         except FencedError:
             self.reconciler.on_fenced()
         except SmxError as error:
-            _log.warning("A first look at everything failed: %s", error)
+            _log.warning("initial reconcile pass failed: %s", error)
         except Exception:  # noqa: BLE001 - as for every later look: one bad record must not keep the controller away
-            _log.exception("A first look at everything failed")
+            _log.exception("initial reconcile pass failed")
 
     async def _close(self, listen_socket: ListenSocket) -> None:
         listen_socket.unpublish()
@@ -183,7 +183,7 @@ class ControllerServer:
         await self._agents.close_all()
         await self.server.close_all_connections()
         self.store.close()
-        _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
+        _log.info("controller exits: pid=%d; jobs and hosts continue", os.getpid())
 
     async def _reconcile_loop(self, listen_socket: ListenSocket) -> None:
         monotonic = self.live_state.monotonic
@@ -200,11 +200,11 @@ class ControllerServer:
                 return
             except SmxError as error:
                 # A full disk, say: what was decided is decided again when there is room.
-                _log.warning("A look at everything failed: %s", error)
+                _log.warning("reconcile pass failed: %s", error)
             except Exception:  # noqa: BLE001 - the border of the loop: one bad record must not end all others' jobs
-                _log.exception("A look at everything failed")
+                _log.exception("reconcile pass failed")
             if not self._data_dir.exists():
-                _log.warning("The data folder %s is gone, and with it everything to look after.", self._data_dir)
+                _log.warning("data folder %s was removed; the controller exits", self._data_dir)
                 return
             idle_since = idle_since if self._is_idle() else monotonic()
             if monotonic() - idle_since >= self._idle_exit and await self._confirm_idle(listen_socket):
@@ -218,7 +218,7 @@ class ControllerServer:
         listen_socket.unpublish()
         await asyncio.sleep(LATE_CONNECTION_DELAY)
         if self._is_idle():
-            _log.info("Nobody needed the controller for %g s.", self._idle_exit)
+            _log.info("controller was idle for %g s", self._idle_exit)
             return True
         listen_socket.publish()
         return False
@@ -231,7 +231,7 @@ class ControllerServer:
         try:
             self._output_stager.write_job_files(job)
         except SmxError as error:
-            _log.warning("What %s ran, and with what, is in the records only: %s", job.name, error)
+            _log.warning("job=%s writing the provenance file failed: %s", job.name, error)
 
     def _on_fenced(self) -> None:
         self.reconciler.on_fenced()

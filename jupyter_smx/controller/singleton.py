@@ -109,4 +109,4 @@ def peer_uid(connection: socket.socket) -> int:
     if sys.platform == "darwin":
         said = connection.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_SIZE)
         return int(_XUCRED.unpack_from(said)[1])
-    raise OSError("This system does not say who opened a socket.")
+    raise OSError("This system cannot identify the user of a socket connection.")

@@ -50,7 +50,7 @@ async def test_a_first_look_that_fails_as_nobody_foresaw_keeps_nobody_out(
     monkeypatch.setattr(unserved.service.reconciler, "start", broken)
     await serve(unserved)
     assert (await unserved.ask("GET", "/v1/jobs")).status == 200
-    assert "A first look at everything failed" in caplog.text
+    assert "initial reconcile pass failed" in caplog.text
     assert "lab.small" in caplog.text
 
 

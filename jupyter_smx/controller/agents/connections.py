@@ -82,7 +82,7 @@ class Agents:
         """
         stream = self._streams.get(cluster, {}).get(host)
         if stream is None:
-            raise UnavailableError(f"The agent on {host} of cluster {cluster} cannot be reached now.", transient=True)
+            raise UnavailableError(f"The agent on {host} of cluster {cluster} is unreachable.", transient=True)
         return stream
 
     def request_stop(self, job: Job, hosts: Iterable[str], grace: float, cause: str) -> None:
@@ -118,7 +118,9 @@ class Agents:
         except agent_messages.MalformedMessageError as error:
             self._discard(handle.cluster, host, stream)
             raise UnavailableError(
-                f"What answers on {host} is no agent of ours: its greeting cannot be read ({error}).", transient=True
+                f"The process that answers on {host} is not a jupyter_smx agent: its hello message is invalid "
+                f"({error}).",
+                transient=True,
             ) from error
         except BaseException:
             self._discard(handle.cluster, host, stream)
@@ -135,11 +137,11 @@ class Agents:
             reader, writer = await asyncio.wait_for(engine.connect(handle, host), self._timeout)
         except asyncio.TimeoutError as error:
             raise UnavailableError(
-                f"The agent on {host} took no connection within {self._timeout:g} s.", transient=True
+                f"The agent on {host} did not accept a connection within {self._timeout:g} s.", transient=True
             ) from error
         except OSError as error:
             raise UnavailableError(
-                f"The agent on {host} cannot be reached: {error.strerror or error}.", transient=True
+                f"The agent on {host} is unreachable: {error.strerror or error}.", transient=True
             ) from error
         return AgentStream(
             host,
@@ -153,7 +155,7 @@ class Agents:
 
     def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:
         stream = self._streams.get(cluster, {}).pop(host, None)
-        _log.info("The stream to %s of cluster %s ended. %s", host, cluster, reason)
+        _log.info("host=%s cluster=%s agent stream closed: %s", host, cluster, reason)
         if stream is not None:
             self._close_stream(stream)
             self._on_close(cluster, host, reason)
@@ -169,6 +171,6 @@ def _check_protocol(host: str, greeting: Mapping[str, Any]) -> None:
     spoken = greeting.get("protocol")
     if spoken != PROTOCOL:
         raise VersionMismatchError(
-            f"The agent on {host} speaks protocol {spoken}, this controller {PROTOCOL}.",
-            cure="Release the pool; the next one starts with this version.",
+            f"The agent on {host} uses protocol version {spoken}, but this controller uses {PROTOCOL}.",
+            cure="Release the pool; the next one starts with the current version.",
         )

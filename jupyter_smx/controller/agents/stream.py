@@ -153,7 +153,7 @@ class AgentStream:
         """Send ``preload``."""
         return self.send_now("preload", **fields)
 
-    def close(self, reason: str = "It was closed here.") -> None:
+    def close(self, reason: str = "The controller closed the stream.") -> None:
         """Close the stream without a call of ``on_close``; requests without an answer fail. Idempotent."""
         if self._reason:
             return
@@ -174,14 +174,14 @@ class AgentStream:
     # Inside
 
     async def _read_loop(self) -> None:
-        reason = "It closed the stream."
+        reason = "The agent closed the stream."
         try:
             while data := await self._reader.read(READ_SIZE):
                 self._last_received_at = self._loop.time()
                 for frame in self._decoder.feed(data):
                     self._take(frame)
         except WireError as error:
-            reason = f"It sent what is no frame: {error}"
+            reason = f"The agent sent an invalid frame: {error}"
         except OSError as error:
             reason = f"The stream broke: {error.strerror or error}."
         self._fail(reason)
@@ -226,13 +226,13 @@ class AgentStream:
             self._on_event(self.host, header)
         except Exception:  # noqa: BLE001
             # The border between an agent's words and our decisions: one bad event must not deafen us for the next.
-            _log.exception("The event %s of %s could not be taken", header.get("event"), self.host)
+            _log.exception("event=%s host=%s handling failed", header.get("event"), self.host)
 
     def _drop(self, header: Mapping[str, Any]) -> None:
         self.dropped_frames += 1
         said = {name: header[name] for name in ("re", "event", "op", "job", "lease") if name in header}
         # Mostly an answer to a request that was given up meanwhile, which is no news.
-        _log.debug("A frame of %s fits nothing that was asked and is dropped: %s", self.host, said)
+        _log.debug("host=%s unexpected frame dropped: %s", self.host, said)
 
     def _adopt(self, jobs: object) -> None:
         for job, facts in (jobs if isinstance(jobs, dict) else {}).items():
@@ -253,7 +253,7 @@ class AgentStream:
         request = self._pending_requests[number]
         if not request.answer.done():
             request.answer.set_exception(
-                self._unavailable(f"It gave no answer to {request.op!r} within {seconds:g} s.")
+                self._unavailable(f"The agent did not answer {request.op!r} within {seconds:g} s.")
             )
 
     def _on_ping_timer(self) -> None:
@@ -262,14 +262,14 @@ class AgentStream:
             # It was this process that slept, so what was sent meanwhile is still unread.
             self._last_received_at = now
         if now - self._last_received_at >= self._receive_timeout:
-            self._fail(f"It said nothing for {now - self._last_received_at:.0f} s.")
+            self._fail(f"The agent sent nothing for {now - self._last_received_at:.0f} s.")
             return
         self.send_now("ping", timeout=2 * self._receive_timeout)
         self._next_ping_at = now + self._ping_every
         self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)
 
     def _unavailable(self, reason: str) -> UnavailableError:
-        return UnavailableError(f"The agent on {self.host} cannot be reached. {reason}", transient=True)
+        return UnavailableError(f"The agent on {self.host} is unreachable. {reason}", transient=True)
 
     def _refusal(self, op: str, header: Mapping[str, Any]) -> SmxError:
         code, message = (

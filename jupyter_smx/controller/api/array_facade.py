@@ -58,7 +58,7 @@ class ArrayFacade:
         if known is not None:
             if known.digest != digest:
                 raise ResourceInUseError(
-                    f"id: array {known.name} has this id.", field="id", value=array_id, cure="Make a new id."
+                    f"id: array {known.name} already has this id.", field="id", value=array_id, cure="Use a new id."
                 )
             return self.summary(known), False
         self._check(wish)
@@ -77,14 +77,14 @@ class ArrayFacade:
                 field="tasks",
                 value=len(wish.tasks),
                 rule=f"An array has 1 to {MAX_TASKS} tasks.",
-                cure="Let each task do more of the work." if wish.tasks else "",
+                cure="Combine work so that there are fewer tasks." if wish.tasks else "",
             )
         if wish.max_concurrent < 0:
             raise ValidationError(
                 f"--max-concurrent: {wish.max_concurrent} tasks at a time.",
                 field="max_concurrent",
                 value=wish.max_concurrent,
-                rule="It is a whole number from 1; 0 sets no limit.",
+                rule="--max-concurrent is a whole number from 1; 0 means no limit.",
             )
         if len(self._live_state.jobs) + len(wish.tasks) > self._live_state.limits.max_jobs_queued:
             raise checks.queue_full_error(self._live_state.limits)
@@ -175,7 +175,7 @@ class ArrayFacade:
 def _stop_task(job: Job, now: float) -> Job:
     if not job.cluster:
         return transitions.stop_without_hosts(
-            replace(job, goal=DesiredState.STOP), "Stopped before the code began.", now
+            replace(job, goal=DesiredState.STOP), "Stopped before the code started.", now
         )
     return transitions.set_terminal_goal(job, DesiredState.STOP, now)
 

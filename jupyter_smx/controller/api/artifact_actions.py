@@ -26,7 +26,7 @@ def download_artifact(request: ApiHandler) -> Answer:
     path = _artifact_path(folder, name)
     if path is None:
         raise ResourceNotFoundError(
-            f"{job.name} has no artefact {name!r}.",
+            f"{job.name} has no artifact {name!r}.",
             field="artifact",
             value=name,
             cure=suggest_names(name, [artifact.name for artifact in job.artifacts]),

@@ -70,17 +70,20 @@ class ControllerFacade:
         check_id(job_id)
         if spec.array is not None:
             raise ValidationError(
-                "array: one job is no task of an array.",
+                "array: a single job cannot be a task of an array.",
                 field="array",
                 value=spec.array.id,
-                rule="All tasks of an array are handed in at once.",
+                rule="All tasks of an array are submitted together.",
             )
         spec = self.validator.complete(spec)
         known = self._live_state.jobs.get(job_id) or self._live_state.store.job(job_id)
         if known is not None:
             if known.spec != spec:
                 raise ResourceInUseError(
-                    f"id: job {known.name} has this id.", field="id", value=job_id, cure="Make a new id for a new job."
+                    f"id: job {known.name} already has this id.",
+                    field="id",
+                    value=job_id,
+                    cure="Use a new id for each job.",
                 )
             return known, False
         self.validator.check(spec)
@@ -152,7 +155,7 @@ class ControllerFacade:
         after = self.job(ref)
         before = other or self._live_state.store.previous_run(after)
         if before is None:
-            sentence = f"There is no run of {base_name_of(after)} before {after.name}."
+            sentence = f"{base_name_of(after)} has no run before {after.name}."
             return Comparison(before="", after=after.name, sentence=sentence)
         return compare(self.job(before), after)
 
@@ -184,11 +187,11 @@ class ControllerFacade:
         if waiting:
             names = ", ".join(each.name for each in waiting[:3])
             raise ResourceInUseError(
-                f"{job.name} cannot be forgotten yet, because {names} come after it.",
+                f"{job.name} cannot be deleted yet, because other jobs depend on it (--after): {names}.",
                 field="job",
                 value=ref,
-                rule="Whether it completed decides whether they run.",
-                cure="Wait until they have ended, or stop them.",
+                rule="Its result decides whether they run.",
+                cure="Wait until they end, or stop them.",
             )
         held = next((k for k, holder in self._live_state.holders.items() if holder.id == job.id), None)
         if held is not None:
@@ -223,8 +226,8 @@ class ControllerFacade:
                 f"Pool {cluster.name()} is {cluster.state.value}.",
                 field="pool",
                 value=ref,
-                rule="A keep-alive changes only while the pool is Available.",
-                cure="Wait for its job, or stop it." if cluster.job else "",
+                rule="The keep-alive of a pool can change only while the pool is Available.",
+                cure="Wait for its job to end, or stop the job." if cluster.job else "",
             )
         return cluster
 
@@ -254,10 +257,10 @@ class ControllerFacade:
         longer = cluster.expires_at is not None and until > cluster.expires_at
         if longer and not self._engine_of(cluster.key.engine).capabilities.extend:
             raise RefusedError(
-                f"Pool {cluster.name()} cannot be kept for longer.",
+                f"Pool {cluster.name()} cannot be extended.",
                 field="keep_alive",
                 value=cluster.key.engine,
-                rule=f"The engine {cluster.key.engine} is told once, when it gives hosts, for how long they stay.",
+                rule=f"The engine {cluster.key.engine} sets the lifetime of its hosts when it launches them.",
                 cure="Start the next job with a longer --keep-alive.",
             )
         if cluster.kept_for:
@@ -269,7 +272,7 @@ class ControllerFacade:
         full = keep_alive.warm_pool_quota_error(cluster.key.instance_groups, others, self._live_state.limits)
         if full:
             raise ResourceLimitError(
-                f"Pool {cluster.name()} cannot be kept for longer.",
+                f"Pool {cluster.name()} cannot be extended.",
                 field="keep_alive",
                 value=cluster.name(),
                 rule=full,
@@ -353,4 +356,4 @@ async def _sweep(engine_of: Callable[[str], Engine], engine: str, known: Callabl
     try:
         return await engine_of(engine).sweep(known)
     except (SmxError, OSError) as error:
-        return [f"Nothing could be ended: {error}"]
+        return [f"Stopping failed: {error}"]

@@ -56,7 +56,7 @@ class ShellCommands:
                 f"Pool {cluster.name()} is {cluster.state.value}.",
                 field="pool",
                 value=ref,
-                rule="A shell opens on hosts that are InUse or Available.",
+                rule="A shell needs a pool that is InUse or Available.",
             )
         return await self._command(f"pool {cluster.name()}", handle, host)
 
@@ -74,11 +74,11 @@ class ShellCommands:
         found = await engine.shell(handle, host or names[0])
         if found is None:
             raise RefusedError(
-                f"There is no shell on hosts of the engine {handle.engine}.",
+                f"The engine {handle.engine} does not support shells.",
                 field="engine",
                 value=handle.engine,
-                rule="Only an engine that can open one on its hosts offers it.",
-                cure="Look at what the job says and uses (logs, job.usage), or run it with --engine local or docker.",
+                rule="Shells need an engine that can run commands on its hosts.",
+                cure="Use the job's logs and usage, or run it with --engine local or docker.",
             )
         return ShellCommand(command=tuple(found), hosts=tuple(names))
 
@@ -87,19 +87,19 @@ class ShellCommands:
         handle = None if cluster is None else _handle(cluster)
         if cluster is None or handle is None:
             raise ResourceNotFoundError(
-                f"{job.name} has no hosts now.",
+                f"{job.name} has no hosts.",
                 field="job",
                 value=job.name,
-                rule="They are there while it runs, and as long as they stay warm after it.",
-                cure="Keep them by --keep-alive, and run it again.",
+                rule="A job has hosts while it runs and while they stay warm afterwards.",
+                cure="Run it again with --keep-alive.",
             )
         other = self._live_state.jobs.get(cluster.job)
         if other is not None and other.id != job.id:
             raise ResourceInUseError(
-                f"The hosts of {job.name} work for {other.name} now.",
+                f"The hosts of {job.name} now run {other.name}.",
                 field="job",
                 value=job.name,
-                cure=f"Name {other.name} if you mean its hosts.",
+                cure=f"To open a shell there, use {other.name}.",
             )
         return handle
 

@@ -86,15 +86,15 @@ class SubmissionValidator:
                     f"--after: tasks of the array {first.name} were deleted.",
                     field="after",
                     value=ref,
-                    rule="All of its tasks must have completed, and of those nobody can say it any more.",
-                    cure="Name the jobs that are there and that it needs.",
+                    rule="All tasks must have completed; the records of some were deleted.",
+                    cure="List the existing jobs that this job needs.",
                 )
             if first is None:
                 raise ResourceNotFoundError(
                     f"--after: there is no job {ref!r}.",
                     field="after",
                     value=ref,
-                    rule="A job comes after jobs that were handed in before it, named by their ids.",
+                    rule="--after takes the ids of jobs that were submitted before.",
                 )
 
     def new_checked_job(self, job_id: str, spec: JobSpec) -> Job:
@@ -142,7 +142,7 @@ class SubmissionValidator:
         try:
             # All else is looked at when the wish is handed in; the name becomes a part of what an engine is asked.
             image_rules.check(spec, images=self._engine_of(spec.engine).capabilities.images)
-            with wrap_unexpected(_log, f"The question of {spec.engine} for an image"):
+            with wrap_unexpected(_log, f"The image lookup of the engine {spec.engine}"):
                 return await self._engine_of(spec.engine).cached_image(spec.image)
         except SmxError:
             return None  # it is told, or looked for, when the wish is handed in

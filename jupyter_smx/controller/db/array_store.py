@@ -108,7 +108,7 @@ class ArrayStore:
             _STATEMENTS["add_array"].run(self._raw, **row, record=_encode(array))
         except sqlite3.IntegrityError as error:
             raise ResourceInUseError(
-                f"name: {array.name!r} is the name of another array.", field="name", value=array.name
+                f"name: another array has the name {array.name!r}.", field="name", value=array.name
             ) from error
         for job in jobs:
             _STATEMENTS["add_task"].run(self._raw, job=job, array=array.id)
@@ -133,7 +133,7 @@ class ArrayStore:
             f"{ref!r} could be {', '.join(names)}." if near else f"There is no array {ref!r}.",
             field="array",
             value=ref,
-            cure="Write more of the name, or the id." if near else suggest_names(ref, names),
+            cure="Use a longer part of the name, or the id." if near else suggest_names(ref, names),
         )
 
     def newest(self, limit: int) -> list[Array]:

@@ -82,7 +82,7 @@ def unwritable_error(path: Path, error: BaseException) -> RecordsError:
         f"The records at {path} cannot be written: {reason}.",
         field="data_dir",
         value=path.parent,
-        rule="The controller writes every step down before it takes it.",
+        rule="The controller records every step before it acts.",
         cure=f"Make the folder writable and free some space, or: {CURE[0].lower()}{CURE[1:]}",
     )
 
@@ -94,8 +94,8 @@ def unreadable_error(path: Path, error: BaseException) -> RecordsError:
         field="data_dir",
         value=path.parent,
         rule="Nothing in them was changed or deleted.",
-        cure=f"Put a copy back, or move {path.name} and the files beside it that begin with its name elsewhere: "
-        "the next controller begins new records, and hosts that still run end by their own deadline.",
+        cure=f"Restore a backup, or move {path.name}* away. The next controller then starts with empty records, and "
+        "running hosts end at their deadlines.",
     )
 
 
@@ -108,7 +108,7 @@ def _decode_or_skip(decode: Callable[[bytes], _Record], record: bytes) -> tuple[
     try:
         return (decode(record),)
     except msgspec.DecodeError as error:
-        _log.error("A record that cannot be read is left out (%s): %.200r", error, record)
+        _log.error("unreadable record skipped (%s): %.200r", error, record)
         return ()
 
 
@@ -141,10 +141,10 @@ def _check_not_network(path: Path, mounts: Path) -> None:
     kind = network_file_system(path.parent.resolve(), text)
     if kind:
         raise ValidationError(
-            f"The records cannot lie in {path.parent}, because that is a network folder ({kind}).",
+            f"The records cannot be stored in {path.parent}, because it is a network folder ({kind}).",
             field="data_dir",
             value=path.parent,
-            rule="SQLite's write-ahead log needs memory that is shared between processes of one machine.",
+            rule="SQLite's write-ahead log needs shared memory, which network folders do not provide.",
             cure=CURE,
         )
 
@@ -170,11 +170,11 @@ def _prepare(path: Path, raw: sqlite3.Connection) -> Connection:
     version = _version(raw)
     if version and version not in REVISIONS:
         raise VersionMismatchError(
-            f"The records at {path} were written by a newer jupyter-smx (version {version}, this one knows up to "
-            f"{REVISIONS[-1]}).",
+            f"The records at {path} were written by a newer jupyter-smx (version {version}, this version "
+            f"supports up to {REVISIONS[-1]}).",
             field="version",
             value=version,
-            cure="Update jupyter-smx here, or set JUPYTER_SMX_DATA_DIR to another folder.",
+            cure="Update jupyter-smx, or set JUPYTER_SMX_DATA_DIR to another folder.",
         )
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=NullPool)
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")

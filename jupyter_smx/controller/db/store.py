@@ -45,7 +45,7 @@ _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")
 _NUMBERS = 1 << 31
 """As many has SQLite for a version of the user's."""
-_LOOKUP_RULE = "A job is found by its name or its id, or by how one of them begins."
+_LOOKUP_RULE = "Use the name or id of a job, or the start of one."
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
@@ -81,7 +81,7 @@ class Store:
         self._connection = connection
         raw = connection.connection.driver_connection
         if not isinstance(raw, sqlite3.Connection):
-            raise TypeError("The store speaks SQLite.")
+            raise TypeError("The store supports only SQLite.")
         # SQLAlchemy writes the statements, the driver says them: half of a write's time went by between the two.
         self._raw = raw
         self.arrays = ArrayStore(path, raw)
@@ -293,7 +293,7 @@ class Store:
 
     def _check_owner(self) -> None:
         if self.epoch and self._stored_epoch() != self.epoch:
-            raise FencedError("Another controller took the records over.", cure="This one ends.")
+            raise FencedError("Another controller took over the records.", cure="This controller exits.")
 
     def _stored_epoch(self) -> int:
         return int(tables.READ_EPOCH.run(self._raw).fetchone()[0])
@@ -319,14 +319,14 @@ class Store:
             written = tables.UPSERT_JOB.run(self._raw, **row).rowcount
         except sqlite3.IntegrityError as error:
             raise ResourceInUseError(
-                f"name: {job.name!r} is the name of another job.",
+                f"name: another job has the name {job.name!r}.",
                 field="name",
                 value=job.name,
-                rule="A name is used once.",
-                cure="Send the job again with a new id.",
+                rule="Job names are unique.",
+                cure="Submit the job again with a new id.",
             ) from error
         if not written:
-            raise StaleError(f"Job {job.name} has its verdict already; it cannot become {job.state.value}.")
+            raise StaleError(f"Job {job.name} has already ended; it cannot become {job.state.value}.")
 
         run = run_of(job)
         if run is not None:
@@ -340,7 +340,7 @@ class Store:
             "record": _encode(cluster),
         }
         if not tables.UPSERT_CLUSTER.run(self._raw, **row).rowcount:
-            raise StaleError(f"Cluster {cluster.id} is ended or has a higher lease than {cluster.lease}.")
+            raise StaleError(f"Cluster {cluster.id} has ended, or its lease is higher than {cluster.lease}.")
 
     def _write_event(self, event: Event) -> Event:
         added = tables.ADD_EVENT.run(self._raw, at=event.at, body=_encode(event))
@@ -359,7 +359,7 @@ class Store:
                 field="job",
                 value=ref,
                 rule=_LOOKUP_RULE,
-                cure="Write more of the name, or the id.",
+                cure="Use a longer part of the name, or the id.",
             )
         known = {name for row in tables.NEWEST_NAMES.run(self._raw) for name in row}
         return ResourceNotFoundError(

@@ -92,10 +92,10 @@ async def _start(folder: Path) -> asyncio.subprocess.Process:
         )
     except OSError as error:
         raise BuildError(
-            f"--requirements: the process that installs them cannot be started ({error.strerror}).",
+            f"--requirements: the installer cannot be started ({error.strerror}).",
             field="requirements",
             value=sys.executable,
-            cure="See that this machine has memory and processes left, then run it again.",
+            cure="Check that this machine has free memory and process slots, then run the job again.",
         ) from error
 
 
@@ -138,5 +138,5 @@ def _build_error(lines: list[str], installer: str, code: int, name: str) -> Buil
     return BuildError(
         f"--requirements: {reason}",
         field="requirements",
-        cure=f"{cure} All that it said is in environments/{name}/{environment_build.LOG} of the data folder.",
+        cure=f"{cure} The full log is environments/{name}/{environment_build.LOG} in the data folder.",
     )

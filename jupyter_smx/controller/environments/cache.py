@@ -131,10 +131,11 @@ class EnvironmentCache:
         except asyncio.TimeoutError:
             at = f" while it was {order.step[0].lower()}{order.step[1:]}" if order.step else ""
             raise BuildError(
-                f"--requirements: the environment was not ready within {duration.format_duration(self._limit)}{at}.",
+                "--requirements: building the environment took longer than "
+                f"{duration.format_duration(self._limit)}{at}.",
                 field="requirements",
-                rule="The administrator sets the limit by ControllerApp.environment_limit.",
-                cure="Run the job again: what was downloaded is not downloaded twice.",
+                rule="The administrator sets the limit with ControllerApp.environment_limit.",
+                cure="Run the job again; finished downloads are reused.",
             ) from None
 
     # The cache
@@ -176,7 +177,7 @@ class EnvironmentCache:
         try:
             return place.rename(place.with_name(f"{_DELETION_PREFIX}{place.name}"))
         except OSError as error:
-            _log.warning("The environment %s cannot be taken away: %s", place.name, error)
+            _log.warning("environment=%s delete failed: %s", place.name, error)
             return None
 
     def _environment_folder(self, python: str, environment: PythonEnvironment) -> Path:

@@ -129,7 +129,7 @@ class ClusterReconciler:
         self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, runtime: _ClusterRuntime
     ) -> None:
         try:
-            with wrap_unexpected(_log, f"What was being done for cluster {cluster.id}"):
+            with wrap_unexpected(_log, f"An action for cluster {cluster.id}"):
                 await act(cluster)
             runtime.failures = 0
         except FencedError:
@@ -138,7 +138,7 @@ class ClusterReconciler:
         except SmxError as error:
             runtime.failures += 1
             runtime.not_before = self._live_state.monotonic() + min(MAX_BACKOFF, 0.2 * 2 ** min(runtime.failures, 10))
-            _log.warning("Cluster %s: %s", cluster.id, error)
+            _log.warning("cluster=%s action failed: %s", cluster.id, error)
         finally:
             runtime.action = None
         if not runtime.failures:
@@ -171,8 +171,8 @@ class ClusterReconciler:
         handles = [cluster.handle for cluster in clusters if cluster.handle is not None]
         found: list[Observation] = []
         with (
-            log_and_continue(_log, "The clusters of {} cannot be looked at", engine),
-            wrap_unexpected(_log, f"A look at {engine}"),
+            log_and_continue(_log, "engine={} observe failed", engine),
+            wrap_unexpected(_log, f"Observing the engine {engine}"),
         ):
             found = await self._engine_of(engine).observe_all(handles)
         for cluster, seen in zip(clusters, found, strict=False):
@@ -228,7 +228,9 @@ class ClusterReconciler:
             await asyncio.wait_for(self._collect_handles(engine, request), limit)
             greetings = await self._open(self._live_state.clusters[cluster.id])
         except asyncio.TimeoutError:
-            late = UnavailableError(f"The engine {engine.name} gave no hosts within {limit:g} s.", transient=True)
+            late = UnavailableError(
+                f"The engine {engine.name} did not provide hosts within {limit:g} s.", transient=True
+            )
             await self._abandon_launch(cluster, late)
         except (FencedError, RecordsError):
             # What was launched is another controller's now, or is found again when there is room to write it down.
@@ -250,7 +252,7 @@ class ClusterReconciler:
                 self._events.on_cluster_ready(ready, greetings)
 
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
-        with wrap_unexpected(_log, f"The launch of hosts by the engine {engine.name}"):
+        with wrap_unexpected(_log, f"Launching hosts with the engine {engine.name}"):
             handles = engine.acquire(request)
             try:
                 async for handle in handles:
@@ -278,9 +280,9 @@ class ClusterReconciler:
 
     async def _open(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
         if cluster.handle is None:
-            raise RefusedError(f"The engine {cluster.key.engine} gave no handle.", transient=True)
+            raise RefusedError(f"The engine {cluster.key.engine} returned no handle.", transient=True)
         engine = self._engine_of(cluster.key.engine)
-        with wrap_unexpected(_log, f"The way to the hosts of the engine {engine.name}"):
+        with wrap_unexpected(_log, f"Connecting to hosts of the engine {engine.name}"):
             return await self._agents.open(engine, cluster.handle, self._live_state.store.epoch)
 
     async def _connect(self, cluster: Cluster) -> None:
@@ -339,8 +341,8 @@ class ClusterReconciler:
 
     async def _terminate_idle(self, cluster: Cluster) -> None:
         await self._free(cluster)
-        said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended by itself.")
-        reason = "The keep-alive ran out." if self._is_expired(cluster) else said
+        said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended unexpectedly.")
+        reason = "The keep-alive expired." if self._is_expired(cluster) else said
         self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], reason)
         self._events.on_hosts_freed()
 
@@ -351,10 +353,10 @@ class ClusterReconciler:
             if not keep_alive.is_expired(idle, self._live_state.clock()):
                 return
             # Written before it is done: of two controllers only the one that owns the records ends hosts.
-            self._live_state.release_pool(idle, "The keep-alive ran out.")
+            self._live_state.release_pool(idle, "The keep-alive expired.")
         await self._free(cluster)
         now = self._live_state.clusters[cluster.id]
-        reason = now.reason or ("The keep-alive ran out." if self._is_expired(now) else "Released.")
+        reason = now.reason or ("The keep-alive expired." if self._is_expired(now) else "Released.")
         self._live_state.save_cluster_end(now, reason)
         self._events.on_hosts_freed()
 
@@ -369,7 +371,7 @@ class ClusterReconciler:
         for cluster_id in clusters:
             idle = self._live_state.clusters.get(cluster_id)
             if idle is not None and idle.state is ClusterState.AVAILABLE:
-                self._live_state.release_pool(idle, "Its hosts are of another version than new ones.")
+                self._live_state.release_pool(idle, "Its hosts run another version of jupyter-smx.")
                 self.reconcile(cluster_id)
 
     def _is_expired(self, cluster: Cluster) -> bool:

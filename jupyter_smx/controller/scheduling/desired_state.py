@@ -73,8 +73,8 @@ class DesiredStateSetter:
         for job in [*self._live_state.jobs.values()]:
             # One whose engine cannot be made, say, keeps no other from its limit.
             with (
-                log_and_continue(_log, "The limits of job {} cannot be looked at", job.name),
-                wrap_unexpected(_log, f"A look at the limits of {job.name}"),
+                log_and_continue(_log, "job={} limit check failed", job.name),
+                wrap_unexpected(_log, f"Checking the limits of {job.name}"),
             ):
                 self._enforce(job, now, since)
 

@@ -85,13 +85,13 @@ class Dispatcher:
             if before is not None:
                 await asyncio.wait({before})
             if self._runtimes.find(job.id) is runtime:
-                with wrap_unexpected(_log, "Bringing what it needs to its hosts"):
+                with wrap_unexpected(_log, "Copying files to the hosts"):
                     await self._provide_to_hosts(job, runtime)
         except FencedError:
             self._events.on_fenced()
             raise
         except SmxError as error:
-            _log.warning("Job %s: %s", job.name, error)
+            _log.warning("job=%s providing files failed: %s", job.name, error)
             if self._runtimes.find(job.id) is not runtime:
                 return
             if error.transient:
@@ -109,8 +109,8 @@ class Dispatcher:
     def _remark_delayed(self, job: Job) -> None:
         now = self._live_state.jobs[job.id]
         # Lists show it, so it names no path.
-        told = transitions.remark(now, "What it needs cannot be brought to its hosts now; it is tried again.")
-        with log_and_continue(_log, "That {} waits is not written down", job.name):
+        told = transitions.remark(now, "Its files cannot be copied to its hosts now; the controller will try again.")
+        with log_and_continue(_log, "job={} delay was not recorded", job.name):
             if told is not now:
                 self._live_state.save(jobs=[told])
 
@@ -170,7 +170,7 @@ class Dispatcher:
         if answer.cancelled() or answer.exception() is None:
             return
         # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
-        _log.warning("Job %s on %s: %s", job.name, host, answer.exception())
+        _log.warning("job=%s host=%s dispatch failed: %s", job.name, host, answer.exception())
         if self._runtimes.find(job.id) is not runtime:
             return
         runtime.dispatched_hosts.discard(host)

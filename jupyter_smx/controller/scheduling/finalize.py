@@ -47,8 +47,8 @@ MAX_UNEXPECTED_ERRORS = 5
 """How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
 FORGET_DELAY = 0.05
 """Seconds until hosts are told which jobs they may forget: whoever waits for a verdict, or for hosts, comes first."""
-_UNHEALTHY = KeepDecision(0, "Its hosts may not be healthy.")
-_INTERRUPTED = KeepDecision(0, "Its hosts were taken back by a spot interruption.")
+_UNHEALTHY = KeepDecision(0, "Its hosts may be unhealthy.")
+_INTERRUPTED = KeepDecision(0, "A spot interruption reclaimed its hosts.")
 _NOT_LAUNCHED = KeepDecision(0, "No hosts were launched.")
 
 
@@ -196,7 +196,7 @@ class JobFinalizer:
         except SmxError as error:
             if error.transient:
                 raise
-            said = f"ClientError: The outputs could not be brought home: {error}"
+            said = f"ClientError: The outputs could not be collected: {error}"
             return (), Outcome(state=SecondaryStatus.FAILED, reason=said[:1024])
         return home, None
 
@@ -256,7 +256,7 @@ class JobFinalizer:
             live: names for live, names in self._preload_requested.items() if live in self._live_state.clusters
         }
 
-    def stop_unstarted(self, job: Job, reason: str = "Stopped before the code began.") -> None:
+    def stop_unstarted(self, job: Job, reason: str = "Stopped before the code started.") -> None:
         """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""
         now = self._live_state.clock()
         if job.cluster:
@@ -275,7 +275,7 @@ class JobFinalizer:
         :raises SmxError: as :meth:`finalize`.
         """
         try:
-            with wrap_unexpected(_log, f"The end of {self._live_state.jobs[job_id].name}"):
+            with wrap_unexpected(_log, f"Finalizing {self._live_state.jobs[job_id].name}"):
                 await self.finalize(job_id, runtime)
         except UnexpectedError as error:
             if job_id not in self._live_state.jobs:
@@ -318,15 +318,15 @@ class JobFinalizer:
         try:
             reply, first = await ask(offset=0)
         except ResourceNotFoundError:
-            return agent_messages.unreadable_record("it is not there")
+            return agent_messages.unreadable_record("it does not exist")
         total, payload = agent_messages.parse_count(reply.get("total")), bytearray(first)
         if total > stage_out.LONGEST_RECORD:
-            return agent_messages.unreadable_record(f"it has {total} bytes, and {stage_out.LONGEST_RECORD} can be read")
+            return agent_messages.unreadable_record(f"it has {total} bytes; the limit is {stage_out.LONGEST_RECORD}")
         # The record names every file of every output, so it may be longer than one frame.
         while len(payload) < total:
             _, piece = await ask(offset=len(payload))
             if not piece:
-                raise UnavailableError(f"The record of {job.name} on {host} cannot be read on.", transient=True)
+                raise UnavailableError(f"The record of {job.name} on {host} cannot be read further.", transient=True)
             payload += piece
         return await asyncio.to_thread(stage_out.parse_record, payload) or agent_messages.parse_record(None)
 

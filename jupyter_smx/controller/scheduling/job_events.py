@@ -157,7 +157,7 @@ class JobEventHandler:
         try:
             return await self._finalizer.fetch_record(job, host)
         except UnavailableError as error:
-            _log.warning("Job %s: the record on %s cannot be read yet: %s", job.name, host, error)
+            _log.warning("job=%s host=%s reading the end record failed, will be retried: %s", job.name, host, error)
         await asyncio.sleep(RETRY_DELAY)
         return None
 
@@ -263,7 +263,7 @@ class JobEventHandler:
     async def process_loss(self, job: Job, cluster: Cluster) -> None:
         """Handle a loss of hosts that is on record, while its consequences for the job are not."""
         try:
-            with log_and_continue(_log, "What became of {} on its hosts is not known yet", job.name):
+            with log_and_continue(_log, "job={} reading results of lost hosts failed", job.name):
                 await self._process_loss_or_delay(job, cluster)
         except FencedError:
             self._on_fenced()
@@ -271,7 +271,7 @@ class JobEventHandler:
 
     async def _process_loss_or_delay(self, job: Job, cluster: Cluster) -> None:
         try:
-            with wrap_unexpected(_log, f"A look at the lost hosts of {job.name}"):
+            with wrap_unexpected(_log, f"Reading results from lost hosts of {job.name}"):
                 await self.on_cluster_lost(cluster)
         except UnexpectedError:
             runtime = self._runtimes.get(job)
@@ -285,7 +285,7 @@ class JobEventHandler:
         try:
             said = agent_messages.parse_event(header)
         except agent_messages.MalformedMessageError as error:
-            _log.warning("What %s of cluster %s said has not the form of an event: %s", host, cluster_id, error)
+            _log.warning("host=%s cluster=%s invalid event dropped: %s", host, cluster_id, error)
             return
         try:
             self._live_state.detect_clock_change()
@@ -294,7 +294,7 @@ class JobEventHandler:
             self._on_fenced()
         except SmxError as error:
             # A full disk, say; what matters of it is kept in the runtime, and written down when there is room.
-            _log.warning("What %s of cluster %s said is not written down yet: %s", host, cluster_id, error)
+            _log.warning("host=%s cluster=%s event was not recorded: %s", host, cluster_id, error)
 
     def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         event = header.get("event")

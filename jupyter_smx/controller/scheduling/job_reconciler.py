@@ -154,8 +154,8 @@ class JobReconciler:
         for job in [*self.live_state.jobs.values()]:
             # One whose remains cannot be read keeps no other from its turn.
             with (
-                log_and_continue(_log, "What job {} left cannot be read", job.name),
-                wrap_unexpected(_log, f"A look at {job.name}"),
+                log_and_continue(_log, "job={} reading its results failed", job.name),
+                wrap_unexpected(_log, f"Reconciling {job.name}"),
             ):
                 if (lost := self._lost_cluster(job)) is not None:
                     await self.events.on_cluster_lost(lost)
@@ -205,9 +205,9 @@ class JobReconciler:
         self.schedule_waiting_jobs()
 
     def _reconcile_or_log(self, job: Job) -> None:
-        with log_and_continue(_log, "Job {} cannot be looked at", job.name):
+        with log_and_continue(_log, "job={} reconcile failed", job.name):
             try:
-                with wrap_unexpected(_log, f"A look at {job.name}"):
+                with wrap_unexpected(_log, f"Reconciling {job.name}"):
                     self.reconcile(job.id)
             except UnexpectedError:
                 self.runtimes.get(job).record_error(self.live_state.monotonic())
@@ -219,7 +219,7 @@ class JobReconciler:
         for pool in keep_alive.unneeded_pools(
             self.live_state.clusters.values(), self.live_state.job_queue.has_queued_tasks
         ):
-            self.live_state.release_pool(pool, "Every task of its array has begun.")
+            self.live_state.release_pool(pool, "Every task of its array has started.")
             self.cluster_reconciler.reconcile(pool.id)
         self._scheduler.schedule()
 
@@ -376,7 +376,7 @@ class JobReconciler:
 
     def _remark_version_mismatch(self, job: Job) -> Job:
         told = transitions.remark(
-            job, "It runs under another version of jupyter-smx; its end is read when its hosts end."
+            job, "The job runs with another version of jupyter-smx; its result is read when its hosts end."
         )
         if told is not job:
             self.live_state.save(jobs=[told])
@@ -386,9 +386,9 @@ class JobReconciler:
         job = self.live_state.jobs[job_id]
         # Lists show it, so it names no path.
         full = isinstance(error, (StagingError, RecordsError))
-        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
+        waits = transitions.remark(job, f"Finalizing waits{' for free disk space.' if full else f': {error.message}'}")
         if waits is not job:
-            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
+            _log.warning("job=%s finalize failed, will be retried: %s", job.name, error)
             with suppress(RecordsError):
                 self.live_state.save(jobs=[waits])
 

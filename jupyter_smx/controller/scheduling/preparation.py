@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 BUILDING = "Building the environment"
-RESOLVING = "Looking at the image"
+RESOLVING = "Inspecting the image"
 
 
 class _PreparationTask:
@@ -173,7 +173,7 @@ class Preparation:
             raise
         except SmxError as error:
             # The records cannot be written now: the next look begins again, and finds what is ready.
-            _log.warning("What %d jobs waited for: %s", len(build.jobs), error)
+            _log.warning("jobs=%d preparation failed: %s", len(build.jobs), error)
 
     async def _obtain(self, job: Job, build: _PreparationTask) -> Image | None:
         spec = job.spec
@@ -202,10 +202,10 @@ class Preparation:
         if trouble is None:
             self._ready(jobs, one, image, build)
         elif one.spec.image:
-            _log.warning("The image of %s: %s", _format_names(jobs), trouble)
+            _log.warning("jobs=%s image failed: %s", _format_names(jobs), trouble)
             self._events.on_image_refused(jobs, trouble)
         else:
-            _log.warning("The environment of %s: %s", _format_names(jobs), trouble)
+            _log.warning("jobs=%s environment failed: %s", _format_names(jobs), trouble)
             self._events.on_environment_failed(jobs, trouble)
 
     def _waiting_jobs(self, build: _PreparationTask) -> list[Job]:
@@ -265,7 +265,7 @@ class Preparation:
 
     def _save_steps(self, jobs: Sequence[Job]) -> None:
         # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
-        with log_and_continue(_log, "How far what {} wait for is, is not written down", _format_names(jobs)):
+        with log_and_continue(_log, "jobs={} progress was not recorded", _format_names(jobs)):
             self._live_state.save(jobs=jobs)
 
     def note(self, job: Job) -> str:

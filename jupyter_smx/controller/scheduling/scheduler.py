@@ -89,7 +89,7 @@ class Scheduler:
             if self._live_state.job_queue.is_queued(job) and is_waiting_for_dependencies(job)
         ]
         if freed:
-            with log_and_continue(_log, "{} cannot be let into the line", f"{freed[0].name} and {len(freed) - 1} more"):
+            with log_and_continue(_log, "jobs={} could not be queued", f"{freed[0].name} and {len(freed) - 1} more"):
                 self._live_state.save(jobs=freed)
 
     def _is_ready_to_place(self, job: Job) -> bool:

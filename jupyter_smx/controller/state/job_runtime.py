@@ -95,7 +95,7 @@ class JobRuntime:
         # So none of the job's hosts is kept: what was sent to one that did not answer may still be on its way.
         for host in self.hosts:
             if not (self.hosts_lost or host in self.records):
-                self.records[host] = {"cause": "host", "failure": f"The job was stopped before {host} had it."}
+                self.records[host] = {"cause": "host", "failure": f"The job was stopped before it reached {host}."}
 
     def hosts_to_drain(self) -> tuple[str, ...]:
         """Name the hosts that have to be told that the group which they helped is done."""

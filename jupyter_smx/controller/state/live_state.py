@@ -88,7 +88,7 @@ class LiveState:
 
     def _find_holder(self, cluster: Cluster) -> None:
         if cluster.state is ClusterState.AVAILABLE and cluster.last_job:
-            with log_and_continue(_log, "Whose pool {} was is not known", cluster.name()):
+            with log_and_continue(_log, "pool={} reading its last job failed", cluster.name()):
                 self.holders[cluster.id] = self.store.find_job(cluster.last_job)
 
     def save(

@@ -97,7 +97,7 @@ class LogCollector:
         while (before := self.size(job.id, host, job.attempt)) < total:
             await self._await_running_pull(key, patient=remains is None)
             if not await self._more(job, host, ways):
-                _log.warning("The log of %s on %s ends at %d of %d bytes", job.name, host, before, total)
+                _log.warning("job=%s host=%s log is incomplete: %d of %d bytes", job.name, host, before, total)
                 break
         self._target_sizes.pop(key, None)
 
@@ -179,18 +179,18 @@ class LogCollector:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, UnavailableError):
             # The stream's end is told elsewhere; the next greeting says how long the log is.
-            _log.info("The log of %s waits: %s", job.name, error)
+            _log.info("job=%s log collection paused: %s", job.name, error)
         elif isinstance(error, SmxError):
             self._retry_later(job, host, error)
         elif error is not None:
-            _log.error("The log of %s on %s could not be pulled", job.name, host, exc_info=error)
+            _log.error("job=%s host=%s log collection failed", job.name, host, exc_info=error)
         else:
             self._retry_timers.pop(_key(job, host), None)
 
     def _retry_later(self, job: Job, host: str, error: SmxError) -> None:
         key = _key(job, host)
         if key not in self._retry_timers:
-            _log.warning("The log of %s: %s", job.name, error)
+            _log.warning("job=%s log collection failed: %s", job.name, error)
         if error.transient and key in self._target_sizes:
             self._retry_timers[key] = asyncio.get_running_loop().call_later(RETRY_DELAY, self._resume, job, host)
 
@@ -209,7 +209,7 @@ async def _await_pull(puller: asyncio.Task[None]) -> None:
     """Wait for a puller; that somebody cancelled it is no wish that whoever waits here be cancelled, too."""
     await asyncio.wait({puller})
     if puller.cancelled():
-        raise UnavailableError("What the agent was asked for is read from what its host left.", transient=True)
+        raise UnavailableError("The log is read from the host's folder instead of its agent.", transient=True)
     puller.result()
 
 

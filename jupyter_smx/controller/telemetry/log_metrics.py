@@ -127,8 +127,8 @@ class LogMetricsReader:
             said += state.off.values()
             if state.skipped:
                 said.append(
-                    f"The log of {host} grew faster than it could be read for metrics: "
-                    f"{state.skipped / 1e6:.1f} MB of it were passed over."
+                    f"The log of {host} grew faster than metrics could be read: {state.skipped / 1e6:.1f} MB "
+                    "were skipped."
                 )
         return tuple(dict.fromkeys(said))
 

@@ -35,11 +35,11 @@ def compile_pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
     """
     if not text or len(text) > LONGEST_TEXT or "\n" in text or "\r" in text:
         raise ValidationError(
-            f"text: {text[:40]!r} cannot be looked for.",
+            f"text: {text[:40]!r} cannot be searched for.",
             field="text",
             value=text[:LONGEST_TEXT],
-            rule=f"It is 1 to {LONGEST_TEXT} characters of one line.",
-            cure="Look for a part of it.",
+            rule=f"The search text has 1 to {LONGEST_TEXT} characters on one line.",
+            cure="Search for a part of it.",
         )
     letters = (_letter(letter, match_case=match_case) for letter in text)
     return regex.compile(_ANSI_CODES.join(letters), 0 if match_case else regex.IGNORECASE)

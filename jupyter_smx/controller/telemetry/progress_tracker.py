@@ -131,9 +131,9 @@ class ProgressTracker:
         try:
             return await asyncio.wait_for(self._in_thread(reader.read_remaining), FINAL_METRICS_TIMEOUT)
         except asyncio.TimeoutError:
-            _log.warning("The last metrics of %s are not read yet; its verdict does not wait for them.", job.name)
+            _log.warning("job=%s last metrics are late and were skipped", job.name)
         except Exception:  # noqa: BLE001 - border: a log may say anything, and no verdict may hang on what reads it
-            _log.exception("The metrics of %s cannot be read", job.name)
+            _log.exception("job=%s reading metrics failed", job.name)
         finally:
             self._drop_reader(job.id)
         telemetry = self._telemetry(job)
@@ -179,7 +179,7 @@ class ProgressTracker:
             try:
                 told = await self._in_thread(reader.read_next)
             except Exception:  # noqa: BLE001 - border: a log may say anything, and the other jobs' logs are read on
-                _log.exception("The log of %s cannot be read for metrics", job.name)
+                _log.exception("job=%s reading metrics from the log failed", job.name)
                 continue
             if told.more:
                 self._pending_logs.setdefault(job_id, None)
@@ -284,7 +284,7 @@ class ProgressTracker:
             self._on_fenced()
             return
         except SmxError as error:
-            _log.warning("Progress could not be told: %s", error)
+            _log.warning("publishing progress failed: %s", error)
         self._schedule_announcement()
 
     def _drop_job(self, job_id: str) -> None:

@@ -65,7 +65,7 @@ class UsageRecorder:
         try:
             await self._collector.drain(job, host, total, stream, left)
         except StagingError as error:
-            _log.warning("What %s used on %s is not all here: %s", job.name, host, error)
+            _log.warning("job=%s host=%s resource usage is incomplete: %s", job.name, host, error)
 
     async def usage(self, job: Job, host: str, attempt: int, since: float) -> JobUsage:
         """Give the history of a run of a job on all of its hosts, or on one (``host``), after a moment.
@@ -96,7 +96,7 @@ class UsageRecorder:
             if total > self._collector.size(job.id, host, job.attempt):
                 await self._collector.drain(job, host, total, self._agents.stream(job.cluster, host))
         except (UnavailableError, StagingError) as error:
-            _log.info("The newest samples of %s are on %s only: %s", job.name, host, error)
+            _log.info("job=%s host=%s newest usage samples not collected yet: %s", job.name, host, error)
 
     def _read(self, job: Job, attempt: int, host: str, since: float) -> HostUsage | None:
         try:

@@ -29,8 +29,8 @@ def _list_channel(channel: Channel) -> LocalSource:
     try:
         return _listing(channel)
     except OSError as problem:  # a name that is too long, a folder that is closed, a network disk that is away
-        cure = "See that this user can read it, or put it elsewhere."
-        raise _source_error(channel, f"cannot be looked at ({problem.strerror})", cure) from problem
+        cure = "Make it readable for this user, or move it."
+        raise _source_error(channel, f"cannot be read ({problem.strerror})", cure) from problem
 
 
 def _listing(channel: Channel) -> LocalSource:
@@ -51,14 +51,14 @@ def _expand_pattern(channel: Channel) -> Iterator[tuple[str, str]]:
     names = {relpath(path, folder): path for path in found}
     names.pop(curdir, None)  # ** finds the folder itself
     if not names:
-        raise _source_error(channel, "is no file, folder or pattern of this machine", "")
+        raise _source_error(channel, "is not a file, folder or pattern of this machine", "")
     for name, path in names.items():
         if name.partition("/")[0] == pardir:
-            raise _source_error(channel, f"finds {path!r}, which lies outside of {folder!r}, where it begins", "")
+            raise _source_error(channel, f"matches {path!r}, which is outside {folder!r}", "")
     outermost = {name: path for name, path in names.items() if not _is_within(name, names)}
     if len(outermost) > MAX_ENTRIES:
         raise _source_error(
-            channel, f"finds {len(outermost)} files and folders", f"Name {folder} itself, or fewer files."
+            channel, f"matches {len(outermost)} files and folders", f"Use {folder} itself, or match fewer files."
         )
     yield from outermost.items()
 

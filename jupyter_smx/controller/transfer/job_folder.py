@@ -107,7 +107,7 @@ def wrap_disk_errors(path: Path) -> Iterator[None]:
             f"{path} cannot be written: {error.strerror or error}.",
             field="destination",
             value=path,
-            cure="Free some space or choose another folder; the job's own folder keeps what arrived.",
+            cure="Free some space or choose another folder; copied files remain in the job's folder.",
             transient=error.errno in DISK_FULL_ERRNOS,
         ) from error
 

@@ -131,7 +131,7 @@ class OutputStager:
         found = target.stat().st_size if target.exists() else 0
         if found != size:
             raise StagingError(
-                f"{name} of {job.name} on {left.host} is lost: {found} of {size} bytes are here.", value=name
+                f"{name} of {job.name} on {left.host} is lost: {found} of {size} bytes were copied.", value=name
             )
 
 
@@ -196,7 +196,7 @@ def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) ->
 def _safe_path(name: object) -> PurePosixPath:
     path = PurePosixPath(str(name))
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in str(name):
-        raise StagingError(f"The agent names a file {name!r} that would lie outside the job's folder.", value=name)
+        raise StagingError(f"The agent sent the file name {name!r}, which is outside the job's folder.", value=name)
     return path
 
 
@@ -218,10 +218,10 @@ def _fetch_from_spool(remains: Path, name: str, target: Path) -> bool:
             source.link_or_copy(part)
         except untrusted_files.UnreadableError as error:
             raise StagingError(
-                f"{name} cannot be read where its host left it: {error}.",
+                f"{name} cannot be read from its host's folder: {error}.",
                 value=name,
-                rule="Outputs come home from the disk of their host.",
-                cure=f"See what the system says of the disk of {remains}.",
+                rule="Outputs are copied from the disk of their host.",
+                cure=f"Check the disk of {remains} for errors.",
             ) from error
     return True
 
@@ -242,7 +242,7 @@ async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> N
             reply, piece = await stream.read_file(job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE)
             total = agent_messages.parse_count(reply.get("total"))
             if not piece and offset < total:
-                raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)
+                raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read further.", transient=True)
             await asyncio.to_thread(file.write, piece)
             offset += len(piece)
 
@@ -293,7 +293,7 @@ def _store_output(folder: JobFolder, name: str, files: list[Path]) -> None:
             try:
                 merge_archives(files, part)
             except tarfile.TarError as error:
-                raise StagingError(f"The {name} of the hosts cannot be made one: {error}.", value=name) from error
+                raise StagingError(f"The {name} files of the hosts cannot be merged: {error}.", value=name) from error
         return
     # Variables come from the first host, everything else from the last that wrote it.
     files[0 if name == RESULT else -1].replace(target)

@@ -35,13 +35,13 @@ async def upload(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, st
     if "result" in answer:
         return
     lacks = answer.get("lacks")
-    said = f"{pairs[0][1]} is written by fsspec, and {sys.executable} lacks {lacks}." if lacks else str(answer["error"])
+    said = f"writing to {pairs[0][1]} needs fsspec; {sys.executable} lacks {lacks}." if lacks else str(answer["error"])
+    install = f"Run pip install {filesystems.required_packages(pairs[0][1])} in that environment. " if lacks else ""
     raise StagingError(
         f"--output: {said}",
         field="output",
         value=pairs[0][1],
-        cure=f"{f'pip install {filesystems.required_packages(pairs[0][1])} there. ' if lacks else ''}"
-        f"The files are in {kept}.",
+        cure=f"{install}The files are in {kept}.",
     )
 
 
@@ -50,7 +50,7 @@ async def _run_worker(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict
     try:
         child = await asyncio.create_subprocess_exec(*FSSPEC_WORKER, stdin=PIPE, stdout=PIPE, env=environment)
     except OSError as error:
-        return {"error": f"{FSSPEC_WORKER[0]}, which would write it, cannot be started ({error.strerror})."}
+        return {"error": f"the upload process {FSSPEC_WORKER[0]} cannot be started ({error.strerror})."}
     try:
         said, _ = await child.communicate(json.dumps(wish).encode() + b"\n")
     finally:
@@ -61,4 +61,4 @@ async def _run_worker(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict
     try:
         return dict(json.loads(said))
     except ValueError:  # nothing, or a part of it
-        return {"error": f"it ended with {child.returncode}"}
+        return {"error": f"it exited with code {child.returncode}"}

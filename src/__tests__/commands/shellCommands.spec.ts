@@ -220,10 +220,10 @@ describe('a shell', () => {
 
   it('says why where the controller has none for it, and leaves no terminal behind', async () => {
     asked.push = () => {
-      throw new ApiError(404, 'ResourceNotFound', 'train-digits-0 has no hosts now.');
+      throw new ApiError(404, 'ResourceNotFound', 'train-digits-0 has no hosts.');
     };
     await commands.execute(CommandIDs.openShell, { id: 'job-0' });
-    expect(said()).toEqual(['train-digits-0 has no hosts now.']);
+    expect(said()).toEqual(['train-digits-0 has no hosts.']);
     expect(shown).toEqual([]);
   });
 

@@ -249,7 +249,7 @@ describe('what is done before the code runs', () => {
     const looking = job(0, {
       secondary_status: 'Pending',
       start: 'none',
-      message: 'Looking at the image: Looking for Python in the image.'
+      message: 'Inspecting the image: Looking for Python in the image.'
     });
     expect(formatStep(looking, trans)).toBe(looking.message);
     expect(formatPreparation(looking, trans)).toBe('');
@@ -257,7 +257,7 @@ describe('what is done before the code runs', () => {
 
   it.each([
     ['Downloading', 'Copying the input channels.'],
-    ['Starting', 'What it needs cannot be brought to its hosts now; it is tried again.'],
+    ['Starting', 'Its files cannot be copied to its hosts now; the controller will try again.'],
     ['Training', '']
   ] as const)('is a sentence beside %s: %s', (secondary_status, words) => {
     const one = job(0, { secondary_status, message: words || 'Running the code.' });

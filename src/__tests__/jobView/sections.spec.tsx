@@ -386,9 +386,9 @@ describe('comparing a job', () => {
 
   it('says what the server says when there is nothing to compare with', async () => {
     const props = { name: 'a', others: [], other: '', trans, onChoose: jest.fn() };
-    const node = await drawn(<Compare {...props} found="There is no run of a before a-1." />);
+    const node = await drawn(<Compare {...props} found="a has no run before a-1." />);
     expect(node.querySelector('[role=status]')?.textContent).toBe(
-      'There is no run of a before a-1.'
+      'a has no run before a-1.'
     );
     expect(node.querySelector('table')).toBeNull();
   });

@@ -202,7 +202,7 @@ def test_a_greeting_that_is_none_is_no_answer_and_the_next_controller_comes_up(
     sim.pass_time(30)
     sim.restart()
     sim.pass_time(30)
-    assert "its greeting cannot be read" in str(sim.job(job).transitions[-1].status_message)
+    assert "its hello message is invalid" in str(sim.job(job).transitions[-1].status_message)
     sim.end_job(other)
     sim.pass_time(5)
     assert sim.job(other).status() is Status.COMPLETED
@@ -233,5 +233,5 @@ def test_a_record_that_cannot_be_read_is_missed_by_nobody_else(sim: Simulation, 
     assert sim.job(other).status() is Status.COMPLETED
     assert [row.id for row in sim.controller.store.summaries()] == [other]
     assert len(sim.pools()) == bool(keep_alive)
-    assert sum("cannot be read is left out" in bug for bug in sim.bugs) == len(sim.bugs)
+    assert sum("unreadable record skipped" in bug for bug in sim.bugs) == len(sim.bugs)
     sim.bugs.clear()

@@ -39,9 +39,9 @@ def assert_over(sim: Simulation, job: str, verdict: SecondaryStatus) -> None:
     """See that a job ended, that nothing of it goes on, and that the next one has both of its hosts to itself."""
     ended = sim.job(job)
     assert ended.state is verdict
-    assert "before the code began" not in ended.transitions[-1].status_message
+    assert "before the code started" not in ended.transitions[-1].status_message
     assert [end.host for end in ended.hosts] == ["algo-1", "algo-2"]
-    assert ended.hosts[1].failure == "The job was stopped before algo-2 had it."
+    assert ended.hosts[1].failure == "The job was stopped before it reached algo-2."
     assert sim.world.running_jobs() == []
     assert sim.world.start_counts[job, "algo-1"] == 1
     assert (job, "algo-2") not in sim.world.start_counts

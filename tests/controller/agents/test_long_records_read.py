@@ -110,7 +110,7 @@ def test_a_record_of_hosts_that_the_job_has_lost_is_nobodys(
         ({}, "Expected `object`, got `null`"),
         ({"kept": 0}, "Expected `object`, got `null`"),
         ({"kept": 7, "record": {"cause": 5}}, "Expected `str`, got `int`"),
-        ({"kept": 7}, "it is not there"),
+        ({"kept": 7}, "it does not exist"),
     ],
 )
 def test_what_is_neither_told_nor_there_ends_its_job_with_the_reason(
@@ -137,4 +137,4 @@ def test_a_record_beyond_all_bounds_is_not_read_and_both_numbers_are_said(
     job = began(sim)
     sim.end_job(job, artifacts=FILES)
     sim.pass_time(5)
-    assert f"it has {told[0]['kept']} bytes, and 200 can be read" in (sim.job(job).failure_reason or "")
+    assert f"it has {told[0]['kept']} bytes; the limit is 200" in (sim.job(job).failure_reason or "")

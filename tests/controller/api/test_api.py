@@ -288,7 +288,7 @@ async def test_an_engine_that_cannot_sweep_says_why(world: World, monkeypatch: p
         raise UnavailableError("no way in")
 
     monkeypatch.setattr(world.engine, "sweep", sweep, raising=False)
-    assert (await world.ask("POST", "/v1/doctor")).json() == {"fake": ["Nothing could be ended: no way in"]}
+    assert (await world.ask("POST", "/v1/doctor")).json() == {"fake": ["Stopping failed: no way in"]}
 
 
 async def test_a_summary_has_no_path_and_no_source(world: World) -> None:

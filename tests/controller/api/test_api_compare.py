@@ -44,7 +44,7 @@ async def test_without_another_name_it_is_the_run_of_the_same_name_before(world:
     assert said["code"][-2:] == ["-y = 2", "+y = 4"]
     first = await world.ask("GET", f"/v1/jobs/{an_id(1)}/diff")
     assert (first.status, first.json()["before"], first.json()["changes"]) == (200, "", [])
-    assert first.json()["sentence"] == f"There is no run of digits before {run(1).name}."
+    assert first.json()["sentence"] == f"digits has no run before {run(1).name}."
 
 
 async def test_a_comparison_with_what_is_not_known_names_it(world: World) -> None:

@@ -134,7 +134,7 @@ class TestARecordThatIsNone:
         self.damage(store, "jobs", "summary", f"id = '{an_id(number)}'")
         assert [row.id for row in store.summaries()] == [an_id(3 - number)]
         assert [row.id for row in store.arrays.single_jobs(10)] == [an_id(3 - number)]
-        assert "cannot be read is left out" in caplog.text
+        assert "unreadable record skipped" in caplog.text
 
     def test_an_event(self, store: Store) -> None:
         self.damage(store, "events", "body", "seq = 1")

@@ -145,7 +145,7 @@ def test_a_registry_that_is_away_is_asked_again_after_longer_and_longer_pauses(s
     job = ships.submit(image="train:1")
     ships.pass_time(2.2)
     said = ships.controller.live_state.summary(ships.job(job)).message
-    assert said == "Looking at the image: The registry of train:1 is away; next attempt in 2 s."
+    assert said == "Inspecting the image: The registry of train:1 is away; next attempt in 2 s."
     assert engine(ships).resolve_counts == {"train:1": 2}
     ships.pass_time(sum(image_pull.BACKOFF[:3]) + TAKES)
     assert ships.job(job).state is SecondaryStatus.TRAINING

@@ -161,7 +161,7 @@ def test_an_image_is_looked_for_no_more_when_the_jobs_before_did_not_complete(sh
     ships.pass_time(START)
     engine(ships).resolve_seconds = 1e6
     job = ships.submit(image="train:1", after=(first,))
-    assert message(ships, job).startswith("Looking at the image")
+    assert message(ships, job).startswith("Inspecting the image")
     ships.end_job(first, exit_code=1)
     ships.pass_time(START)
     assert ships.job(job).status() is Status.FAILED
@@ -192,8 +192,8 @@ def test_while_an_image_is_brought_the_job_says_how_far_it_is_and_others_pass(sh
     engine(ships).resolve_seconds = 5.0
     job = ships.submit(image="train:1")
     ships.pass_time(1.1)
-    assert message(ships, job) == "Looking at the image: 3 of 5 layers."
-    assert ships.start_reason(job).sentence == "Looking at the image (train:1): 3 of 5 layers."
+    assert message(ships, job) == "Inspecting the image: 3 of 5 layers."
+    assert ships.start_reason(job).sentence == "Inspecting the image (train:1): 3 of 5 layers."
     engine(ships).resolve_seconds = 0.0
     other = ships.submit(image="train:2")
     ships.pass_time(START)

@@ -113,7 +113,7 @@ def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulat
     sim.stop_array(array)
     sim.pass_time(0.1)
     assert sim.pool(idle.id).state is ClusterState.TERMINATED
-    assert sim.pool(idle.id).reason == "Every task of its array has begun."
+    assert sim.pool(idle.id).reason == "Every task of its array has started."
 
 
 def test_hosts_that_wait_for_a_task_are_kept_for_longer_only_within_the_quota() -> None:
@@ -225,7 +225,7 @@ def test_a_finished_task_decides_over_what_comes_after_its_array_and_cannot_be_f
     sim.submit(after=(array,))
     sim.pass_time(START)
     sim.end_job(task_id(array, 0))
-    with pytest.raises(ResourceInUseError, match="cannot be forgotten yet"):
+    with pytest.raises(ResourceInUseError, match="cannot be deleted yet"):
         sim.call(lambda: sim.controller.facade.delete(task_id(array, 0)))
 
 

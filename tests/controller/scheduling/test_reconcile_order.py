@@ -97,7 +97,7 @@ def test_a_job_cannot_come_after_one_that_nobody_knows(sim: Simulation) -> None:
 def test_a_finished_job_that_decides_over_others_cannot_be_forgotten_yet(sim: Simulation) -> None:
     first, second = sim.run_to_end(), sim.submit()
     last = sim.submit(after=(first, second))
-    with pytest.raises(ResourceInUseError, match="cannot be forgotten yet"):
+    with pytest.raises(ResourceInUseError, match="cannot be deleted yet"):
         sim.call(lambda: sim.controller.facade.delete(first))
     sim.pass_time(START)
     sim.end_job(second)
@@ -158,7 +158,7 @@ def test_a_job_is_not_forgotten_while_one_that_came_after_it_may_stand_in_line_a
     second = sim.submit(after=(first,), retries=1)
     sim.pass_time(START)
     assert second in sim.world.job_clusters
-    with pytest.raises(ResourceInUseError, match="come after it"):
+    with pytest.raises(ResourceInUseError, match="depend on it"):
         sim.call(lambda: sim.controller.facade.delete(first))
     sim.kill_host(sim.hosts(second)[0])
     sim.pass_time(START + 1)

@@ -216,7 +216,7 @@ def test_an_engine_that_cannot_keep_hosts_for_longer_says_so_and_may_keep_them_f
     monkeypatch.setattr(type(sim.engine), "capabilities", replace(sim.engine.capabilities, extend=False))
     sim.run_to_end(keep_alive=70)
     (pool,) = sim.pools()
-    with pytest.raises(RefusedError, match="The engine fake is told once"):
+    with pytest.raises(RefusedError, match="The engine fake sets the lifetime"):
         sim.call(lambda: sim.controller.facade.extend(pool.id, 300))
     assert sim.pool(pool.id).expires_at == pool.expires_at
     sim.call(lambda: sim.controller.facade.extend(pool.id, 10))

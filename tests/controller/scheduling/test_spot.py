@@ -241,7 +241,7 @@ def test_code_that_has_failed_before_it_was_told_is_not_run_again(sim: Simulatio
 def test_a_job_is_refused_an_interruption_that_it_did_not_ask_for_or_that_would_take_nothing(sim: Simulation) -> None:
     other = sim.submit()
     sim.pass_time(START)
-    with pytest.raises(ValidationError, match="is no spot job"):
+    with pytest.raises(ValidationError, match="is not a spot job"):
         sim.call(lambda: sim.controller.facade.interrupt(other))
     done = spot(sim)
     sim.pass_time(START)
@@ -260,7 +260,7 @@ def test_hosts_that_were_taken_are_never_reused_and_why_says_it(sim: Simulation)
     interrupt(sim, job)
     sim.pass_time(START)
     assert sim.pool(taken).state is ClusterState.TERMINATED
-    assert sim.pool(taken).reason == "Its hosts were taken back by a spot interruption."
+    assert sim.pool(taken).reason == "A spot interruption reclaimed its hosts."
     assert "Attempt 1 was interrupted: its hosts were released and are never reused." in sim.start_reason(job).notes
     sim.end_job(job)
     # What SageMaker has not: the hosts of the attempt that completed are kept.

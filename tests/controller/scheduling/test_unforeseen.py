@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 START = 0.6
 RAW = [OSError(errno.ESTALE, "Stale file handle"), RuntimeError("a bug"), KeyError("bug"), TimeoutError()]
 """What nobody raises on purpose."""
-IDS = ["the system", "a bug", "another", "without a word"]
+IDS = ["the system", "a bug", "another", "no message"]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def ended(sim: Simulation, job: str, error: Exception, *, starts: int = 0) -> st
     assert record.status() is Status.FAILED
     assert record.failure_reason.startswith("InternalServerError: ")
     assert type(error).__name__ in record.failure_reason
-    assert (str(error) or "without a word") in record.failure_reason
+    assert (str(error) or "no message") in record.failure_reason
     assert any("Traceback" in bug and type(error).__name__ in bug for bug in sim.bugs)
     sim.bugs.clear()
     sim.pass_time(60)
@@ -98,7 +98,7 @@ def test_an_image_that_cannot_even_be_asked_for_ends_the_job(far: Simulation, er
     engine(far).resolve_error = error
     job = far.submit(image="train:1")
     far.pass_time(START)
-    assert "Looking at the image (train:1) broke off" in ended(far, job, error)
+    assert "Inspecting the image (train:1) failed unexpectedly" in ended(far, job, error)
     assert engine(far).resolve_counts["train:1"] == 1
 
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_brought_for_an_unknown_reason_ends_the_job(
     engine(far).provide_error = error
     job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),), keep_alive=600)
     far.pass_time(START)
-    assert "Bringing what it needs to its hosts broke off" in ended(far, job, error)
+    assert "Copying files to the hosts failed unexpectedly" in ended(far, job, error)
 
 
 def test_sources_that_the_system_does_not_let_us_look_at_end_the_job(
@@ -163,7 +163,7 @@ def test_a_survey_that_breaks_off_loses_nobody_and_the_next_one_counts(sim: Simu
     sim.set_faults(Breaks("at a survey", RuntimeError("a bug")))
     sim.pass_time(20)
     assert sim.job(job).state is SecondaryStatus.TRAINING
-    assert all("A look at fake broke off" in bug for bug in sim.bugs)
+    assert all("Observing the engine fake failed unexpectedly" in bug for bug in sim.bugs)
     assert len(sim.bugs) >= 3
     sim.bugs.clear()
     sim.set_faults()
@@ -183,9 +183,9 @@ def test_an_end_that_breaks_off_every_time_fails_its_job_and_its_hosts_go(
     sim.end_job(other)
     sim.pass_time(5)
     assert sim.job(other).status() is Status.COMPLETED
-    assert "Its end waits: " in sim.job(job).transitions[-1].status_message
+    assert "Finalizing waits: " in sim.job(job).transitions[-1].status_message
     sim.pass_time(20)
-    assert f"The end of {sim.job(job).name} broke off" in ended(sim, job, error, starts=2)
+    assert f"Finalizing {sim.job(job).name} failed unexpectedly" in ended(sim, job, error, starts=2)
 
 
 def test_an_end_that_breaks_off_once_is_tried_again(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +240,7 @@ def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
     assert sim.job(other).status() is Status.COMPLETED
     sim.restart()
     sim.pass_time(30)
-    assert sum("A look at train-" in bug for bug in sim.bugs) <= 12
+    assert sum("Observing the engine train-" in bug for bug in sim.bugs) <= 12
     sim.bugs.clear()
     monkeypatch.undo()
     sim.end_job(bad)
@@ -362,7 +362,7 @@ def test_a_release_that_breaks_off_is_tried_again_with_pauses(sim: Simulation) -
     sim.call(lambda: sim.controller.facade.release(sim.pools()[0].id))
     sim.pass_time(60)
     assert 3 <= len(sim.bugs) <= 12
-    assert all("broke off" in bug for bug in sim.bugs)
+    assert all("failed unexpectedly" in bug for bug in sim.bugs)
     assert len(sim.world.live_hosts()) == 1
     sim.bugs.clear()
     sim.set_faults()

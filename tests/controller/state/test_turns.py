@@ -72,9 +72,9 @@ def test_who_is_held_no_more_is_not_said_to_wait_for_others_and_waited_since_the
     wide.pass_time(100.0)
     last = [wide.submit(hosts=8, after=(first,)) for _ in range(2)]
     wide.pass_time(100.0)
-    assert "waits for" in wide.start_reason(last[1]).sentence
+    assert "Waiting for" in wide.start_reason(last[1]).sentence
     wide.end_job(first)
-    assert "waits for" not in wide.start_reason(last[1]).sentence
+    assert "Waiting for" not in wide.start_reason(last[1]).sentence
     wide.pass_time(7.0)
     wide.end_job(last[0])
     [note] = [note for note in wide.start_reason(last[1]).notes if "queue" in note]

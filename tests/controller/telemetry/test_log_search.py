@@ -93,7 +93,7 @@ def test_bytes_that_are_no_text_and_a_log_that_is_not_there(log: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "a" * 201, "a\nb", "a\rb"])
 def test_what_cannot_be_looked_for(text: str) -> None:
-    with pytest.raises(ValidationError, match="cannot be looked for"):
+    with pytest.raises(ValidationError, match="cannot be searched for"):
         compile_pattern(text, match_case=False)
 
 

@@ -164,7 +164,7 @@ def test_a_flood_is_read_in_samples_and_the_last_value_is_right(tmp_path: Path) 
     assert turns <= SAMPLE / PIECE + 1
     told = found.read_remaining()
     assert [(value.name, value.value) for value in told.latest] == [("loss", count - 1)]
-    assert any("MB of it were passed over" in note for note in told.notes)
+    assert any("MB were skipped" in note for note in told.notes)
 
 
 def test_a_log_that_is_followed_is_read_whole(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_verdict_reads_the_end_of_a_long_log_only(tmp_path: Path) -> None:
     assert time.thread_time() - begun < 2.0
     assert told.progress is not None
     assert told.progress.fraction == 1.0
-    assert "passed over" in told.notes[0]
+    assert "skipped" in told.notes[0]
 
 
 def test_the_line_without_an_end_counts_at_the_end(tmp_path: Path) -> None:

@@ -92,10 +92,10 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
 @pytest.mark.parametrize(
     ("pattern", "sentence"),
     [
-        ("deep/**/../c.*", "lies outside of"),
-        ("no*thing", "is no file, folder or pattern of this machine"),
-        ("*.csv", "finds 2 files and folders"),
-        ("a" * 300, r"cannot be looked at \(File name too long\)"),
+        ("deep/**/../c.*", "is outside"),
+        ("no*thing", "is not a file, folder or pattern of this machine"),
+        ("*.csv", "matches 2 files and folders"),
+        ("a" * 300, r"cannot be read \(File name too long\)"),
     ],
 )
 def test_a_pattern_that_cannot_be_a_channel_is_refused_by_its_name(
@@ -234,7 +234,7 @@ def test_a_host_that_cannot_be_reached_is_brought_it_later(far: Simulation, data
     job = far.submit(channels=channels(data))
     far.pass_time(START)
     said = far.controller.live_state.summary(far.job(job)).message
-    assert said == "What it needs cannot be brought to its hosts now; it is tried again."
+    assert said == "Its files cannot be copied to its hosts now; the controller will try again."
     far.pass_time(10)
     assert far.job(job).state is SecondaryStatus.TRAINING
 

@@ -111,7 +111,7 @@ async def test_where_fsspec_is_not_installed_it_is_said_how_it_is(
     (tmp_path / "x").write_text("x")
     with pytest.raises(StagingError, match="lacks fsspec") as trouble:
         await delivery.upload([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
-    assert trouble.value.cure.startswith("pip install fsspec s3fs there. ")
+    assert trouble.value.cure.startswith("Run pip install fsspec s3fs in that environment. ")
 
 
 async def test_variables_of_the_jobs_python_do_not_change_ours(bucket: Bucket, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_what_does_not_pass_is_told_in_the_end(pauses: list[float]) -> None:
 
 async def test_a_child_that_dies_is_no_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "FSSPEC_WORKER", (sys.executable, "-c", "raise SystemExit(7)"))
-    with pytest.raises(StagingError, match="it ended with 7"):
+    with pytest.raises(StagingError, match="it exited with code 7"):
         await delivery.upload([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
 
 

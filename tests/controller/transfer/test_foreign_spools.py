@@ -106,7 +106,7 @@ def test_a_record_that_nobody_can_read_is_none(remains: Path, content: bytes, mo
 
 async def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, remains: Path) -> None:
     record: dict[str, Any] = {"artifacts": [{"name": "a\0b", "path": "artifacts/x", "size": 1}]}
-    with pytest.raises(StagingError, match="would lie outside"):
+    with pytest.raises(StagingError, match="is outside the job's folder"):
         await OutputStager(tmp_path / "jobs").stage_out(a_job(), [HostOutputs("algo-1", record, spool_path=remains)])
 
 
@@ -160,7 +160,7 @@ async def test_a_disk_that_cannot_be_read_is_no_disk_that_is_full(
 
     monkeypatch.setattr(untrusted_files.OpenFile, "link_or_copy", broken)
     record = {"artifacts": [{"name": "model/x", "path": "artifacts/x", "size": 4}]}
-    with pytest.raises(StagingError, match="artifacts/x cannot be read where its host left it") as told:
+    with pytest.raises(StagingError, match="artifacts/x cannot be read from its host's folder") as told:
         await OutputStager(tmp_path / "jobs").stage_out(a_job(), [HostOutputs("algo-1", record, None, remains)])
     assert str(remains) in told.value.cure
     assert "space" not in str(told.value)

@@ -98,7 +98,7 @@ def test_outputs_that_do_not_fit_wait_for_room_and_the_job_says_so(small_world: 
     disk.fill(but=3 * MIB)
     gate.touch()
     told = job.until(lambda record: "waits" in record.transitions[-1].status_message, "the record says that it waits")
-    assert told.transitions[-1].status_message == "Its end waits for room on the disk."
+    assert told.transitions[-1].status_message == "Finalizing waits for free disk space."
     assert str(disk.path) not in told.transitions[-1].status_message
     disk.make_room()
     ended = job.wait()
@@ -216,7 +216,7 @@ def test_records_that_are_none_are_left_out_and_stay_as_they_are(world: World) -
     raw.commit()
     assert world.controller()
     assert world.client.jobs() == ()
-    assert "cannot be read is left out" in controller_launch.log_path().read_text()
+    assert "unreadable record skipped" in controller_launch.log_path().read_text()
     assert raw.execute("SELECT count(*) FROM jobs WHERE record = '{\"id\": 7}'").fetchone() == (50,)
     raw.close()
 

@@ -75,7 +75,7 @@ def test_a_job_ends_under_the_old_agent_and_the_next_one_gets_a_new_one(
     eventually_blocking(lambda: world.cluster() != old, "the old pool is let go", within=PATIENCE)
     told = job.job().warm_pool
     assert told is not None
-    assert told.reason == "Its hosts are of another version than new ones."
+    assert told.reason == "Its hosts run another version of jupyter-smx."
     assert world.run().why().startswith("Warm: ")
 
 

@@ -238,7 +238,7 @@ def test_an_agent_killed_while_its_pool_is_available_is_said_and_replaced(world:
     assert second.why().startswith("Cold: ")
     told = first.until(has_lost_its_pool, "the record says that the pool is gone").warm_pool
     assert told is not None
-    assert told.reason == "The idle host ended by itself."
+    assert told.reason == "The idle host ended unexpectedly."
     eventually_blocking(lambda: gone.id not in [pool.id for pool in world.pools()], "the pool is gone")
     assert (first.runs(), second.runs()) == (1, 1)
 

@@ -98,7 +98,7 @@ def test_the_same_event_is_the_same_whenever_it_is_asked_for(kind: str, steps: l
 
 def test_what_is_said_of_a_step_later_changes_no_event() -> None:
     job = walked(wish(), SecondaryStatus.STARTING)
-    said = remark(job, "What it needs cannot be brought to its hosts now; it is tried again.")
+    said = remark(job, "Its files cannot be copied to its hosts now; the controller will try again.")
     assert said != job
     assert events_of(said, HERE) == events_of(job, HERE)
     after = events_of(walked(said, SecondaryStatus.DOWNLOADING), HERE)

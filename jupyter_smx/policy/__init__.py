@@ -1,4 +1,4 @@
-"""Decide, in pure functions: admission, placement, next steps, outcomes, prices. No clock, no input, no output.
+"""Decide about jobs and hosts in pure functions: admission, placement, next steps, outcomes, prices.
 
-Carrying out a decision belongs in ``jupyter_smx.controller``.
+No function reads a clock, files or the network. Actions belong in ``jupyter_smx.controller``.
 """

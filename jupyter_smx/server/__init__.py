@@ -1,5 +1,5 @@
-"""Extend the Jupyter server: authenticate, pass requests on to the controller, relay its events. Keeps no state.
+"""Extend the Jupyter server: authenticate, forward requests to the controller, relay its events.
 
-Reaches the controller only by its socket (``connection``). Everything about jobs belongs in
+Key module: ``connection``, the client of the controller's socket. Job state belongs in
 ``jupyter_smx.controller``.
 """

@@ -1,4 +1,5 @@
 """Implement SageMaker's script-mode contract: files, environment variables, command lines and failure messages.
 
-Pure except for the writing of configuration files. Nothing here starts a process.
+Key modules: ``scriptmode`` and ``failure``. Functions are pure, except those that write configuration files. Code that
+starts processes belongs in ``launchers`` and ``forkserver``.
 """

@@ -1,4 +1,4 @@
-"""Hold what one host keeps between jobs: its configuration, spool, deadline and idle clean-up.
+"""Manage the state of one host between jobs: configuration, spool, deadline and idle clean-up.
 
-Key class: ``Host``. What concerns one job only belongs in ``job``.
+Key class: ``Host``. State of a single job belongs in ``job``.
 """

@@ -1,5 +1,5 @@
-"""Run one job on one host, from its inputs to the record of its end.
+"""Run one job on one host, from its inputs to its end record.
 
 Key class: ``Job``, whose shutdown is one visible sequence of steps. Starting processes belongs in ``forkserver``,
-copying of data in ``channels``.
+data copies in ``channels``.
 """

@@ -1,4 +1,4 @@
-"""Start one script on several hosts: torchrun, Open MPI, Spark, parameter servers.
+"""Start a distributed script on several hosts with torchrun, Open MPI, Spark or parameter servers.
 
 Environment variables that scripts read belong in ``contract``.
 """

@@ -1,5 +1,5 @@
-"""Wrap what the agent asks of the operating system, in four packages.
+"""Wrap the operating system's services that the agent uses, in four packages.
 
 ``files`` (folders that jobs write to), ``processes`` (processes and the event loop), ``resources`` (control groups,
-memory, disks, GPUs), ``isolation`` (namespaces, mounts, clean-up). Jobs and SageMaker do not occur here.
+memory, disks, GPUs), ``isolation`` (namespaces, mounts, clean-up). Code about jobs or SageMaker does not belong here.
 """

@@ -1,4 +1,4 @@
-"""Measure what a job uses of its host: CPU, memory, disk and GPUs.
+"""Measure a job's use of CPU, memory, disk and GPUs on its host.
 
 Key class: ``Sampler``. Sums over hosts and time belong in ``jupyter_smx.policy.accounting``.
 """

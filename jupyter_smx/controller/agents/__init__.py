@@ -1,5 +1,5 @@
 """Keep open streams to the agents of all hosts.
 
-Key classes: ``Agents`` and ``AgentStream``. What a message means for a job belongs in
+Key classes: ``Agents`` and ``AgentStream``. Handling of their messages belongs in
 ``jupyter_smx.controller.scheduling``.
 """

@@ -1,4 +1,4 @@
 """Provide hosts as processes of this machine.
 
-Key class: ``LocalEngine``. What the Docker engine needs as well belongs in ``jupyter_smx.engines.machine``.
+Key class: ``LocalEngine``. Code that the Docker engine shares belongs in ``jupyter_smx.engines.machine``.
 """

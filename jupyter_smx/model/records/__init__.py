@@ -1,1 +1,3 @@
-"""Define what the controller records: ``Job``, ``Cluster``, ``Event`` and their summaries."""
+"""Define the controller's records: ``Job``, ``Cluster``, ``Event`` and their summaries.
+
+Storage belongs in ``jupyter_smx.controller.db``."""

@@ -1,4 +1,4 @@
-"""Define what a run left: usage, progress, provenance, bill, advice, reason of the start.
+"""Define the results of a run: usage, progress, provenance, bill, advice and start reason.
 
-How these are computed belongs in ``jupyter_smx.policy``.
+Their computation belongs in ``jupyter_smx.policy``.
 """

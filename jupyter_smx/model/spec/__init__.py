@@ -1,4 +1,4 @@
-"""Define what a user asks for: ``JobSpec``, channels, instances, distribution, arrays, metrics.
+"""Define a job request: ``JobSpec``, channels, instances, distribution, arrays and metrics.
 
 Parsing of options belongs in ``jupyter_smx.kernel.options``.
 """

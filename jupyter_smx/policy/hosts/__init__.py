@@ -1,1 +1,3 @@
-"""Name hosts, shard inputs among them, and validate what their agents send."""
+"""Name hosts, divide inputs among them, and validate the messages of their agents.
+
+Key modules: ``names`` and ``agent_messages``. Connections belong in ``jupyter_smx.controller.agents``."""

@@ -1,4 +1,4 @@
-"""Read progress and metrics from log lines: one module per dialect, pure, incremental, of constant memory.
+"""Parse progress and metrics from log lines, with one module per log format.
 
-Key class: ``FileReader`` in ``reader``. Reading files belongs in ``jupyter_smx.controller.telemetry``.
+Key class: ``Reader`` in ``reader``. Reading files belongs in ``jupyter_smx.controller.telemetry``.
 """

@@ -1,1 +1,1 @@
-"""Run real Docker and Podman daemons, registries and GPU stand-ins for tests."""
+"""Run real Docker and Podman daemons, registries and fake GPUs for tests."""

@@ -1,1 +1,3 @@
-"""Fake hosts and engines with a world that tests control; each fault is named by the failure it causes."""
+"""Fake hosts and engines that tests control.
+
+Key classes: ``FakeWorld``, ``FakeEngine`` and ``Fault``; each fault is named after the failure that it causes."""

@@ -1,1 +1,1 @@
-"""Hold the groups of the engine contract, one module each; :mod:`jupyter_smx.testing.contract` combines them."""
+"""Define the groups of the engine contract, one module each; :mod:`jupyter_smx.testing.contract` combines them."""

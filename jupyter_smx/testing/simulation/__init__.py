@@ -1,1 +1,3 @@
-"""Run the real controller core over fake hosts in simulated time, with random histories and invariants."""
+"""Simulate the controller over fake hosts in simulated time, with random histories and invariants.
+
+Key classes: ``Simulation`` and ``ControllerStateMachine``."""

@@ -1,4 +1,4 @@
 """Open, walk and remove files and folders that a job may have changed in any way.
 
-No recursion, no followed links, no blocking on pipes.
+Code here does not recurse, follow links or block on pipes. Formats of the agent's own files do not belong here.
 """

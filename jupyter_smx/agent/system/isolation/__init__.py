@@ -1,4 +1,4 @@
-"""Give each host namespaces and mounts of its own, and clean the host between jobs.
+"""Create separate namespaces and mounts for each host, and clean the host between jobs.
 
 Limits of CPU and memory belong in ``resources``.
 """

@@ -1,1 +1,3 @@
-"""Alembic's versions of the records, and how they run on the store's own connection."""
+"""Migrate the tables of the store with Alembic, on the store's own connection.
+
+Queries belong in ``jupyter_smx.controller.db``."""

@@ -1,4 +1,4 @@
-"""Describe the container of a host: mounts, limits, GPUs, isolation, folders. Mostly pure.
+"""Describe the container of a host: mounts, limits, GPUs, isolation and folders.
 
 Key class: ``ContainerPlan``. Creation of containers belongs in ``jupyter_smx.engines.docker.launch``.
 """

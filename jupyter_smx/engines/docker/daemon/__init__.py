@@ -1,4 +1,4 @@
-"""Find a Docker or Podman daemon, ask it, and read what its answers mean.
+"""Connect to a Docker or Podman daemon, send requests, and classify its errors.
 
-Key class: ``Daemon``. What is asked for a container belongs in ``containers``.
+Key classes: ``Daemon`` and ``DaemonInfo``. Container settings belong in ``containers``.
 """

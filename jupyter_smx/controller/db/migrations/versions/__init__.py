@@ -1,1 +1,1 @@
-"""One file per version of the tables; a version that was released never changes."""
+"""Hold the revisions of the tables, one file each. A released revision never changes."""

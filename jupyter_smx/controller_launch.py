@@ -71,7 +71,7 @@ def require_unix_sockets() -> None:
     :raises OSError: this Python has no unix sockets.
     """
     if not hasattr(socket, "AF_UNIX"):
-        raise OSError("jupyter_smx speaks over unix sockets and this Python has none. On Windows run Jupyter in WSL.")
+        raise OSError("jupyter_smx needs unix sockets, which this Python lacks. On Windows run Jupyter in WSL.")
 
 
 def is_listening() -> bool:
@@ -131,8 +131,8 @@ def wait_ready(seconds: float, process: subprocess.Popen[bytes] | None = None) -
 def restart_hint() -> str:
     """Say in the controller what more a change of variables or of the configuration takes."""
     return (
-        f"The controller has read that when it began: kill {os.getpid()} ends it, jobs and pools go on, and the next "
-        "command starts another."
+        f"The controller reads this at its start: kill {os.getpid()} ends it, jobs and pools continue, and the "
+        "next command starts a new controller."
     )
 
 

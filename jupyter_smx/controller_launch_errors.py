@@ -21,8 +21,8 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
             f"The controller could not be started: {sys.executable} cannot be run: {error.strerror}.",
             field="python",
             value=sys.executable,
-            rule="It runs with the Python that asks for it.",
-            cure="Was its environment moved or deleted? Start this program from one that is there.",
+            rule="The controller runs with this program's Python.",
+            cure="Check whether its environment was moved or deleted, and start this program from an existing one.",
         )
     folder = controller_launch.data_dir()
     reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error).rstrip(".")
@@ -30,7 +30,7 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
         f"The controller could not be started, because {folder} cannot be used: {reason}.",
         field="data_dir",
         value=folder,
-        rule="The controller keeps the records of all jobs there.",
+        rule="The controller stores the records of all jobs in it.",
         cure=f"Make it a folder that you can write to and free some space, "
         f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder{then}.",
     )
@@ -42,9 +42,9 @@ def no_answer_error(*, then: str = "") -> UnavailableError:
         return start_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), then=then)
     # What the controller says of itself has its cure in it.
     return UnavailableError(
-        f"The controller could not be started: {controller_launch.last_log_line().rstrip('.') or 'it said nothing'}.",
+        f"The controller could not be started: {controller_launch.last_log_line().rstrip('.') or 'no output'}.",
         field="controller",
-        cure=f"Then try again; {controller_launch.log_path().name} in {controller_launch.data_dir()} says more.",
+        cure=f"Then try again; {controller_launch.log_path().name} in {controller_launch.data_dir()} has details.",
     )
 
 

@@ -43,10 +43,10 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
     for sent in (spec.shared, spec.send):
         if sent is not None and not touch(sent.path):
             raise ResourceNotFoundError(
-                f"{record.name} cannot run again: the variables that it was sent are gone.",
+                f"{record.name} cannot run again: its sent variables were deleted.",
                 field="send",
                 value=sent.path,
-                rule="They are kept for a day after the last job that used them.",
+                rule="Sent variables are kept for a day after the last job that used them.",
                 cure="Run its cell again.",
             )
     if spec.source_dir is not None:
@@ -54,19 +54,19 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
             _restore_source(kept_source, Path(spec.source_dir.path))
         except OSError as error:
             raise UnavailableError(
-                f"{record.name} cannot run again now: its folder of code cannot be put back ({error.strerror}).",
+                f"{record.name} cannot run again now: its --source-dir folder cannot be restored ({error.strerror}).",
                 field="source_dir",
                 value=spec.source_dir.path,
-                cure="Free some space, and see that you can write there.",
+                cure="Free some space, and check that the folder is writable.",
                 transient=True,
             ) from error
         if not touch(spec.source_dir.path):
             raise ResourceNotFoundError(
-                f"{record.name} cannot run again: the folder of code that it had is gone.",
+                f"{record.name} cannot run again: its --source-dir folder was deleted.",
                 field="source_dir",
                 value=spec.source_dir.path,
-                rule="It is kept with the files of the job.",
-                cure=f"Hand it in anew from {spec.source_dir.folder}.",
+                rule="The folder is stored with the files of the job.",
+                cure=f"Submit the job again from {spec.source_dir.folder}.",
             )
     return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
 

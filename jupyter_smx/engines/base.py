@@ -117,8 +117,8 @@ class Engine(LoggingConfigurable):
         0.0,
         min=0.0,
         help=(
-            "How often in an hour, on average, the hosts of a running spot job are taken away, at random, so that "
-            "somebody can see whether a script bears that. 0 never takes them."
+            "Simulated spot interruptions per hour of a running spot job, on average, at random times, to test "
+            "a script. 0 disables them."
         ),
     ).tag(config=True)
 

@@ -74,12 +74,12 @@ def engine_class(name: str) -> type[Engine]:
         found = point.load()
     except ModuleNotFoundError as missing:
         raise _refusal(
-            name, f"needs {missing.name!r}, which is not installed", _install_hint(point, missing)
+            name, f"needs the package {missing.name!r}, which is not installed", _install_hint(point, missing)
         ) from missing
     except Exception as problem:  # a declared border: the module is somebody else's code
         raise _refusal(name, f"cannot be imported ({type(problem).__name__}: {problem})", "") from problem
     if not (isinstance(found, type) and issubclass(found, Engine)):
-        raise _refusal(name, f"is {point.value}, which is no subclass of jupyter_smx.engines.base.Engine", "")
+        raise _refusal(name, f"is {point.value}, which is not a subclass of jupyter_smx.engines.base.Engine", "")
     _check_method_names(name, found)
     return found
 
@@ -92,7 +92,7 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     """
     found = engine_class(name)
     for unread, meant in unknown_traits(parent.config, found).items() if parent is not None else ():
-        raise _config_error(name, f"{unread} is no name of its configuration", meant)
+        raise _config_error(name, f"{unread} is not one of its options", meant)
     try:
         return found(parent=parent)
     except TraitError as problem:
@@ -109,16 +109,16 @@ def check_config(config: Config, app: type[Configurable], engines: Collection[st
     known = {app.__name__, *engines}
     for section, names in config.items():
         if not isinstance(names, Config):
-            raise _unknown_name_error(f"c.{section}", "it is in no section", f"Write c.{app.__name__}.{section}.")
+            raise _unknown_name_error(f"c.{section}", "it is outside any section", f"Write c.{app.__name__}.{section}.")
         if section in _OTHER_CONFIG_FILES:
             raise _unknown_name_error(
-                f"c.{section}", f"{section} is read from {_OTHER_CONFIG_FILES[section]}", "Write it there."
+                f"c.{section}", f"{section} is read from {_OTHER_CONFIG_FILES[section]}", "Write it in that file."
             )
         near = get_close_matches(section, known, n=1, cutoff=_SIMILARITY_CUTOFF)
         if near and section not in known:
-            raise _unknown_name_error(f"c.{section}", "nothing is called that", f"Did you mean {near[0]}?")
+            raise _unknown_name_error(f"c.{section}", "the name is unknown", f"Did you mean {near[0]}?")
     for name, meant in (unknown_traits(config, app) | unknown_traits(config, app, Application)).items():
-        raise _unknown_name_error(name, f"{app.__name__} has nothing of that name", meant)
+        raise _unknown_name_error(name, f"{app.__name__} has no such option", meant)
 
 
 def unknown_traits(
@@ -140,30 +140,30 @@ def _check_method_names(name: str, found: type[Engine]) -> None:
     if old_names:
         renamed = ", ".join(f"{old} (now {RENAMED_METHODS[old]})" for old in old_names)
         raise RefusedError(
-            f"--engine: {name!r} has methods that the engine port has renamed: {renamed}.",
+            f"--engine: {name!r} uses methods of the engine port that were renamed: {renamed}.",
             field="engine",
             value=name,
-            rule="An engine has the methods of the port by their present names only.",
-            cure="Install a version of that engine that has them, or rename its methods.",
+            rule="An engine must use the current method names.",
+            cure="Install a newer version of this engine, or rename its methods.",
         )
 
 
 def _unknown_name_error(name: str, why: str, cure: str) -> ValidationError:
     return ValidationError(
-        f"config: {name} is read by nobody: {why}.",
+        f"config: {name} has no effect: {why}.",
         field="config",
         value=name,
-        rule="What is configured holds for every job, so nothing runs while a part of it does not.",
+        rule="Configuration applies to every job, so no job runs until it is correct.",
         cure=f"{cure} Correct it in one of the folders that `jupyter --paths` lists, or in the command.".strip(),
     )
 
 
 def _config_error(name: str, what: str, meant: str) -> RefusedError:
     return RefusedError(
-        f"--engine: {name!r} is configured wrongly: {what}.",
+        f"--engine: {name!r} has an invalid configuration: {what}.",
         field="engine",
         value=name,
-        rule="The configuration of an engine stands in jupyter_smx_config.py.",
+        rule="Engines are configured in jupyter_smx_config.py.",
         cure=f"{meant} Correct it in one of the folders that `jupyter --paths` lists. {restart_hint()}".strip(),
     )
 
@@ -179,6 +179,6 @@ def _refusal(name: str, what: str, cure: str) -> RefusedError:
         f"--engine: {name!r} {what}.",
         field="engine",
         value=name,
-        rule="An engine is imported when it is first used.",
-        cure=cure or "Report it to whoever made that engine.",
+        rule="An engine is imported on first use.",
+        cure=cure or "Report it to the author of the engine.",
     )

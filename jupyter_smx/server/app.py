@@ -40,11 +40,11 @@ class SmxServerExtension(ExtensionApp):
 
     message_urls: List[str] = List(
         Unicode(),
-        help="Where a message goes when a job ended and no page heard of it: addresses of apprise, which are secrets.",
+        help="Addresses of apprise for messages about ended jobs that no open page displayed. Addresses are secrets.",
     ).tag(config=True)
     message_urls_file: Unicode[str, str | bytes] = Unicode(
         "",
-        help="A file with such addresses, one in a line. With --debug Jupyter writes its configuration into its log, "
+        help="A file with such addresses, one per line. With --debug Jupyter writes its configuration into its log, "
         "so addresses are safer in a file that only you can read.",
     ).tag(config=True)
 

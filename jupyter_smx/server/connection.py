@@ -156,8 +156,8 @@ def unavailable_error(error: BaseException) -> UnavailableError:
     if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
         return NoControllerError(
             "No controller is running.",
-            rule="It leaves when nothing is left to do and starts again with the next job.",
-            cure="Run a %%train or %%process cell, or ask for the earlier jobs in the panel.",
+            rule="The controller exits when it is idle and starts with the next job.",
+            cure="Run a %%train or %%process cell, or load earlier jobs in the panel.",
             transient=True,
         )
     return UnavailableError(

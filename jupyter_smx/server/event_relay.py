@@ -88,10 +88,10 @@ class EventRelay:
                 await self._follow()
             except (UnavailableError, msgspec.MsgspecError) as error:
                 # A controller that answers nonsense is as good as none: look again a little later.
-                self._log.debug("jupyter_smx: no controller to follow: %s", error)
+                self._log.debug("jupyter_smx: cannot start or reach the controller: %s", error)
             except Exception:  # noqa: BLE001
                 # The border of the task: nobody awaits it, so a bug here must not end all news in silence.
-                self._log.exception("jupyter_smx: the relay of events failed; it begins again.")
+                self._log.exception("jupyter_smx: event relay failed; restarting it")
             self._connection.reap()
             await self._restart_controller()
             await self._wait_for_socket()
@@ -160,7 +160,7 @@ class EventRelay:
         if not self._activity.count_in_progress(now) or now - self._restarted_at < RESTART_PAUSE:
             return
         self._restarted_at = now
-        self._log.warning("jupyter_smx: the controller went away while jobs were in progress; starting another.")
+        self._log.warning("jupyter_smx: controller exited while jobs were in progress; starting another")
         try:
             await self._connection.ensure()
         except UnavailableError as error:

@@ -34,7 +34,7 @@ def read_addresses(urls: Sequence[str], file: str, log: Logger) -> list[str]:
         try:
             found += [line.strip() for line in path.read_text("utf-8").splitlines()]
             if path.stat().st_mode & _READABLE_BY_OTHERS:
-                log.warning("jupyter_smx: others can read message_urls_file; do: chmod 600 %s", path)
+                log.warning("jupyter_smx: message_urls_file is readable by other users; run: chmod 600 %s", path)
         except (OSError, UnicodeDecodeError) as error:
             log.warning("jupyter_smx: message_urls_file cannot be read (%s); its messages are not sent.", error)
     return [url for url in found if url and not url.startswith("#")]
@@ -92,7 +92,7 @@ def send(message: Message, urls: Sequence[str]) -> list[str]:
     for number, url in enumerate(urls, 1):
         target = apprise.Apprise.instantiate(url)
         if target is None:
-            refusals.append(f"Address {number} of {len(urls)} in message_urls is none that apprise knows.")
+            refusals.append(f"Address {number} of {len(urls)} in message_urls is not supported by apprise.")
         elif not target.notify(body=body, title=message.title):
-            refusals.append(f"Address {number} of {len(urls)} in message_urls did not take the message.")
+            refusals.append(f"Address {number} of {len(urls)} in message_urls rejected the message.")
     return refusals

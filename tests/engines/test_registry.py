@@ -74,7 +74,7 @@ def test_the_local_engine_is_found_and_configured_by_its_parent(tmp_path: Path) 
 def test_an_engine_that_is_configured_with_what_it_cannot_take_is_refused_with_its_words(tmp_path: Path) -> None:
     """The controller made a mistake, it said, and had the reason in its log."""
     config = Config({"LocalEngine": {"data_dir": str(tmp_path), "grace": "soon"}})
-    with pytest.raises(RefusedError, match=r"'local' is configured wrongly: .*'grace' trait.*'soon'") as told:
+    with pytest.raises(RefusedError, match=r"'local' has an invalid configuration: .*'grace' trait.*'soon'") as told:
         registry.create("local", Configurable(config=config))
     assert "jupyter_smx_config.py" in told.value.rule
     assert f"kill {os.getpid()} " in told.value.cure
@@ -84,7 +84,9 @@ def test_a_name_that_an_engine_does_not_have_is_refused_with_the_nearest(tmp_pat
     """Hosts were left open by whoever wrote ``network_isolaton``, and nobody said so."""
     inner = {"Part": {"anything": 1}}  # of what an engine may be the parent of
     config = Config({"LocalEngine": {"data_dir": str(tmp_path), "apply_limit": False, **inner}})
-    with pytest.raises(RefusedError, match=r"'local' is configured wrongly: c\.LocalEngine\.apply_limit is no") as told:
+    with pytest.raises(
+        RefusedError, match=r"'local' has an invalid configuration: c\.LocalEngine\.apply_limit is no"
+    ) as told:
         registry.create("local", Configurable(config=config))
     assert told.value.cure.startswith("Did you mean apply_limits?")
 
@@ -117,7 +119,7 @@ def test_an_engine_whose_import_fails_is_refused_with_the_reason() -> None:
 
 
 def test_an_entry_point_that_is_no_engine_is_refused() -> None:
-    with pytest.raises(RefusedError, match="far_engines_word:WORD, which is no subclass"):
+    with pytest.raises(RefusedError, match="far_engines_word:WORD, which is not a subclass"):
         registry.engine_class("word")
 
 
@@ -128,7 +130,7 @@ def test_an_engine_with_methods_of_an_earlier_port_is_refused_with_the_old_and_t
     with pytest.raises(RefusedError) as told:
         load("outdated")
     assert told.value.message == (
-        "--engine: 'outdated' has methods that the engine port has renamed: survey (now observe_all), "
+        "--engine: 'outdated' uses methods of the engine port that were renamed: survey (now observe_all), "
         "bring (now provide_files), remains (now spool_path)."
     )
     assert (told.value.field, told.value.value) == ("engine", "outdated")

@@ -200,8 +200,8 @@ def test_who_refuses_is_told_without_the_address(webhook: Webhook, caplog: pytes
     message = Message(title="t", lines=("one",))
     sentences = send(message, ["nonsense hunter2", webhook.url])
     assert sentences == [
-        "Address 1 of 2 in message_urls is none that apprise knows.",
-        "Address 2 of 2 in message_urls did not take the message.",
+        "Address 1 of 2 in message_urls is not supported by apprise.",
+        "Address 2 of 2 in message_urls rejected the message.",
     ]
     assert "hunter2" not in caplog.text
     assert "secret" not in caplog.text

@@ -88,8 +88,8 @@ class DaemonRegistry:
         if found and found["State"].get("Paused"):
             raise UnavailableError(
                 f"Host {host} of cluster {handle.cluster} is paused.",
-                rule="A container that is paused answers nobody, and its deadline does not run.",
-                cure=f"Let it go on with {self.for_handle(handle).kind.program} unpause {name}.",
+                rule="A paused container does not respond, and its deadline is suspended.",
+                cure=f"Resume it with {self.for_handle(handle).kind.program} unpause {name}.",
                 transient=True,
             )
 

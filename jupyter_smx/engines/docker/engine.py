@@ -55,39 +55,39 @@ class DockerEngine(Engine):
     )
 
     data_dir = Unicode(
-        help="Folder under which each host has its own; empty means Jupyter's data folder, ``smx`` in it."
+        help="Folder that contains one folder per host; empty means Jupyter's data folder, ``smx`` in it."
     ).tag(config=True)
     docker_host = Unicode(
         help="Where the daemon listens, as ``unix:///run/docker.sock``; empty means DOCKER_HOST, Docker's context, "
         "or the usual socket."
     ).tag(config=True)
-    image = Unicode(help="Image of jobs that name none.").tag(config=True)
+    image = Unicode(help="Default image, for jobs without --image.").tag(config=True)
     pull = Enum(
         ["missing", "never", "always"],
         "missing",
-        help="When the image of a job is downloaded from its registry: where the daemon has none of that name, never, "
-        "or for each job, so that a name means what it means there.",
+        help="When the image of a job is downloaded from its registry: if the daemon lacks it, never, or for each "
+        "job, so that the registry decides what a name means.",
     ).tag(config=True)
-    pull_timeout = Float(
-        300.0, min=1.0, help="Seconds for which a download may say nothing until it counts as broken off."
-    ).tag(config=True)
+    pull_timeout = Float(300.0, min=1.0, help="Seconds without progress after which a download is aborted.").tag(
+        config=True
+    )
     user = Unicode(
-        help="Who runs jobs in containers, as ``uid:gid``; empty means this user, and where that is root the first "
-        "number from 60600 on that no user and no group of this machine has."
+        help="User of jobs in containers, as ``uid:gid``; empty means this user, or for root the first number from "
+        "60600 on that no user and no group of this machine has."
     ).tag(config=True)
     network_isolation = Bool(
-        default_value=False, help="Whether hosts reach nothing but the other hosts of their cluster."
+        default_value=False, help="Whether hosts can reach only the other hosts of their cluster."
     ).tag(config=True)
     pids_limit = Int(4096, min=64, help="Processes and threads that a host may have at the same time.").tag(config=True)
     variables = List(
         Unicode(),
         list(_VARIABLES),
-        help="Names of environment variables of this process that hosts shall see; docker inspect shows their values.",
+        help="Names of environment variables of this process that hosts get; docker inspect shows their values.",
     ).tag(config=True)
     call_timeout = Float(15.0, min=0.1, help="Seconds that the daemon may take for one answer.").tag(config=True)
-    launch_timeout = Float(60.0, min=0.1, help="Seconds that a host may take until its agent listens.").tag(config=True)
-    release_timeout = Float(30.0, min=0.1, help="Seconds that a container may take to vanish.").tag(config=True)
-    grace = Float(120.0, min=0.0, help="Seconds from the polite to the certain end of a job.").tag(config=True)
+    launch_timeout = Float(60.0, min=0.1, help="Seconds until the agent of a new host must listen.").tag(config=True)
+    release_timeout = Float(30.0, min=0.1, help="Seconds until a removed container must be gone.").tag(config=True)
+    grace = Float(120.0, min=0.0, help="Seconds between SIGTERM and SIGKILL when a job is stopped.").tag(config=True)
 
     @default("data_dir")
     def _default_data_dir(self) -> str:
@@ -297,10 +297,10 @@ class DockerEngine(Engine):
             "daemon": daemon.url,
             "kind": kind.description(),
             "version": info.get("ServerVersion", ""),
-            "image": self.image or "each job names its own",
+            "image": self.image or "none, each job sets --image",
             "downloads_images": self.pull,
             "user_of_jobs": self._users.name(),
-            "network": "none but the other hosts'" if self.is_network_isolated() else "reaches the outside",
+            "network": "only other hosts of the cluster" if self.is_network_isolated() else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
             "given_up": list(isolation.missing_isolation(kind, self._users.name())),
             "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled") or kind.podman),
@@ -332,11 +332,11 @@ class DockerEngine(Engine):
         begun = await asyncio.to_thread(read_daemon_url, self._folders, cluster)
         if begun not in ("", daemon.url):
             raise UnavailableError(
-                f"Cluster {cluster} was begun at {begun}, and this controller makes hosts at {daemon.url}.",
+                f"Cluster {cluster} was started at {begun}, but this controller uses {daemon.url}.",
                 field="docker_host",
                 value=daemon.url,
-                rule="All hosts of a cluster are containers of one daemon.",
-                cure="What was begun there is removed, and other hosts are made here.",
+                rule="All hosts of a cluster must be containers of one daemon.",
+                cure="The controller removes the old containers and launches new hosts.",
                 transient=True,
             )
 
@@ -416,4 +416,4 @@ class DockerEngine(Engine):
         for folder in folders:
             left = await asyncio.to_thread(folder.sweep)
             if left:
-                self.log.warning("Cluster %s is released; %s", cluster, left)
+                self.log.warning("cluster=%s released: %s", cluster, left)

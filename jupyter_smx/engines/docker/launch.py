@@ -68,14 +68,14 @@ class ClusterLaunch:
             if self._is_single and _NO_ADDRESSES in problem.message.lower():
                 # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
                 # need not wait for one.
-                _log.warning("Cluster %s shares the usual network of containers: %s", self._cluster, problem.message)
+                _log.warning("cluster=%s uses the default container network: %s", self._cluster, problem.message)
                 return container_spec.BRIDGE
             raise UnavailableError(
                 f"Cluster {self._cluster} did not get its network: {problem.message}.",
                 field="hosts",
-                rule="The hosts of a cluster find each other in a network of their own.",
-                cure=f"{self._daemon.kind.program} network prune removes unused ones; its default-address-pools "
-                "has room for more.",
+                rule="The hosts of a cluster find each other on a separate network.",
+                cure=f"{self._daemon.kind.program} network prune removes unused networks; extend "
+                "default-address-pools for more.",
                 transient=True,
             ) from problem
         return str(wish["Name"])
@@ -95,7 +95,7 @@ class ClusterLaunch:
                 found, is_shared = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
             await asyncio.wait_for(self._wait_ready(found["Id"], host, order.bounds_of_jobs), end - loop.time())
         except asyncio.TimeoutError:
-            raise await self._start_error(host, f"said nothing for {self._seconds:g} s") from None
+            raise await self._start_error(host, f"did not report within {self._seconds:g} s") from None
         except DaemonError as problem:
             refusal = gpus.refusal(self._daemon.kind, plan, problem.message)
             words = f"could not be started ({problem.message})"
@@ -167,7 +167,7 @@ class ClusterLaunch:
                 found = await self._daemon.inspect(name)
                 if found is not None and not _is_ours(found["Config"], config):
                     raise DaemonError(
-                        CONFLICT, f"another container is called {name}; {self._daemon.kind.program} rm removes it"
+                        CONFLICT, f"another container has the name {name}; {self._daemon.kind.program} rm removes it"
                     ) from problem
                 if found is not None:
                     return found
@@ -191,9 +191,9 @@ class ClusterLaunch:
     def _abort_reason(self) -> str:
         """Say why nothing may begin in this cluster any more, "" where it may; of a disk that is away nobody knows."""
         try:
-            return "it was released meanwhile" if self._folders.is_released(self._cluster) else ""
+            return "the cluster was released meanwhile" if self._folders.is_released(self._cluster) else ""
         except OSError as problem:
-            return f"its folder cannot be looked at ({problem})"
+            return f"its folder cannot be read ({problem})"
 
     def _network_once(self, api: Any, wish: dict[str, Any], lock: Path) -> None:
         """Make a network unless there is one: an older daemon makes two of one name where it is asked twice at once."""
@@ -205,7 +205,7 @@ class ClusterLaunch:
             found = [row for row in api.networks(names=[name]) if row["Name"] == name]
             if any(not _is_ours(row, wish) for row in found):
                 raise DaemonError(
-                    CONFLICT, f"another network is called {name}; {self._daemon.kind.program} network rm removes it"
+                    CONFLICT, f"another network has the name {name}; {self._daemon.kind.program} network rm removes it"
                 )
             if found:
                 return
@@ -262,12 +262,12 @@ class ClusterLaunch:
         name = container_spec.container_name(self._cluster, host)
         words = await asyncio.to_thread(folder.log_tail)
         words = words or await probe_container.log_tail(self._daemon, name, _LOG_LINES)
-        room = f"Free some space on the disk of the daemon; {self._daemon.kind.program} system df says what is there."
+        room = f"Free some space on the disk of the daemon; {self._daemon.kind.program} system df shows its use."
         return UnavailableError(
             f"Host {host} of cluster {self._cluster} did not start: its container {what}.",
             field="host",
             value=host,
-            rule=f"Its log ends with: {words}" if words else "It wrote nothing into its log.",
+            rule=f"Its log ends with: {words}" if words else "Its log is empty.",
             cure=room if _DISK_FULL in what.lower() else f"The whole log is {folder.log}.",
             transient=True,
         )
@@ -292,7 +292,7 @@ def is_on_shared_network(row: Mapping[str, Any]) -> bool:
 
 def _format_exit(state: dict[str, Any]) -> str:
     if state.get("OOMKilled"):
-        return "was ended by the system for lack of memory"
+        return "was killed by the system for lack of memory"
     error = f" ({state['Error']})" if state.get("Error") else ""
     return f"ended with exit code {state.get('ExitCode')}{error}"
 

@@ -56,7 +56,7 @@ async def sweep(
             names = await remove_all(daemon, [mark], seconds, spare)
         except SmxError as error:
             asked[where] = error
-            found.append(f"The daemon {f'at {where}' if where else 'of new hosts'} could not be asked: {error}")
+            found.append(f"The daemon {f'at {where}' if where else 'of new hosts'} did not answer: {error}")
             continue
         asked[where] = None
         found += [f"{name} at {where}" for name in names] if url else names
@@ -73,4 +73,4 @@ async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
             daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_owner_alive
         )
     except UnavailableError as problem:
-        _log.warning("What an earlier controller left at %s stays: %s", daemon.url, problem)
+        _log.warning("daemon=%s cleanup of old containers failed: %s", daemon.url, problem)

@@ -44,10 +44,7 @@ os.rename("written", "answer")
 line.settimeout({_TIMEOUT})
 line.accept()[0].sendall(token.encode())
 """
-_RULE = (
-    "A host and the controller share a folder: each reads what the other wrote there, and the host answers at a "
-    "socket in it."
-)
+_RULE = "A host and the controller exchange files in a shared folder, and the host listens at a socket in it."
 
 
 class _ProbeExitError(Exception):
@@ -147,19 +144,19 @@ class Preflight:
             field="docker_host",
             value=self._daemon.url,
             rule=_RULE,
-            cure="It is tried again, for this machine may be busy.",
+            cure="This machine may be busy; the controller will try again.",
             transient=True,
         )
 
     async def _refusal(self, why: str) -> RefusedError:
         name, folder = self._daemon.kind.name, str(self._folders.root)
         if maps_users(await self._daemon.info()):
-            cure = "It maps users (userns-remap): take one that does not, or a rootless one of this user."
+            cure = "This daemon maps users (userns-remap): use one that does not, or a rootless daemon of this user."
         else:
             cure = (
-                "Take one that runs on this machine itself and not in a virtual one, as root or as this user, and a "
-                "data folder on a disk of its own (JUPYTER_SMX_DATA_DIR). Where Jupyter itself is in a container, that "
-                "folder needs the same path there and on the machine."
+                "Use a daemon on this machine, not in a virtual machine, that runs as root or as this user, "
+                "and a data folder on a local disk (JUPYTER_SMX_DATA_DIR). If Jupyter runs in a container, the "
+                "data folder needs the same path inside and outside."
             )
         return RefusedError(
             f"docker_host: containers of {name} at {self._daemon.url} do not share {folder!r} with the controller "
@@ -167,7 +164,7 @@ class Preflight:
             field="docker_host",
             value=self._daemon.url,
             rule=_RULE,
-            cure=f"{cure} DOCKER_HOST, or DockerEngine.docker_host, says which.",
+            cure=f"{cure} Set it with DOCKER_HOST or DockerEngine.docker_host.",
         )
 
 
@@ -176,11 +173,11 @@ async def _check_socket(room: HostFolder, token: str) -> str:
     try:
         reader, writer = await room.dial()
     except UnavailableError as problem:
-        return f"its socket cannot be reached: {problem.__cause__}"
+        return f"its socket is unreachable: {problem.__cause__}"
     said = b""
     try:
         with suppress(OSError, asyncio.TimeoutError):
             said = await asyncio.wait_for(reader.read(len(token)), _TIMEOUT)
     finally:
         writer.close()
-    return "" if said == token.encode() else "somebody else answers at its socket"
+    return "" if said == token.encode() else "another process answers at its socket"

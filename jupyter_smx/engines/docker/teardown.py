@@ -28,8 +28,8 @@ _IN_USE = (403, 409)
 """What Docker and Podman answer to who would remove a network that somebody is in."""
 _INSPECT_TIMEOUT = 3.0
 """Seconds that a daemon may take to say how a container ended."""
-_RETRY_CURE = "Run the job again; --retries does that by itself."
-_MEMORY_CURE = "Use less, or a larger instance."
+_RETRY_CURE = "Run the job again, or set --retries."
+_MEMORY_CURE = "Use less memory, or a larger instance type."
 _SIGKILL = 137
 _KILL_COMMANDS = {_SIGKILL: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
@@ -52,10 +52,10 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
     code = int(state.get("ExitCode") or 0)
     # With version 2 of control groups the flag is that of any process in it, also of a job long before its end.
     if state.get("OOMKilled") and code == _SIGKILL:
-        return "its container was killed, and the system had ended processes in it for lack of memory. " + _MEMORY_CURE
+        return "its container was killed, after the system killed processes in it for lack of memory. " + _MEMORY_CURE
     if code in _KILL_COMMANDS:
         # A job may end its agent as well: they are one user's, and a daemon tells of no difference.
-        by = f"by {program} {_KILL_COMMANDS[code]} or with its daemon, or by what ran in it"
+        by = f"by {program} {_KILL_COMMANDS[code]}, with its daemon, or by a process in it"
         return f"its container was ended from outside, {by}. {_RETRY_CURE}"
     return f"its container ended with exit code {code}." if code else ""
 
@@ -108,7 +108,7 @@ async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: flo
     """
     lock = network_lock_path(folders, cluster)
     still = f"The network of cluster {cluster} is still being made after {seconds:g} s."
-    rule = "A network that is half made cannot be removed."
+    rule = "An incomplete network cannot be removed."
     await _wait(lambda: asyncio.to_thread(_is_free, lock), seconds, still, rule)
 
 
@@ -122,7 +122,7 @@ async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: s
     while not await is_over():
         if loop.time() > end:
             raise UnavailableError(
-                still, rule=rule, cure="The release is tried again until it is gone.", transient=True
+                still, rule=rule, cure="The controller repeats the release until it is gone.", transient=True
             )
         await asyncio.sleep(probe_container.POLL_INTERVAL)
 
@@ -176,8 +176,8 @@ async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
     async def is_gone() -> bool:
         return await daemon.inspect(container) is None
 
-    still = f"Container {container[:12]} does not vanish although it was removed."
-    rule = "The system holds one of its processes, which waits for a device or a network disk."
+    still = f"Container {container[:12]} still exists although it was removed."
+    rule = "One of its processes waits for a device or a network disk."
     await _wait(is_gone, seconds, still, rule)
 
 

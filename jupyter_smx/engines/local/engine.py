@@ -52,31 +52,29 @@ class LocalEngine(Engine):
     )
 
     data_dir = Unicode(
-        help="Folder under which each host has its own; empty means Jupyter's data folder, ``smx`` in it."
+        help="Folder that contains one folder per host; empty means Jupyter's data folder, ``smx`` in it."
     ).tag(config=True)
     isolate = Bool(
         default_value=True,
-        help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts where this kernel allows mount namespaces.",
+        help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if this kernel allows mount namespaces.",
     ).tag(config=True)
     start_method = Enum(
         ("fork", "spawn"), help="How an agent starts jobs, by default fork on Linux and spawn elsewhere."
     ).tag(config=True)
-    launch_timeout = Float(60.0, min=0.1, help="Seconds that an agent may take from its start until it listens.").tag(
+    launch_timeout = Float(60.0, min=0.1, help="Seconds until a started agent must listen.").tag(config=True)
+    release_timeout = Float(20.0, min=0.1, help="Seconds until killed processes of a host must be gone.").tag(
         config=True
     )
-    release_timeout = Float(
-        20.0, min=0.1, help="Seconds that the processes of a host may take to vanish after they were killed."
-    ).tag(config=True)
     grace = Float(
-        120.0, min=0.0, help="Seconds between the polite and the certain end of a job that a host gives by itself."
+        120.0, min=0.0, help="Seconds between SIGTERM and SIGKILL when a host stops its job without a controller."
     ).tag(config=True)
     apply_limits = Bool(
         default_value=True,
-        help="Whether jobs get no more CPU and memory than their instance type has, where control groups can be made.",
+        help="Whether jobs are limited to the CPU and memory of their instance type, if control groups are available.",
     ).tag(config=True)
-    hidden_variables = List(
-        Unicode(), help="Names of environment variables of this process that no host shall see."
-    ).tag(config=True)
+    hidden_variables = List(Unicode(), help="Names of environment variables of this process to hide from hosts.").tag(
+        config=True
+    )
 
     @default("data_dir")
     def _default_data_dir(self) -> str:
@@ -230,7 +228,7 @@ class LocalEngine(Engine):
         try:
             return await asyncio.wait_for(self._launch_or_join(request, host, archive), float(self.launch_timeout))
         except asyncio.TimeoutError:
-            raise self._start_error(request.cluster, host, f"said nothing for {self.launch_timeout:g} s") from None
+            raise self._start_error(request.cluster, host, f"did not report within {self.launch_timeout:g} s") from None
         except (OSError, msgspec.MsgspecError) as problem:
             raise self._start_error(request.cluster, host, f"could not be started ({problem})") from problem
 
@@ -272,7 +270,7 @@ class LocalEngine(Engine):
             f"Host {host} of cluster {cluster} did not start: its agent {what}.",
             field="host",
             value=host,
-            rule=f"agent.log ends with: {words}" if words else "It wrote nothing into agent.log.",
+            rule=f"agent.log ends with: {words}" if words else "agent.log is empty.",
             cure=f"The whole log is {folder.log}.",
             transient=True,
         )
@@ -316,9 +314,9 @@ class LocalEngine(Engine):
         self._reap()
         if left:
             raise UnavailableError(
-                f"Cluster {handle.cluster}: processes {sorted(left)} do not end although they were killed.",
-                rule="The system holds a process that waits for a device or a network disk.",
-                cure="The release is tried again until they are gone.",
+                f"Cluster {handle.cluster}: processes {sorted(left)} still run although they were killed.",
+                rule="A process waits for a device or a network disk.",
+                cure="The controller repeats the release until they are gone.",
                 transient=True,
             )
         # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
@@ -328,7 +326,7 @@ class LocalEngine(Engine):
         names = {*(host.host for host in handle.hosts), *(folder.path.name for folder in folders)}
         groups = self._limits.remove(handle.cluster, names)
         for left_behind in filter(None, (groups, *(folder.sweep() for folder in folders))):
-            self.log.warning("Cluster %s is released; %s", handle.cluster, left_behind)
+            self.log.warning("cluster=%s released: %s", handle.cluster, left_behind)
 
     def _reap(self) -> None:
         for pid, child in list(self._children.items()):

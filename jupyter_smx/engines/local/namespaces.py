@@ -32,7 +32,7 @@ def detect_isolation(archive: Path, environment: Mapping[str, str]) -> dict[str,
             )
             answer = json.loads(done.stdout)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            return {"isolation": "unknown", "reason": f"The agent could not be asked: {error}."}
+            return {"isolation": "unknown", "reason": f"The agent did not answer: {error}."}
     return {"isolation": answer["mode"], "reason": answer["reason"]}
 
 

@@ -73,7 +73,7 @@ def find_parents(root: Path = _ROOT, platform: str = sys.platform) -> ParentGrou
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError as error:
-        return ParentGroups(reason=f"this system tells of no control groups ({error.strerror})")
+        return ParentGroups(reason=f"this system has no control groups ({error.strerror})")
     mount = root / "sys/fs/cgroup"
     rows = [line.split(":", 2) for line in lines if line.count(":") > 1]
     if (mount / "cgroup.controllers").exists():
@@ -91,7 +91,7 @@ def _find_1(mount: Path, rows: dict[str, tuple[str, str]]) -> ParentGroups:
         if own is not None and os.access(own, os.W_OK):
             folders[kind] = own
         else:
-            missing.append(f"{own} is not ours to write" if own else f"there is no controller {kind}")
+            missing.append(f"{own} is not writable for this user" if own else f"there is no controller {kind}")
     return ParentGroups(version=1, folders=folders, reason="; ".join(missing))
 
 
@@ -107,13 +107,13 @@ def _find_2(mount: Path, path: str) -> ParentGroups:
         found = next((folder for folder in able if _can_divide(folder)), None)
         if found is not None:
             folders[kind] = found
-    missing = " and no ".join(kind for kind in CONTROLLERS if kind not in folders)
+    missing = " or ".join(kind for kind in CONTROLLERS if kind not in folders)
     reason = ""
     if missing and limit:
-        reason = f"{own} has a limit in {limit}, which jobs beside it would escape, and itself hands on no {missing}"
+        reason = f"{own} has a limit in {limit}, which jobs outside it would escape, and it does not delegate {missing}"
     elif missing:
-        reason = f"{own} and the group above it hand on no {missing}"
-    reason += " that this user may divide" if missing else ""
+        reason = f"{own} and its parent do not delegate {missing}"
+    reason += " to this user" if missing else ""
     return ParentGroups(version=2, folders=folders, reason=reason)
 
 

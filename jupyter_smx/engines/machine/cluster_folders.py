@@ -76,10 +76,10 @@ class ClusterFolders(Struct, frozen=True):
     def release_error(self, cluster: str, problem: OSError) -> UnavailableError:
         """Say that a release cannot be written down, so that it is not over."""
         return UnavailableError(
-            f"data_dir: the release of cluster {cluster} cannot be written down ({problem}).",
+            f"data_dir: the release of cluster {cluster} cannot be recorded ({problem}).",
             field="data_dir",
             value=self.root,
-            cure="The release is tried again.",
+            cure="The controller will try again.",
             transient=True,
         )
 

@@ -48,7 +48,7 @@ async def launch_all(
             await engine.release(empty)
         except UnavailableError as away:
             # Whoever has the handle releases it again; what was wrong with the hosts nobody else can tell.
-            _log.warning("Cluster %s did not come up, and is not released yet: %s", request.cluster, away)
+            _log.warning("cluster=%s launch failed, release pending: %s", request.cluster, away)
         raise
     finally:
         await _cancel_all(pending)

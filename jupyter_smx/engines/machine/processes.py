@@ -161,7 +161,7 @@ def _stop(found: Iterable[Process]) -> set[int]:
     """Stop processes; gives the pids of those that are somebody else's, and names them in the log."""
     strangers = {process.pid for process in found if not send_signal(process, signal.SIGSTOP)}
     if strangers:
-        _log.warning("Processes %s are somebody else's, as what sudo starts, and go on.", sorted(strangers))
+        _log.warning("processes=%s belong to another user (e.g. after sudo) and keep running", sorted(strangers))
     return strangers
 
 

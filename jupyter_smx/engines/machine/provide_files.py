@@ -150,7 +150,7 @@ class _ProvidedFiles:
         :raises UnavailableError: it is not.
         """
         if self._is_cancelled() or self._released.exists():
-            raise UnavailableError("The host was given back while its inputs were brought to it.", transient=True)
+            raise UnavailableError("The host was released while inputs were copied to it.", transient=True)
 
     def provide(self, source: str) -> str:
         """Have a source there as it is now; gives the number of its folder, and its name in it."""
@@ -246,7 +246,7 @@ class _ProvidedFiles:
             elif stat.S_ISREG(found.st_mode):
                 self._link_or_copy(step.source, step.target, step.twin, found)
             else:
-                raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(step.source))
+                raise OSError(errno.EINVAL, "it is not a file or folder", str(step.source))
         for folder, found in reversed(made):  # what is put into a folder changes its time
             os.utime(folder, ns=(found.st_atime_ns, found.st_mtime_ns))
 
@@ -361,8 +361,8 @@ def _refusal(source: str, problem: OSError) -> RefusedError:
         f"source: {what} be given to the host: {where!r}, {problem.strerror or problem}.",
         field="source",
         value=source,
-        rule="A host that is a container sees files and folders that are linked or copied into its own folder.",
-        cure="Name one that is there and that you may read, and see that the disk has room.",
+        rule="A container host sees only files that are linked or copied into its folder.",
+        cure="Check that the path exists and is readable, and that the disk has free space.",
         transient=problem.errno == errno.ENOSPC,
     )
 
@@ -370,11 +370,12 @@ def _refusal(source: str, problem: OSError) -> RefusedError:
 def _no_space_error(source: Path, weight: int, room: int, rooms: Path, *, again: bool) -> RefusedError:
     disk = rooms.parents[2]
     return RefusedError(
-        f"source: {os.fspath(source)!r} cannot be given to the host: {format_size(weight)} of it would be copied, "
-        f"and there is room for {format_size(room)} on the disk of {os.fspath(disk)!r}.",
+        f"source: {os.fspath(source)!r} cannot be given to the host: {format_size(weight)} must be copied, but "
+        f"only {format_size(room)} are free for it on the disk of {os.fspath(disk)!r}.",
         field="source",
         value=os.fspath(source),
-        rule="What lies on another disk, or only its owner may read, is copied; a tenth of what is free stays free.",
-        cure="Put it on that disk, or the data folder on its own by JUPYTER_SMX_DATA_DIR; name a URL; or free space.",
+        rule="Files on another disk, or readable only by their owner, are copied; a tenth of the free space stays "
+        "free.",
+        cure="Move it to that disk, set JUPYTER_SMX_DATA_DIR to its disk, use a URL, or free space.",
         transient=again,
     )

@@ -37,7 +37,7 @@ def check_names(request: ClusterRequest) -> None:
     for field, value in [("cluster", request.cluster), *(("hosts", name) for name in names)]:
         if not is_valid_name(value):
             raise RefusedError(
-                f"{field}: {value!r} cannot name a folder.",
+                f"{field}: {value!r} is not a valid folder name.",
                 field=field,
                 value=value,
                 rule="Letters, digits, dots, hyphens and underscores, 63 characters at most.",
@@ -47,7 +47,7 @@ def check_names(request: ClusterRequest) -> None:
             f"hosts: {names} is not a set of hosts.",
             field="hosts",
             value=names,
-            rule="A cluster has at least one host and each has a name of its own.",
+            rule="A cluster has at least one host, and each has a unique name.",
         )
 
 
@@ -72,7 +72,7 @@ def _python_error(python: str, what: str) -> RefusedError:
         f"python: {python!r} {what}.",
         field="python",
         value=python,
-        rule=f"A host runs an interpreter of this machine, Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer.",
+        rule=f"A host runs a Python of this machine, {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer.",
         cure="Run the notebook with a kernel whose sys.executable exists and can be started here.",
     )
 
@@ -88,7 +88,7 @@ def check_sockets(folders: Iterable[HostFolder]) -> None:
                 f"data_dir: an agent cannot listen at {str(folder.socket)!r}.",
                 field="data_dir",
                 value=folder.socket,
-                rule=f"Unix sockets are needed, and here their paths have {SOCKET_LIMIT} bytes at most.",
+                rule=f"Agents use unix sockets, whose paths have at most {SOCKET_LIMIT} bytes here.",
                 cure=f"Set {DATA_DIR_VARIABLE} to a folder with a short path; on Windows run Jupyter in WSL.",
             )
 
@@ -96,7 +96,10 @@ def check_sockets(folders: Iterable[HostFolder]) -> None:
 def released_error(cluster: str) -> RefusedError:
     """Refuse a cluster that was released."""
     return RefusedError(
-        f"cluster: {cluster!r} was released.", field="cluster", value=cluster, rule="The id of a cluster is used once."
+        f"cluster: {cluster!r} was released.",
+        field="cluster",
+        value=cluster,
+        rule="A cluster id can be used only once.",
     )
 
 
@@ -112,12 +115,12 @@ def check_disk_full(code: int | None, folder: Path) -> None:
 def not_writable_error(folder: Path, problem: OSError) -> RefusedError:
     """Refuse to launch where nothing can be written down; a full disk may have room again."""
     full = is_full(problem)
-    cure = "Free some space on its disk" if full else "Give yourself the right to write there"
+    cure = "Free some space on its disk" if full else "Make it writable"
     return RefusedError(
         f"data_dir: {str(folder)!r} cannot be written ({problem}).",
         field="data_dir",
         value=folder,
-        rule="Every host has a folder there.",
+        rule="Every host has a folder in it.",
         cure=f"{cure}, or set {DATA_DIR_VARIABLE} to another folder.",
         transient=full,
     )

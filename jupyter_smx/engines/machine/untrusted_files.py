@@ -114,7 +114,7 @@ def _open_parent(top: Path, name: str) -> Iterator[tuple[int, str]]:
     """Give the folder that a name lies in, open, and the last part of the name."""
     *folders, last = parts = PurePosixPath(name).parts or ("",)
     if "\0" in name or not {"", "/", ".."}.isdisjoint(parts):
-        raise OSError(errno.EINVAL, "it names no file in that folder", name)
+        raise OSError(errno.EINVAL, "it is not a file in that folder", name)
     here = os.open(top, _FOLDER)
     try:
         for each in folders:
@@ -131,4 +131,4 @@ def _open_regular(folder: int, name: str) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is no file", name)
+    raise OSError(errno.EINVAL, "it is not a file", name)

@@ -72,7 +72,7 @@ async def test_variables_that_are_gone_are_said_and_nothing_is_made(world: World
     (tmp_path / "cfg.pkl").unlink()
     refused = await again(world, new=8)
     assert (refused.status, refused.json()["field"]) == (404, "send")
-    assert "cannot run again: the variables that it was sent are gone." in refused.json()["message"]
+    assert "cannot run again: its sent variables were deleted." in refused.json()["message"]
     assert refused.json()["cure"] == "Run its cell again."
     assert (await world.ask("GET", f"/v1/jobs/{an_id(8)}")).status == 404
 
@@ -84,7 +84,7 @@ async def test_a_folder_of_code_comes_back_from_the_files_of_the_job(world: Worl
     world.books.save(jobs=[job])
     refused = await again(world)
     assert (refused.status, refused.json()["field"]) == (404, "source_dir")
-    assert refused.json()["cure"] == "Hand it in anew from /home/me/src."
+    assert refused.json()["cure"] == "Submit the job again from /home/me/src."
     kept = tmp_path / "jobs" / job.id / "source.tar.gz"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"tree")

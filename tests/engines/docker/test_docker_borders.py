@@ -72,7 +72,7 @@ async def test_containers_end_while_the_data_folder_is_away_and_the_rest_when_it
     harness.folder.rename(away)
     harness.folder.touch()
     try:
-        with pytest.raises(UnavailableError, match="cannot be written down") as told:
+        with pytest.raises(UnavailableError, match="cannot be recorded") as told:
             await harness.engine.release(handle)
         assert (told.value.field, told.value.transient) == ("data_dir", True)
         assert harness.containers(handle.cluster) == []
@@ -142,7 +142,7 @@ async def test_a_daemon_that_has_other_folders_is_refused_before_anything_is_lau
     harness = covered({os.fspath(tmp_path / "smx"): "-t tmpfs none"})
     told = await refusal(harness)
     assert "bind source path does not exist" in told.message
-    assert "not in a virtual one" in told.cure
+    assert "not in a virtual machine" in told.cure
 
 
 @pytest.mark.skipif(not all(path.exists() for path in SUBORDINATE), reason="there are no such files to cover")

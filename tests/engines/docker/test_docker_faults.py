@@ -38,7 +38,7 @@ UNFIT = {
     docker_images.EMPTY.name: "has no Python",
     docker_images.OLD_PYTHON.name: ": Python 3.6",
     docker_images.BROKEN.name: "/usr/bin/python3: exit code 1, ModuleNotFoundError: No module named",
-    docker_images.FOREIGN.name: "is made for linux/s390x",
+    docker_images.FOREIGN.name: "is for linux/s390x",
     "": "no image is named",
 }
 
@@ -109,7 +109,7 @@ async def test_a_python_that_never_answers_is_the_images_fault_and_not_the_daemo
     labels = {"jupyter-smx.test": "1"}
     images = Images(Daemon(docker.host, 15.0), labels, lambda: "1000:1000", 1.0)
     before = harness.run_docker("ps", "-aq")
-    with pytest.raises(RefusedError, match=r"python3 of .* took longer than 1 s") as told:
+    with pytest.raises(RefusedError, match=r"python3 of .* did not report its Python version within 1 s") as told:
         await images.inspect(docker_images.SILENT.name, lambda _words: None)
     assert (told.value.field, told.value.transient) == ("image", True)
     assert harness.run_docker("ps", "-aq") == before
@@ -121,7 +121,7 @@ async def test_a_look_at_an_image_is_bounded(harness: DockerHarness, monkeypatch
 
     monkeypatch.setattr(image.Images, "cache", {})
     monkeypatch.setattr(image, "_VERSION_SCRIPT", "x = b'x' * (1 << 30)")
-    with pytest.raises(RefusedError, match=r"has no Python that hosts can be run with .*exit code 137"):
+    with pytest.raises(RefusedError, match=r"has no Python that can run hosts .*exit code 137"):
         await harness.engine.resolve_image(harness.image, lambda _words: None)
 
 
@@ -136,7 +136,7 @@ async def test_an_image_with_ideas_of_its_own_is_a_host_like_any_other(harness: 
         last = await agent.run_and_wait("import os; print(os.listdir('/tmp'), os.listdir('/tmp/a'))", lease=3)
     assert (outcome.text, again.text) == ("odd /opt/ml/code\n", "[] ['mine', 'of the image']\n")
     assert (last.text, again.record["errors"]) == ("['a'] ['b']\n", [])
-    assert [words for words in handle.hosts[0].given_up if "What a job writes to /data, /tmp/a/b is there" in words]
+    assert [words for words in handle.hosts[0].given_up if "Files that a job writes to /data, /tmp/a/b remain" in words]
     saved = harness.engine.spool_path(handle.cluster, "algo-1") / outcome.record["job"] / "artifacts" / "model.tar.gz"
     with tarfile.open(saved) as archive:
         assert archive.getnames() == ["weights"], "the image declares a volume there"
@@ -175,7 +175,7 @@ async def test_a_daemon_that_says_nothing_holds_up_nobody(tmp_path: Path) -> Non
         engine = DockerEngine(data_dir=os.fspath(tmp_path), docker_host=f"unix://{tmp_path}/s", call_timeout=0.2)
         (tmp_path / "clusters" / "c").mkdir(parents=True)
         async with LoopLag() as lag:
-            with pytest.raises(UnavailableError, match=r"said nothing for 0\.2 s"):
+            with pytest.raises(UnavailableError, match=r"did not report within 0\.2 s"):
                 await engine.find("c")
             assert await engine.observe_all([Handle(engine="docker", cluster="c")]) == [Observation.UNKNOWN]
         assert lag.max_lag < 0.05
@@ -243,8 +243,8 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     await harness.engine.release(handle)
     assert mine.read_text() == "mine"
     said = harness.new_engine().exit_reason(handle.cluster, "algo-1")
-    words = "its container was ended from outside, by docker kill or with its daemon, or by what ran in it. "
-    assert said == (f"{words}Run the job again; --retries does that by itself." if how == "kill" else "")
+    words = "its container was ended from outside, by docker kill, with its daemon, or by a process in it. "
+    assert said == (f"{words}Run the job again, or set --retries." if how == "kill" else "")
 
 
 @pytest.mark.parametrize(

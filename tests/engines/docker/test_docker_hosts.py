@@ -222,7 +222,7 @@ async def test_with_network_isolation_there_is_no_way_out_but_to_each_other(harn
 
 async def test_gpus_that_the_daemon_cannot_give_are_refused_at_once_and_nothing_stays(harness: DockerHarness) -> None:
     wish = bounded(harness.request(), gpus=1, devices=(0,), instance_type="lab.gpu")
-    with pytest.raises(RefusedError, match=r"gives the hosts of lab\.gpu no GPU") as told:
+    with pytest.raises(RefusedError, match=r"cannot give GPUs to hosts of lab\.gpu") as told:
         await harness.acquire(wish)
     assert not told.value.transient
     assert "nvidia-container-toolkit" in told.value.cure

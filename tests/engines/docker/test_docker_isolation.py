@@ -26,8 +26,8 @@ DOCKER: dict[str, Any] = {"ServerVersion": "20.10.24+dfsg1", "CgroupVersion": "1
 PODMAN: dict[str, Any] = {**DOCKER, "ServerVersion": "4.3.1", "BuildahVersion": "1.28.2"}
 ROOTLESS = ["name=rootless"]
 
-ROOT = "Its jobs are root in their container"
-OPEN = "It reaches servers of this machine"
+ROOT = "Its jobs run as root in their container"
+OPEN = "It can reach servers of this machine"
 GPUS = "It sees all GPUs of this machine"
 
 
@@ -59,8 +59,8 @@ def lacks(
         ({"info": {**DOCKER, "SecurityOptions": ROOTLESS, "CgroupVersion": "2"}, "user": "0:0"}, []),
         ({"info": {**DOCKER, "SwapLimit": False}}, ["Swap of its jobs cannot be limited"]),
         ({"info": {**DOCKER, **NONE, "CgroupVersion": "2"}}, ["Memory, swap, CPU, processes of its jobs cannot"]),
-        ({"info": {**DOCKER, "SecurityOptions": ["name=selinux"]}}, ["SELinux leaves its container alone"]),
-        ({"info": {**PODMAN, "SecurityOptions": ["name=selinux"]}}, ["SELinux leaves its container alone"]),
+        ({"info": {**DOCKER, "SecurityOptions": ["name=selinux"]}}, ["SELinux separation is off for its container"]),
+        ({"info": {**PODMAN, "SecurityOptions": ["name=selinux"]}}, ["SELinux separation is off for its container"]),
         ({"info": DOCKER, "gpus": 1}, [GPUS]),
         ({"info": DOCKER, "gpus": 1, "devices": (1,)}, []),
         ({"info": DOCKER, "isolated": True}, []),

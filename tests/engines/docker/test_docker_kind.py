@@ -162,7 +162,7 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     known = cgroups.load_limits(told, "lab")
     cgroups.load_limits({}, "")
     free = " and ".join(word for name, word in (("cpu", "CPU"), ("memory", "memory")) if name in missing)
-    said = f"{free} of jobs have no limit here: the daemon has no control group for that (version 2)."
+    said = f"{free} of jobs have no limit here: the daemon lacks a control group for it (version 2)."
     assert known.note() == (said if free else "")
 
 
@@ -213,7 +213,7 @@ def test_a_socket_that_is_closed_to_the_user_is_not_taken_for_a_daemon_that_does
         path.chmod(0o600)
         daemon.listen()
         told = nobody.run(ASK, f"unix://{path}", home=str(home))
-    assert told.startswith(f"Let this user write to {path}, as by the group that owns it. Who joins a group belongs")
+    assert told.startswith(f"Let this user write to {path}, as by the group that owns it. A new group applies")
 
 
 ASK = """

@@ -157,8 +157,8 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
             (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
         ]
         said = isolation.read(whole["Labels"])
-        assert [sentence.partition(" is there")[0] for sentence in said] == [
-            f"What a job writes to {names}" for names in given_up
+        assert [sentence.partition(" remain")[0] for sentence in said] == [
+            f"Files that a job writes to {names}" for names in given_up
         ]
 
 
@@ -238,7 +238,7 @@ def test_a_plan_shows_no_password_of_a_proxy(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_what_is_no_unix_socket_is_refused_with_what_is_one(where: str, right: str) -> None:
-    with pytest.raises(RefusedError, match="is no address of a unix socket") as told:
+    with pytest.raises(RefusedError, match="is not the address of a unix socket") as told:
         daemon_address("", {"DOCKER_HOST": where})
     assert (told.value.field, told.value.value) == ("docker_host", where)
     assert f"to {right}. " in told.value.cure
@@ -278,7 +278,7 @@ def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch
     assert daemon_address("", known) == "unix:///mine.sock"
     assert daemon_address("", {**known, "DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
     assert daemon_address("", {**known, "DOCKER_CONTEXT": "default"}) != "unix:///mine.sock"
-    with pytest.raises(RefusedError, match="//far:2376' is no address of a unix socket"):
+    with pytest.raises(RefusedError, match="//far:2376' is not the address of a unix socket"):
         daemon_address("", {**known, "DOCKER_CONTEXT": "far"})
     config.unlink()
     assert daemon_address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"

@@ -77,7 +77,7 @@ async def test_a_container_that_cannot_be_removed_now_is_no_trouble_of_the_image
 ) -> None:
     daemon.refuses["DELETE"] = (500, "device is busy")
     assert (await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _step: None)).id
-    assert "could not be removed: device is busy" in caplog.text
+    assert "remove failed: device is busy" in caplog.text
     assert not any(room(one).exists() for one in daemon.containers.values() if "Mounts" in one["config"]["HostConfig"])
 
 

@@ -105,7 +105,7 @@ async def test_where_nothing_is_refused_hosts_come_up(daemon: FakeDockerd, tmp_p
 
 async def test_an_image_that_is_there_and_not_for_linux_is_refused(daemon: FakeDockerd, tmp_path: Path) -> None:
     daemon.image["Os"] = "windows"
-    with pytest.raises(RefusedError, match="is made for windows/amd64") as told:
+    with pytest.raises(RefusedError, match="is for windows/amd64") as told:
         await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _words: None)
     assert (told.value.field, told.value.transient) == ("image", False)
     assert "linux/amd64" in told.value.cure
@@ -167,7 +167,7 @@ async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDo
     ("name", "answer", "cure"),
     [
         ("Train:1", (400, "repository name must be lowercase"), "Correct it."),
-        ("https://hub/a", (301, ""), "Leave out https://."),
+        ("https://hub/a", (301, ""), "Remove https://."),
     ],
 )
 async def test_what_cannot_be_the_name_of_an_image_is_not_to_be_built_or_downloaded(
@@ -190,7 +190,7 @@ async def test_a_daemon_that_has_no_gpus_to_give_is_asked_once_and_nothing_of_it
     daemon.refuses["POST /containers/jupyter-smx-c1-algo-2/start"] = (500, 'could not select device driver "nvidia"')
     request = wanted(2)
     hosts = tuple(replace(host, gpus=1, devices=(at,)) for at, host in enumerate(request.hosts))
-    with pytest.raises(RefusedError, match="gives the hosts of local no GPU") as told:
+    with pytest.raises(RefusedError, match="cannot give GPUs to hosts of local") as told:
         await up(engine_at(daemon, tmp_path), replace(request, hosts=hosts))
     assert (told.value.field, told.value.transient) == ("instance_type", False)
     assert (daemon.containers, daemon.networks) == ({}, {})
@@ -218,7 +218,7 @@ async def test_containers_end_although_the_data_folder_is_away(daemon: FakeDocke
     handle = await up(engine, wanted(2))
     folder.rename(away)
     folder.touch()
-    with pytest.raises(UnavailableError, match="the release of cluster c1 cannot be written down") as told:
+    with pytest.raises(UnavailableError, match="the release of cluster c1 cannot be recorded") as told:
         await engine.release(handle)
     assert (told.value.field, told.value.transient) == ("data_dir", True)
     assert (daemon.containers, daemon.networks) == ({}, {})
@@ -362,7 +362,7 @@ async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another
             await later.release(handle)
         daemon.refuses.clear()
         # What a controller began at the one, another one does not go on with at the other.
-        with pytest.raises(UnavailableError, match="was begun at") as told:
+        with pytest.raises(UnavailableError, match="was started at") as told:
             await up(later, wanted(2))
         assert told.value.transient
         assert other.containers == {}

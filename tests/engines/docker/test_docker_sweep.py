@@ -82,12 +82,12 @@ async def test_a_daemon_that_cannot_be_asked_is_named_and_keeps_none_of_the_othe
     before.refuses[""] = (503, "not today")
     *ended, sentence = await engine_at(today.url, folder).sweep(list)
     assert sorted(ended) == of("a1")
-    assert sentence.startswith(f"The daemon at {before.url} could not be asked: ")
+    assert sentence.startswith(f"The daemon at {before.url} did not answer: ")
     assert "not today" in sentence or "503" in sentence
     # Nor does it matter that new hosts cannot be made anywhere now.
     before.refuses.clear()
     sentence, *ended = await engine_at("tcp://10.0.0.1:2375", folder).sweep(list)
-    assert sentence.startswith("The daemon of new hosts could not be asked: docker_host: 'tcp://10.0.0.1:2375'")
+    assert sentence.startswith("The daemon of new hosts did not answer: docker_host: 'tcp://10.0.0.1:2375'")
     assert sorted(ended) == [f"{one} at {before.url}" for one in of("b1")]
     assert before.containers == {}
 
@@ -98,5 +98,5 @@ async def test_where_there_is_one_daemon_only_its_trouble_is_the_answer(today: F
     today.refuses[""] = (503, "not today")
     with pytest.raises(UnavailableError):
         await engine_at(today.url, folder).sweep(list)
-    with pytest.raises(RefusedError, match="is no address of a unix socket"):
+    with pytest.raises(RefusedError, match="is not the address of a unix socket"):
         await engine_at("tcp://10.0.0.1:2375", tmp_path / "other").sweep(list)

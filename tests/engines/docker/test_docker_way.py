@@ -63,7 +63,9 @@ async def test_a_host_is_reached_although_its_daemon_hangs(
     agent.accept()[0].close()
     writer.close()
     agent.close()
-    with pytest.raises(UnavailableError, match=r"it said nothing for 0\.1 s"):  # nor is it waited for where nobody is
+    with pytest.raises(
+        UnavailableError, match=r"it did not answer within 0\.1 s"
+    ):  # nor is it waited for where nobody is
         await asyncio.wait_for(engine.connect(HANDLE, "algo-1"), 5)
 
 

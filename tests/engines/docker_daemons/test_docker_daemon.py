@@ -85,7 +85,7 @@ async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(
         go.wait(20)
 
     daemon = serve(hold)
-    with pytest.raises(UnavailableError, match=rf"said nothing for {LIMIT:g} s"):
+    with pytest.raises(UnavailableError, match=rf"did not report within {LIMIT:g} s"):
         await daemon.containers("a=b")
     go.set()
 
@@ -212,7 +212,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
     [
         (OSError(28, "No space left on device"), "Free some space", True),
         (OSError(122, "Disk quota exceeded"), "Free some space", True),
-        (PermissionError(13, "Permission denied"), "Give yourself the right", False),
+        (PermissionError(13, "Permission denied"), "Make it writable", False),
     ],
 )
 def test_where_nothing_can_be_written_the_cure_fits_the_cause(
@@ -264,7 +264,7 @@ async def test_a_no_is_told_from_silence_also_without_a_thread(
     with pytest.raises(DaemonError, match="there is none") as told:
         await daemon.get("/containers/jupyter-smx-x/json")
     assert told.value.status == 404
-    with pytest.raises(UnavailableError, match=rf"said nothing for {LIMIT:g} s"):
+    with pytest.raises(UnavailableError, match=rf"did not report within {LIMIT:g} s"):
         await daemon.get("/images/silent/json")
     go.set()
 
@@ -285,7 +285,7 @@ async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (b"", "it hung up"),
+        (b"", "it closed the connection"),
         (b"SSH-2.0-x\r\n", "no Docker"),
         (b"HTTP/1.0 200", "no Docker"),
         (b"HTTP/1.0\r\n\r\n", "no Docker"),

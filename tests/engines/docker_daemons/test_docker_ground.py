@@ -139,12 +139,12 @@ async def test_a_container_that_takes_too_long_says_nothing_of_the_ground_and_ma
 
 async def test_a_socket_that_nobody_can_reach_is_told(world: World) -> None:
     world.daemon.live = lambda container: answer(container, listens=False)
-    assert "its socket cannot be reached" in (await refused(world, world.ground())).message
+    assert "its socket is unreachable" in (await refused(world, world.ground())).message
 
 
 async def test_a_socket_of_somebody_else_is_told(world: World) -> None:
     world.daemon.live = lambda container: answer(container, token="another")  # noqa: S106 - no secret
-    assert "somebody else answers" in (await refused(world, world.ground())).message
+    assert "another process answers" in (await refused(world, world.ground())).message
 
 
 async def test_a_daemon_that_cannot_now_says_nothing_of_the_ground(world: World) -> None:

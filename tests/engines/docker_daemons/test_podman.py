@@ -89,7 +89,7 @@ async def test_a_cluster_at_podman_lives_and_leaves(harness: DockerHarness, tmp_
     assert harness.leftovers(request.cluster) == []
     said = harness.new_engine().exit_reason(request.cluster, "algo-1")
     assert said.startswith(
-        "its container was ended from outside, by podman kill or with its daemon, or by what ran in it. "
+        "its container was ended from outside, by podman kill, with its daemon, or by a process in it. "
     )
 
 
@@ -98,7 +98,7 @@ async def test_a_name_that_is_somebody_elses_is_said_at_podman_too(harness: Dock
     name = f"jupyter-smx-{request.cluster}-algo-1"
     theirs = harness.run_docker("create", "--name", name, harness.image)
     try:
-        with pytest.raises(UnavailableError, match=f"another container is called {name}"):
+        with pytest.raises(UnavailableError, match=f"another container has the name {name}"):
             await harness.acquire(request)
     finally:
         harness.run_docker("rm", theirs)
@@ -108,7 +108,7 @@ async def test_what_podman_would_take_and_not_do_is_refused(harness: DockerHarne
     request = harness.request()
     request = replace(request, hosts=tuple(replace(plan, gpus=1) for plan in request.hosts))
     if (await harness.engine.doctor())["version"] < "5.4":
-        with pytest.raises(RefusedError, match="gives containers no GPU"):
+        with pytest.raises(RefusedError, match="does not give GPUs to containers"):
             await harness.acquire(request)
     from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 

@@ -101,4 +101,4 @@ async def test_a_controller_of_root_is_refused_with_the_cure(life: Life, tmp_pat
     with pytest.raises(RefusedError, match="runs without root's rights, and the controller is root") as told:
         await engine.resolve_image(PYTHON.name, lambda _words: None)
     assert (told.value.field, told.value.value) == ("docker_host", life.host)
-    assert "as the user whose daemon it is" in told.value.cure
+    assert "as the daemon's user" in told.value.cure

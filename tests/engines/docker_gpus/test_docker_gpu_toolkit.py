@@ -104,7 +104,7 @@ async def test_gpus_that_the_controller_was_given_are_handed_on_by_their_names(
 
 async def test_a_gpu_that_the_machine_has_not_is_refused_for_good_and_nothing_stays(harness: DockerHarness) -> None:
     wish = with_gpus(harness.request(), (3,))
-    with pytest.raises(RefusedError, match=r"gives the hosts of lab\.gpu no GPU \(.*3: unknown device") as told:
+    with pytest.raises(RefusedError, match=r"cannot give GPUs to hosts of lab\.gpu \(.*3: unknown device") as told:
         await harness.acquire(wish)
     assert not told.value.transient
     assert harness.containers(wish.cluster) == []

@@ -106,7 +106,7 @@ def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) 
     if gives:
         gpus.check(kind, request)
         return
-    with pytest.raises(RefusedError, match="gives containers no GPU") as told:
+    with pytest.raises(RefusedError, match="does not give GPUs to containers") as told:
         gpus.check(kind, request)
     assert (told.value.field, told.value.value) == ("instance_type", "lab.gpu")
 
@@ -125,7 +125,7 @@ def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: DaemonInfo, wo
     told = gpus.refusal(kind, host(), words)
     assert told is not None
     assert (told.field, told.value, told.transient) == ("instance_type", "lab.gpu", False)
-    assert f"{kind.name} gives the hosts of lab.gpu no GPU" in str(told)
+    assert f"{kind.name} cannot give GPUs to hosts of lab.gpu" in str(told)
     assert "nvidia-container-toolkit" in told.cure
     assert ("nvidia-ctk cdi generate" in told.cure) == bool(kind.podman)
     assert ("no-cgroups" in told.cure) == kind.is_rootless

@@ -27,7 +27,7 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_it_is_said_how_many_layers_and_bytes_are_here_and_what_was_here_before(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         ear = Ear(pulls_of(daemon))
-        await ear.hears("asking its registry")
+        await ear.hears("contacting its registry")
         daemon.say({"status": "Pulling from team/train", "id": "1"}, told(LAYERS[0], "Already exists"))
         daemon.say(*(told(layer, "Pulling fs layer") for layer in LAYERS[1:]))
         await ear.hears("1 of 4 layers (1 was here)")
@@ -44,7 +44,7 @@ async def test_it_is_said_how_many_layers_and_bytes_are_here_and_what_was_here_b
         await ear.task
         assert ear.heard[-1].text == "4 of 4 layers (1 was here)"
         # Nothing comes from elsewhere before a layer does.
-        before = {"waiting for other downloads", "asking its registry", "1 of 1 layers (1 was here)"}
+        before = {"waiting for other downloads", "contacting its registry", "1 of 1 layers (1 was here)"}
         assert {step.text for step in ear.heard if not step.downloads} == before
         assert ear.heard[-1].downloads
         assert daemon.asked[0].startswith("POST /images/create?fromImage=hub.test%3A5000%2Fteam%2Ftrain&tag=1 HTTP/1.1")
@@ -65,7 +65,7 @@ async def test_a_registry_that_is_away_takes_nothing_away_of_what_is_here(tmp_pa
         with pytest.raises(RefusedError) as error:
             await pulls_of(daemon, "always").pull(NAME, lambda _step: None, is_here=True)
     assert f"{NAME!r} is an image of Docker at" in error.value.message
-    assert "cannot be downloaded anew" in error.value.message
+    assert "cannot be downloaded again" in error.value.message
     assert error.value.transient
 
 
@@ -87,7 +87,7 @@ async def test_an_answer_that_breaks_off_is_no_image(tmp_path: Path, words: byte
     async with running(tmp_path) as daemon:
         ear = Ear(pulls_of(daemon))
         daemon.say(told(LAYERS[0], "Pull complete"), words)
-        with pytest.raises(UnavailableError, match="broke off the download") as error:
+        with pytest.raises(UnavailableError, match="aborted the download") as error:
             await ear.task
         assert error.value.transient
 
@@ -142,7 +142,7 @@ async def test_a_download_that_nobody_wants_any_more_ends_at_the_daemon_and_the_
 async def test_a_download_that_says_nothing_for_too_long_is_broken_off_and_may_be_tried_again(tmp_path: Path) -> None:
     async with running(tmp_path) as daemon:
         ear = Ear(pulls_of(daemon, seconds=0.2))
-        with pytest.raises(RefusedError, match=r"nothing came for 0\.2 s") as error:
+        with pytest.raises(RefusedError, match=r"no data for 0\.2 s") as error:
             await asyncio.wait_for(ear.task, 10)
         assert error.value.transient
         await eventually(lambda: daemon.open == 0, within=30)
@@ -155,7 +155,7 @@ async def test_a_daemon_that_takes_no_connection_is_no_registry_that_is_away(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(asyncio, "open_unix_connection", never)
-    with pytest.raises(UnavailableError, match=r"took no connection within 0\.1 s"):
+    with pytest.raises(UnavailableError, match=r"did not accept a connection within 0\.1 s"):
         await asyncio.wait_for(pulls_of(Daemon(tmp_path), seconds=0.1).pull(NAME, lambda _step: None), 10)
 
 

@@ -105,7 +105,7 @@ async def test_a_digest_names_an_image_and_is_asked_for_once_whatever_is_configu
     assert heard
     assert [step for step in heard if step.downloads] == [], "it is up to date"
     registry.proxy.close()
-    with pytest.raises(RefusedError, match=r"is an image of Docker at .* but cannot be downloaded anew"):
+    with pytest.raises(RefusedError, match=r"is an image of Docker at .* but cannot be downloaded again"):
         await engine.resolve_image(name, deaf)
     assert (await engine.resolve_image(digest, deaf)).id == there
     assert (await engine.resolve_image(there, deaf)).id == there
@@ -228,7 +228,7 @@ async def test_an_image_for_another_machine_is_downloaded_and_refused(
     harness: DockerHarness, registry: Registry
 ) -> None:
     registry.push(images.FOREIGN.name, "team/foreign:1")
-    with pytest.raises(RefusedError, match="is made for linux/s390x"):
+    with pytest.raises(RefusedError, match="is for linux/s390x"):
         await harness.engine.resolve_image(f"{registry.host}/team/foreign:1", deaf)
 
 
@@ -240,6 +240,6 @@ async def test_an_image_that_is_not_for_linux_is_refused_at_once_with_the_cure(
         registry.publish_copy("team/system:1", system, os=system)
         with pytest.raises(RefusedError, match="operating system") as refused:
             await harness.engine.resolve_image(f"{registry.host}/team/system:{system}", deaf)
-        assert refused.value.rule == "Hosts are made of images for Linux, and nothing else."
-        assert "Name an image for Linux" in refused.value.cure
+        assert refused.value.rule == "Hosts need images for Linux."
+        assert "Use an image for Linux" in refused.value.cure
         assert not refused.value.transient

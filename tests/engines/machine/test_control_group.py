@@ -109,24 +109,22 @@ def test_a_limit_of_this_process_is_never_escaped_and_named(tmp_path: Path, own:
     (name,) = own
     group, file = tmp_path / "sys/fs/cgroup/user/jupyter.scope", name.replace("_", ".")
     assert found.description() == (
-        f"none: {group} has a limit in {file}, which jobs beside it would escape, "
-        "and itself hands on no cpu and no memory that this user may divide"
+        f"none: {group} has a limit in {file}, which jobs outside it would escape, "
+        "and it does not delegate cpu or memory to this user"
     )
 
 
 def test_groups_that_hand_nothing_on_are_not_said_to_have_a_limit(tmp_path: Path) -> None:
     found = find_parents(scope(tmp_path, "pids\n"), "linux")
     assert found.folders == {}
-    assert found.reason.endswith(
-        "jupyter.scope and the group above it hand on no cpu and no memory that this user may divide"
-    )
+    assert found.reason.endswith("jupyter.scope and its parent do not delegate cpu or memory to this user")
 
 
 def test_a_group_that_hands_on_memory_only_limits_memory_only_and_says_so(tmp_path: Path) -> None:
     found = find_parents(scope(tmp_path, "memory pids\n"), "linux")
     assert list(found.folders) == ["memory"]
     assert found.description().startswith("memory, by control groups version 2 (")
-    assert "no cpu" in found.reason
+    assert "delegate cpu" in found.reason
 
 
 def test_a_group_that_hands_its_controllers_on_itself_has_its_jobs_below_it(tmp_path: Path) -> None:
@@ -186,7 +184,7 @@ def test_a_service_that_does_not_let_itself_be_divided_is_said(tmp_path: Path) -
 def test_what_is_systemds_own_or_cannot_be_divided_is_left_as_it_is(tmp_path: Path, changes: dict[str, str]) -> None:
     found = find_parents(service(tmp_path, **changes), "linux")
     assert found.folders == {}
-    assert "hand on no cpu and no memory" in found.reason
+    assert "do not delegate cpu or memory" in found.reason
 
 
 def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
@@ -198,11 +196,11 @@ def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
     monkeypatch.setattr(cgroups.os, "access", lambda path, _mode: path.name != "cgroup.procs")
     found = find_parents(root, "linux")
     assert found.folders == {}
-    assert "that this user may divide" in found.reason
+    assert "to this user" in found.reason
 
 
 @pytest.mark.parametrize(
-    ("platform", "says"), [("darwin", "only Linux"), ("linux", "tells of no control groups"), ("win32", "only Linux")]
+    ("platform", "says"), [("darwin", "only Linux"), ("linux", "has no control groups"), ("win32", "only Linux")]
 )
 def test_where_there_are_none_a_sentence_says_why(tmp_path: Path, platform: str, says: str) -> None:
     found = find_parents(tmp_path, platform)
@@ -215,7 +213,7 @@ def test_a_folder_that_is_not_ours_to_write_is_named(old: Path, monkeypatch: pyt
     monkeypatch.setattr(cgroups.os, "access", lambda path, _mode: "cpu" in str(path))
     found = find_parents(old, "linux")
     assert list(found.folders) == ["cpu"]
-    assert found.reason == f"{old}/sys/fs/cgroup/memory is not ours to write"
+    assert found.reason == f"{old}/sys/fs/cgroup/memory is not writable for this user"
 
 
 def test_a_group_that_refuses_its_limit_is_left_out_and_removed(old: Path) -> None:

@@ -76,7 +76,7 @@ def test_what_has_no_room_is_refused_before_it_is_copied_with_both_numbers_and_t
 ) -> None:
     free(monkeypatch, 1000)
     monkeypatch.setattr(provide_files._ProvidedFiles, "_copy", lambda *_: pytest.fail("nothing is copied"))
-    with pytest.raises(RefusedError, match=r"2\.0 KiB of it would be copied, and there is room for 900 B") as told:
+    with pytest.raises(RefusedError, match=r"2\.0 KiB must be copied, but only 900 B are free") as told:
         provide(host, private(tmp_path / "large"))
     assert (told.value.field, told.value.value, told.value.transient) == ("source", str(tmp_path / "large"), False)
     assert "JUPYTER_SMX_DATA_DIR" in told.value.cure
@@ -160,11 +160,11 @@ def test_a_copy_ends_when_its_cluster_is_released_and_leaves_nothing(
             (host.path.parent / RELEASED_MARKER).touch()
         return False
 
-    with pytest.raises(UnavailableError, match="given back"):
+    with pytest.raises(UnavailableError, match="was released"):
         provide(host, private(tmp_path / "large"), given_up=released_meanwhile)
     assert next(pieces) == 6
     assert list((host.path / "given").iterdir()) == []
-    with pytest.raises(UnavailableError, match="given back"):
+    with pytest.raises(UnavailableError, match="was released"):
         provide(host, tmp_path / "large")
 
 
@@ -185,7 +185,7 @@ def test_a_release_takes_what_is_brought_when_the_copy_has_ended(
         assert begun.wait(20)
         (host.path.parent / RELEASED_MARKER).touch()
         sweep = threads.submit(host.sweep)
-        with pytest.raises(UnavailableError, match="given back"):
+        with pytest.raises(UnavailableError, match="was released"):
             copy.result(20)
         assert sweep.result(20) == ""
     assert not (host.path / "given").exists()

@@ -156,7 +156,7 @@ def test_a_pipe_in_the_place_of_what_an_agent_says_is_not_waited_for(tmp_path: P
     if name == "agent.log":
         assert host.log_tail() == ""
     else:
-        with pytest.raises(OSError, match="no file"):
+        with pytest.raises(OSError, match="not a file"):
             host.read_agent()
 
 

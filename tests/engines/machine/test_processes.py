@@ -166,7 +166,7 @@ def test_a_process_that_sudo_made_roots_keeps_no_other_from_its_end() -> None:
     words = [sys.executable, "-u", "-c", _OF_ROOT]
     answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False, timeout=30)
     assert answer.stdout == "set() -9\nNone\n", answer.stderr
-    assert "are somebody else's" in answer.stderr
+    assert "belong to another user" in answer.stderr
 
 
 def test_an_end_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,8 +220,8 @@ def _is_killed(world: Containers, job: Ran) -> None:
     assert ended.state is FAILED
     assert ended.failure_reason == (
         "InternalServerError: Host algo-1 was lost while the job ran: "
-        "its container was ended from outside, by docker kill or with its daemon, or by what ran in it. "
-        "Run the job again; --retries does that by itself."
+        "its container was ended from outside, by docker kill, with its daemon, or by a process in it. "
+        "Run the job again, or set --retries."
     )
     assert job.log() == "begun\n", "what it said is kept"
     assert ended.warm_pool is not None

@@ -58,6 +58,6 @@ def test_without_magic_the_new_handle_comes_back(controller: ScriptedController,
 
 def test_a_job_whose_variables_are_gone_is_not_run(controller: ScriptedController, job: Any) -> None:
     Path(job.spec.send.path).unlink()
-    with pytest.raises(ResourceNotFoundError, match=r"the variables that it was sent are gone.*Run its cell again"):
+    with pytest.raises(ResourceNotFoundError, match=r"its sent variables were deleted.*Run its cell again"):
         smx.rerun(job.id)
     assert len(controller.jobs) == 1

@@ -50,44 +50,44 @@ def check(kind: DaemonInfo, request: ClusterRequest) -> None:
     if wish is not None and kind.podman and kind.podman < _PODMAN_SINCE:
         version = ".".join(map(str, kind.podman))
         raise RefusedError(
-            f"instance_type: Podman {version} gives containers no GPU.",
+            f"instance_type: Podman {version} does not give GPUs to containers.",
             field="instance_type",
             value=wish.instance_type,
-            rule="At its socket it gives GPUs from version 5.4 on, by NVIDIA's CDI, and none before.",
+            rule="Podman's API supports GPUs from version 5.4 on, with NVIDIA's CDI.",
             cure="Use a newer Podman or Docker, or an instance type without GPUs.",
         )
 
 
 _TOOLKIT = ErrorPattern(
     (),
-    "Containers get NVIDIA's GPUs, through its container toolkit, which the daemon has to find, and no others.",
-    "Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
+    "Only NVIDIA GPUs are supported, and the daemon needs NVIDIA's container toolkit.",
+    "Install nvidia-container-toolkit, {toolkit}; or use an instance type without GPUs.",
 )
 _REASONS = (
     ErrorPattern(
         (r"hook directly .* is not supported",),
-        "NVIDIA's toolkit was set to give GPUs by its runtime only, and that is not the usual one of the daemon.",
-        "Do what sets it up once more, with --set-as-default: {toolkit}.",
+        "NVIDIA's toolkit is configured for its own runtime, which is not the daemon's default.",
+        "Repeat its setup with --set-as-default: {toolkit}.",
     ),
     ErrorPattern(
         (r"requirement error|unsatisfied condition",),
-        "An image says which CUDA, and with it which driver, it needs of the machine.",
-        "Name an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi says what it has.",
+        "An image declares the CUDA version, and so the driver, that it needs.",
+        "Use an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi shows its version.",
     ),
     ErrorPattern(
         (r"version mismatch",),
-        "NVIDIA's driver in the kernel and its libraries have to be of one version.",
-        "The driver was updated while it ran: restart this machine.",
+        "NVIDIA's kernel driver and its libraries must have the same version.",
+        "The driver was updated while in use: restart this machine.",
     ),
     ErrorPattern(
         (r"driver not loaded|load library failed|nvml error|failed to initialize nvml|cannot find .*nvidia",),
-        "Containers get the driver of this machine, which has to work there first.",
-        "See that nvidia-smi works on this machine, and install or load NVIDIA's driver.",
+        "Containers use this machine's driver, so it must work on the machine.",
+        "Install or load NVIDIA's driver, and check that nvidia-smi works on this machine.",
     ),
     ErrorPattern(
         (r"device error: .*unknown device", r"failed to get device handle"),
-        "Hosts get the GPUs that the controller sees, by the numbers that they have on this machine.",
-        "Compare what nvidia-smi -L names with the GPUs that jupyter smx doctor counts, and with CUDA_VISIBLE_DEVICES.",
+        "Hosts get the GPUs that the controller sees, with this machine's GPU numbers.",
+        "Compare nvidia-smi -L with the GPUs in jupyter smx doctor, and with CUDA_VISIBLE_DEVICES.",
     ),
 )
 
@@ -101,7 +101,7 @@ def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None
         return None
     reason = first_match(_REASONS, words) or _TOOLKIT
     return RefusedError(
-        f"instance_type: {kind.name} gives the hosts of {plan.instance_type} no GPU ({words.strip().rstrip('.')}).",
+        f"instance_type: {kind.name} cannot give GPUs to hosts of {plan.instance_type} ({words.strip().rstrip('.')}).",
         field="instance_type",
         value=plan.instance_type,
         rule=reason.rule,
@@ -112,7 +112,7 @@ def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None
 def _toolkit_setup(kind: DaemonInfo) -> str:
     """Say how a daemon is told of the toolkit."""
     if kind.podman:
-        return "write /etc/cdi/nvidia.yaml anew with nvidia-ctk cdi generate; nvidia-ctk cdi list says what it names"
+        return "regenerate /etc/cdi/nvidia.yaml with nvidia-ctk cdi generate, and check it with nvidia-ctk cdi list"
     if kind.is_rootless:
         # It may not change which devices a control group lets through.
         return (

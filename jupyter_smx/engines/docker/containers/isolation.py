@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 LABEL = "jupyter-smx.given-up"
 """Label of a container that has these sentences, as JSON: what was given up is a fact of the host, whoever asks."""
 SHARED_NETWORK = (
-    "It shares the daemon's usual network with containers that are not of its job: there was no room for a network of "
-    "its own."
+    "It shares the daemon's default network with other containers, because no separate network was available."
 )
 _ROOT = "0"
 _NO_NEW_PRIVILEGES = "no-new-privileges"
@@ -34,11 +33,12 @@ def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all
     ``is_open`` to this machine. That it shares one is known later, and :data:`SHARED_NETWORK`.
     """
     found = {
-        "It reaches servers of this machine that listen on all its addresses, and looks names up: "
-        f"{kind.name} {'leaves that way open' if kind.podman else 'closes that way from version 28 on'}.": is_open,
+        f"It can reach servers of this machine that listen on all addresses, and resolve names: {kind.name} "
+        f"{'does not block this' if kind.podman else 'blocks this from version 28 on'}.": is_open,
         "It sees all GPUs of this machine, also those of other hosts.": all_gpus,
-        "Its jobs are root in their container, as DockerEngine.user says.": is_root(user) and not kind.is_rootless,
-        "SELinux leaves its container alone, which it would keep from the folders that hosts share.": kind.is_labelled,
+        "Its jobs run as root in their container, as configured by DockerEngine.user.": is_root(user)
+        and not kind.is_rootless,
+        "SELinux separation is off for its container, because it would block the shared folders.": kind.is_labelled,
         f"{_capitalize(kind.missing_limits())} of its jobs cannot be limited: {kind.reason}.": bool(kind.unlimited),
     }
     return tuple(sentence for sentence, is_so in found.items() if is_so)
@@ -47,7 +47,7 @@ def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all
 def persistent_volumes(volumes: Collection[str]) -> tuple[str, ...]:
     """Say that nobody renews the volumes of an image between jobs."""
     names = ", ".join(volumes)
-    said = f"What a job writes to {names} is there for the next ones, too: its image declares a volume for that."
+    said = f"Files that a job writes to {names} remain for later jobs, because the image declares a volume."
     return (said,) if volumes else ()
 
 

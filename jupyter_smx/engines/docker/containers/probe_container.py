@@ -101,7 +101,7 @@ class Probe:
             await self._daemon.call(lambda api: remove(api, self.name), self._seconds)
         except (DaemonError, UnavailableError) as problem:
             if getattr(problem, "status", 0) not in (NOT_FOUND, CONFLICT):  # somebody else removes it, or has
-                _log.warning("Container %s could not be removed: %s", self.name, problem)
+                _log.warning("container=%s remove failed: %s", self.name, problem)
 
 
 def container_config(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _DEFAULT_CONTEXT = "default"
-_RULE = "Hosts are made at the daemon of the context that DOCKER_CONTEXT, or docker context use, has chosen."
+_RULE = "Hosts run on the daemon of the context set by DOCKER_CONTEXT or docker context use."
 _ALL_PROXY = "allProxy"
 _NO_PROXY = ("no_proxy", "NO_PROXY")
 
@@ -52,7 +52,7 @@ def _current(folder: Path) -> str:
 
 
 def _unreadable_error(name: str, path: Path, problem: Exception) -> RefusedError:
-    why = problem.strerror if isinstance(problem, OSError) else "it names no daemon of Docker's"
+    why = problem.strerror if isinstance(problem, OSError) else "it has no Docker endpoint"
     return RefusedError(
         f"docker_host: {path} cannot be read, which says where the daemon of context {name!r} is ({why}).",
         field="docker_host",

@@ -85,10 +85,10 @@ def daemon_address(wish: str, environ: Mapping[str, str]) -> str:
     )
     if not found.startswith(f"{UNIX}/"):
         raise RefusedError(
-            f"docker_host: {found!r} is no address of a unix socket.",
+            f"docker_host: {found!r} is not the address of a unix socket.",
             field="docker_host",
             value=found,
-            rule="Hosts share folders with the controller, so the daemon has to be reached over a unix socket here.",
+            rule="Hosts share folders with the controller, so the daemon must listen at a unix socket of this machine.",
             cure=f"Set DOCKER_HOST or DockerEngine.docker_host to {UNIX}/{_suggested_path(found)}. " + restart_hint(),
         )
     return found
@@ -167,7 +167,7 @@ class Daemon:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(thread), limit)
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it said nothing for {limit:g} s") from None
+            raise self._unreachable_error(f"it did not answer within {limit:g} s") from None
 
     async def _acquire_thread(self) -> None:
         if not self._thread_slots.locked():
@@ -195,7 +195,7 @@ class Daemon:
             status, body = await asyncio.wait_for(_http_get(self.url.removeprefix(UNIX), path), limit)
             found: dict[str, Any] = json.loads(body) if status == http.client.OK else {}
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it said nothing for {limit:g} s") from None
+            raise self._unreachable_error(f"it did not answer within {limit:g} s") from None
         except (OSError, ValueError) as problem:
             raise self._unreachable_error(_root_cause(problem)) from problem
         if status != http.client.OK:
@@ -283,7 +283,7 @@ class Daemon:
             field="docker_host",
             value=self.url,
             rule=_RULE,
-            cure=f"See what {self.kind.program} info and the daemon's own log say; it is asked again.",
+            cure=f"Check {self.kind.program} info and the daemon's log; the controller will try again.",
             transient=True,
         )
 
@@ -312,12 +312,12 @@ class Daemon:
     def _unreachable_error(self, why: str) -> UnavailableError:
         self._is_known = False  # it may be another one when it is there again
         path = self.url.removeprefix(UNIX)
-        cure = f"Start it ({self.kind.start_command()}), and see that this user may write to {path}."
+        cure = f"Start it ({self.kind.start_command()}), and check that this user can write to {path}."
         if why == os.strerror(errno.EACCES):
             cure = (
-                f"Let this user write to {path}, as by the group that owns it. Who joins a group belongs to it from "
-                "the next login on: log in anew, start Jupyter there, and end this controller "
-                f"(kill {os.getpid()}), which leaves jobs and pools running."
+                f"Let this user write to {path}, as by the group that owns it. A new group applies from the "
+                f"next login: log in again, start Jupyter, and end this controller (kill {os.getpid()}); jobs "
+                "and pools continue."
             )
         return UnavailableError(
             f"{self.kind.name} does not answer at {self.url}: {why}.",
@@ -350,7 +350,7 @@ async def _http_get(address: str, path: str) -> tuple[int, bytes]:
     head, end, body = said
     words = head.split(None, 2)
     if not end or not head.startswith(b"HTTP/") or len(words) < _STATUS_LINE:
-        raise ValueError("it hung up" if not head else "what listens there is no Docker")
+        raise ValueError("it closed the connection" if not head else "the process at this socket is not Docker")
     return int(words[1]), body
 
 

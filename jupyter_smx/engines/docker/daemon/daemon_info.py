@@ -117,12 +117,12 @@ def parse_info(info: Mapping[str, Any], has: Collection[str] | None = None) -> D
     unlimited = tuple(word for field, word in _LIMITS.items() if not info.get(field, True))
     if has is not None:
         unlimited = tuple(word for word in _LIMITS.values() if _CONTROLLERS[word] not in has)
-    reason = f"the daemon has no control group for that (version {version})"
+    reason = f"the daemon lacks a control group for it (version {version})"
     # Of these two Podman tells what the machine could do, and does nothing of it.
     if is_rootless and version == "1":
-        unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 are root's"
+        unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 need root"
     elif is_rootless and podman and info.get("CgroupDriver") != "systemd":
-        unlimited, reason = tuple(_LIMITS.values()), "Podman that is not root limits nothing without systemd"
+        unlimited, reason = tuple(_LIMITS.values()), "Podman without root needs systemd to limit resources"
     return DaemonInfo(
         is_rootless=is_rootless,
         podman=podman,
@@ -149,16 +149,16 @@ def check(kind: DaemonInfo, url: str, data_dir: str, uid: int) -> None:
             f"docker_host: {kind.name} at {url} runs without root's rights, and the controller is root.",
             field="docker_host",
             value=url,
-            rule="Hosts share folders with the controller, and that daemon may not enter root's.",
-            cure="Run the controller as the user whose daemon it is, or name root's with DockerEngine.docker_host.",
+            rule="Hosts share folders with the controller, and this daemon cannot read root's folders.",
+            cure="Run the controller as the daemon's user, or set DockerEngine.docker_host to root's daemon.",
         )
     if kind.podman and not set(_UNSUPPORTED_CHARACTERS).isdisjoint(data_dir):
         raise RefusedError(
             f"data_dir: Podman cannot mount {data_dir!r}.",
             field="data_dir",
             value=data_dir,
-            rule="At its socket the path of a mount has no comma, no double quote and no line break.",
-            cure="Name another folder with DockerEngine.data_dir, or use Docker.",
+            rule="Podman's API allows no comma, double quote or line break in the path of a mount.",
+            cure="Set DockerEngine.data_dir to another folder, or use Docker.",
         )
 
 

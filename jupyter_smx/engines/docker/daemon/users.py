@@ -36,8 +36,8 @@ def validate_user(user: str) -> str:
     """
     if user and _USER_PATTERN.fullmatch(user) is None:
         raise TraitError(
-            f"DockerEngine.user: {user!r} is not uid:gid. Names mean nothing in another system's image, and Docker "
-            "takes a number without a group for the group of root. Give two numbers, as 1000:1000."
+            f"DockerEngine.user: {user!r} is not uid:gid. User names differ between images, and a uid without "
+            "gid means root's group. Use two numbers, e.g. 1000:1000."
         )
     return user
 
@@ -77,8 +77,8 @@ class ContainerUser:
                 f"{self._controller_user()} in containers.",
                 field="user",
                 value=self._configured_user,
-                rule="A host's folder belongs to who runs in it, and only root can give a folder to somebody else.",
-                cure="Leave DockerEngine.user empty.",
+                rule="A host's folder belongs to the user of its jobs, and only root can change its owner.",
+                cure="Remove DockerEngine.user.",
             )
 
     def _controller_user(self) -> str:

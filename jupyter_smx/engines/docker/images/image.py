@@ -140,8 +140,8 @@ class Images:
             raise RefusedError(
                 "image: no image is named.",
                 field="image",
-                rule="Each host of the docker engine is a container, which is made of an image.",
-                cure="Name one with --image, or let the administrator set DockerEngine.image.",
+                rule="Each host of the docker engine is a container and needs an image.",
+                cure="Set --image, or ask the administrator to set DockerEngine.image.",
             )
         try:
             told = await self._daemon.get(_inspect_path(name))
@@ -193,9 +193,9 @@ class Images:
             f"image: {name!r} is not an image of {kind.name} at {self._daemon.url}.",
             field="image",
             value=name,
-            rule=f"Hosts are made of images that this daemon has; {kind.program} images lists them.",
-            cure=f"Bring it there with {kind.program} pull, {kind.program} load or {kind.program} build -t {name}, "
-            "or name another one.",
+            rule=f"Hosts need an image that this daemon has; {kind.program} images lists them.",
+            cure=f"Get it with {kind.program} pull, {kind.program} load or {kind.program} build -t {name}, or use "
+            "another image.",
         )
 
     async def _check_machine(self, name: str, told: Mapping[str, Any]) -> None:
@@ -207,11 +207,11 @@ class Images:
             return
         pull = f"{self._daemon.kind.program} pull --platform linux/{mine}"
         raise RefusedError(
-            f"image: {name!r} is made for {system}/{arch}.",
+            f"image: {name!r} is for {system}/{arch}.",
             field="image",
             value=name,
-            rule=f"This machine runs linux/{mine} and nothing else.",
-            cure=f"Name an image for linux/{mine}; {pull} chooses it.",
+            rule=f"This machine runs only linux/{mine}.",
+            cure=f"Use an image for linux/{mine}, with {pull}.",
         )
 
     async def _find_python(self, name: str, image: str) -> str:
@@ -232,20 +232,20 @@ class Images:
         failed = next((words[0] for (code, _said), words in seen.items() if code), "")
         found = "; ".join(f"{format_list(words, most=len(words))}: {said}" for (_code, said), words in seen.items())
         return RefusedError(
-            f"image: {name!r} has no Python that hosts can be run with"
+            f"image: {name!r} has no Python that can run hosts"
             + (f" ({found})." if found else f" (none of {', '.join(PYTHON_CANDIDATES)} is there)."),
             field="image",
             value=name,
-            rule=f"An agent needs Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer, and nothing else.",
+            rule=f"An agent needs only Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer.",
             cure=self._diagnosis_command(name, failed)
             if failed
-            else "Name an image that has one on its PATH, or add it: RUN apt-get install -y python3.",
+            else "Use an image with Python on its PATH, or add it: RUN apt-get install -y python3.",
         )
 
     def _diagnosis_command(self, name: str, word: str) -> str:
         return (
-            f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' says more; "
-            "variables of the image, as PYTHONHOME, may be meant for another Python."
+            f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' shows "
+            "details. Variables of the image, e.g. PYTHONHOME, may be for another Python."
         )
 
     async def _run_python(self, name: str, image: str, word: str) -> tuple[int, str]:
@@ -278,11 +278,11 @@ class Images:
     def _timeout_error(self, name: str, word: str) -> RefusedError:
         run = f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} --version"
         return RefusedError(
-            f"image: {word} of {name!r} took longer than {self._seconds:g} s to say which Python it is.",
+            f"image: {word} of {name!r} did not report its Python version within {self._seconds:g} s.",
             field="image",
             value=name,
-            rule="That is tried once for each image, in a short-lived container, before hosts are made of it.",
-            cure=f"It is tried again, for this machine may be busy; {run} tries the same.",
+            rule="Each image is tested once, in a short-lived container, before hosts use it.",
+            cure=f"This machine may be busy; the controller will try again. To try the same, run {run}.",
             transient=True,
         )
 
@@ -291,11 +291,11 @@ def _bad_name_error(name: str, words: str) -> RefusedError:
     """Refuse what no image can be called: to build or download it fails as well."""
     scheme, rest, _ = name.partition("://")
     return RefusedError(
-        f"image: {name!r} cannot be the name of an image{f' ({words})' if words else ''}.",
+        f"image: {name!r} is not a valid image name{f' ({words})' if words else ''}.",
         field="image",
         value=name,
         rule=registry.NAME_RULE,
-        cure=f"Leave out {scheme}://." if rest else "Correct it.",
+        cure=f"Remove {scheme}://." if rest else "Correct it.",
     )
 
 
@@ -307,7 +307,7 @@ def _inspect_path(name: str) -> str:
 def _key_line(words: str) -> str:
     """Choose the line that says most: what Python calls an error, or else the last one."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return next(filter(_ERROR.match, reversed(lines)), lines[-1] if lines else "it said nothing")[:_MAX_REASON]
+    return next(filter(_ERROR.match, reversed(lines)), lines[-1] if lines else "no output")[:_MAX_REASON]
 
 
 def _version(words: str) -> tuple[int, int]:
@@ -330,8 +330,8 @@ def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
             f"image: {name!r} declares a volume at {path!r}.",
             field="image",
             value=name,
-            rule="What lies in the folders of /opt/ml is a job's own, and goes with it; a volume there cannot.",
-            cure="Build it without that VOLUME, which an image that is built on this one cannot take back.",
+            rule="Files below /opt/ml are deleted with their job, but a volume there would keep them.",
+            cure="Rebuild the image without this VOLUME; an image based on it cannot remove it.",
         )
     return found
 

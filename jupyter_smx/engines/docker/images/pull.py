@@ -125,7 +125,7 @@ class ImagePuller:
         try:
             return await asyncio.wait_for(asked, _LOGIN_SECONDS)
         except asyncio.TimeoutError:
-            return Login(trouble=f"the helper for credentials said nothing for {_LOGIN_SECONDS:g} s")
+            return Login(trouble=f"the credential helper did not answer within {_LOGIN_SECONDS:g} s")
 
     async def _lines(self, name: str, login: Login) -> AsyncGenerator[dict[str, Any], None]:
         """Have the daemon download an image, and give what it says of that."""
@@ -133,7 +133,7 @@ class ImagePuller:
             calling = asyncio.open_unix_connection(self._url.removeprefix(UNIX))
             reader, writer = await asyncio.wait_for(calling, self._seconds)
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it took no connection within {self._seconds:g} s") from None
+            raise self._unreachable_error(f"it did not accept a connection within {self._seconds:g} s") from None
         except OSError as problem:
             raise self._unreachable_error(problem.strerror or str(problem)) from problem
         try:
@@ -149,8 +149,8 @@ class ImagePuller:
                 _check_size(len(waiting))
             yield _parse_line(waiting)
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as problem:
-            why = "it hung up" if isinstance(problem, EOFError) else problem
-            raise self._unreachable_error(f"it broke off the download of an image ({why})") from problem
+            why = "it closed the connection" if isinstance(problem, EOFError) else problem
+            raise self._unreachable_error(f"it aborted the download of an image ({why})") from problem
         finally:
             writer.close()
 
@@ -173,15 +173,15 @@ class ImagePuller:
         try:
             return await asyncio.wait_for(answer, self._seconds)
         except asyncio.TimeoutError:
-            raise _PullError(f"nothing came for {self._seconds:g} s") from None
+            raise _PullError(f"no data for {self._seconds:g} s") from None
 
     def _unreachable_error(self, why: str) -> SmxError:
         return UnavailableError(
             f"{self._kind.name} does not answer at {self._url}: {why}.",
             field="docker_host",
             value=self._url,
-            rule="Images are downloaded by that daemon.",
-            cure=f"Start it ({self._kind.start_command()}); the download begins again then.",
+            rule="This daemon downloads images.",
+            cure=f"Start it ({self._kind.start_command()}); the download then restarts.",
             transient=True,
         )
 

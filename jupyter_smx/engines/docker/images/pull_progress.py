@@ -55,7 +55,7 @@ class LayerProgress:
         """Say how far it is: ``3 of 7 layers (2 were here), 120 of 480 MB``."""
         layers = [*self._layers.values()]
         if not layers:
-            return "asking its registry"
+            return "contacting its registry"
         here = sum(layer.status == _CACHED for layer in layers)
         done = here + sum(layer.status == _PULLED for layer in layers)
         reused = f" ({here} {'was' if here == 1 else 'were'} here)" if here else ""

@@ -34,7 +34,7 @@ _AMAZON = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(
 _ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
 
 
-NAME_RULE = "A name is REGISTRY/REPOSITORY:TAG, all but the tag in small letters, or REPOSITORY@sha256:DIGITS."
+NAME_RULE = "A name is REGISTRY/REPOSITORY:TAG, in lower case except the tag, or REPOSITORY@sha256:DIGITS."
 
 
 class Login(NamedTuple):
@@ -47,35 +47,35 @@ class Login(NamedTuple):
 _REASONS = (
     ErrorPattern(
         ("no space left on device",),
-        "An image is unpacked on the disk of the daemon.",
-        "Free some space on that disk; {program} system df says what is there.",
+        "The daemon unpacks images on its disk.",
+        "Free some space on that disk; {program} system df shows its use.",
         transient=True,
     ),
     ErrorPattern(
         ("toomanyrequests", "too many requests"),
-        "Registry {registry} gives only so many images in a time to one user.",
-        "Ask later, or as a user who may have more: {login}.",
+        "Registry {registry} limits the number of downloads of a user.",
+        "Try later, or log in as a user with a higher limit: {login}.",
         transient=True,
     ),
     ErrorPattern(
         ("server gave http response to https client",),
-        "Registry {registry} has no TLS, and {engine} asks none without it but those that it is told.",
-        "Give it TLS, or name it in {insecure}.",
+        "Registry {registry} has no TLS, and {engine} uses such registries only if configured.",
+        "Set up TLS, or add the registry to {insecure}.",
     ),
     ErrorPattern(
         ("x509:", "tls: .*certificate"),
         "The daemon does not trust the certificate of registry {registry}.",
-        "Put the certificate of who signed it into {certificates}/{registry}/ca.crt.",
+        "Put the certificate of its CA into {certificates}/{registry}/ca.crt.",
     ),
     ErrorPattern(
         ("operating system .*cannot be used", "operating system is not supported"),
-        "Hosts are made of images for Linux, and nothing else.",
-        "Name an image for Linux, or build this one for it too: {program} build --platform.",
+        "Hosts need images for Linux.",
+        "Use an image for Linux, or build this one for Linux too: {program} build --platform.",
     ),
     ErrorPattern(
         ("no matching manifest", "no match for platform"),
-        "This machine runs what is made for its own kind of processor, and nothing else.",
-        "Name an image that is made for it, or build this one for it too: {program} build --platform.",
+        "The image is not available for this machine's processor type.",
+        "Use an image for this processor type, or build this one for it too: {program} build --platform.",
     ),
     ErrorPattern(
         (
@@ -91,24 +91,24 @@ _REASONS = (
     ),
     ErrorPattern(
         ("denied", "unauthorized", "authentication required", "no basic auth credentials", "forbidden"),
-        "Registry {registry} has no such image, or gives it to those only who may have it.",
-        "Look at the name, or run {login} as this user; what it leaves is read anew each time.",
+        "Registry {registry} has no such image, or this user has no access to it.",
+        "Check the name, or run {login} as this user; the login applies to the next download.",
     ),
     ErrorPattern(
         ("manifest unknown", "name unknown", "not known to registry", "not found"),
         "Registry {registry} has no such image.",
-        "Look at the name and the tag, or bring it here with {program} load or {program} build -t {name}.",
+        "Check the name and the tag, or get it with {program} load or {program} build -t {name}.",
     ),
     ErrorPattern(
         (r"no such host", r"network is unreachable", r"lookup .*connection refused"),
-        "The daemon knows no way from here to registry {registry}.",
-        "Look at the name, or bring the image here with {program} load or {program} build -t {name}.",
+        "The daemon cannot reach registry {registry}.",
+        "Check the name, or get the image with {program} load or {program} build -t {name}.",
     ),
 )
 _UNREACHABLE = ErrorPattern(
     (),
-    "Registry {registry} cannot be asked now.",
-    "See that it runs and is reached from here: {program} pull {name} asks the same.",
+    "Registry {registry} does not respond.",
+    "Check that it runs and is reachable from this machine, e.g. with {program} pull {name}.",
     transient=True,
 )
 
@@ -179,7 +179,7 @@ def read_login(name: str) -> Login:
         return Login(auth.encode_header(found).decode()) if found else Login()
     except (errors.DockerException, OSError, ValueError, TypeError, KeyError) as problem:
         # As Docker's own program does: most images are given to everybody.
-        return Login(trouble=f"what docker login left cannot be read: {problem}")
+        return Login(trouble=f"the credentials of docker login cannot be read: {problem}")
 
 
 class _AuthConfig(auth.AuthConfig):
@@ -202,7 +202,7 @@ class _CredentialHelper(credentials.Store):
             except subprocess.TimeoutExpired:
                 with suppress(ProcessLookupError):
                     os.killpg(helper.pid, signal.SIGKILL)
-                raise StoreError(f"{self.program} said nothing for {_HELPER_SECONDS:g} s") from None
+                raise StoreError(f"{self.program} did not answer within {_HELPER_SECONDS:g} s") from None
         if helper.returncode:
             raise process_store_error(subprocess.CalledProcessError(helper.returncode, subcmd, said), self.program)
         return said
@@ -225,7 +225,7 @@ def refusal(
     what = f"is an image of {kind.name} at {url}, but" if is_here else f"is not an image of {kind.name} at {url}, and"
     known = {"name": name, "registry": registry, **_cure_fields(kind, registry)}
     return RefusedError(
-        f"image: {name!r} {what} cannot be downloaded{' anew' if is_here else ''}: {said}.",
+        f"image: {name!r} {what} cannot be downloaded{' again' if is_here else ''}: {said}.",
         field="image",
         value=name,
         rule=reason.rule.format(**known),
@@ -253,8 +253,8 @@ def _login_command(registry: str, program: str) -> str:
     if amazon is None:
         return f"{program} {registry}"
     return (
-        f"aws ecr get-login-password --region {amazon[1]} | {program} --username AWS --password-stdin {registry} "
-        "(which holds for twelve hours)"
+        f"aws ecr get-login-password --region {amazon[1]} | {program} --username AWS --password-stdin "
+        f"{registry} (valid for twelve hours)"
     )
 
 

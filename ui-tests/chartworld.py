@@ -32,7 +32,7 @@ def host(name: str, count: int, *, every: float = 1.0, gpus: int = 0, skew: floa
         "cpus": 8,
         "memory_total_bytes": 32 * GIB,
         "disk_total_bytes": 500_000_000_000,
-        "notes": ["Network and disk are those of the whole host: whatever else runs there is in them."],
+        "notes": ["Network and disk values are for the whole host, including other processes."],
     }
 
 

@@ -162,7 +162,7 @@ def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
         _write_agent_json(host)
     except OSError as error:  # the engine waits for this file, and would wait until its time-out
         host.shut_down(
-            f"nobody can be told that it is ready: {error}",
+            f"readiness cannot be reported: {error}",
             errors.EXIT_DISK_FULL if errors.is_full(error) else 1,
         )
         return
@@ -181,7 +181,7 @@ def serve(
     ControllerEndpoint(host, listen(folder))
     host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):
-        host.loop.on_signal(number, lambda: host.shut_down("the engine gave notice"))
+        host.loop.on_signal(number, lambda: host.shut_down("the engine announced the end of this host"))
     host.fork_server.start(list(config.preload), first)
     host.packages.read_ahead()
     host.check_deadline()

@@ -57,7 +57,7 @@ def entries(channel: ChannelSpec) -> Pairs:
         return [(os.path.basename(source), source)]
     found = _expand_pattern(source)
     if not found:
-        raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
+        raise ChannelError(f"channel {channel['name']}: {source!r} is not a file, folder or pattern on this host.")
     return found
 
 

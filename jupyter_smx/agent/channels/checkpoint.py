@@ -333,7 +333,7 @@ class UnreachablePeriods:
             self.since = now if self.since is None else self.since
         elif self.since is not None:
             times = " and ".join(time.strftime("%H:%M:%S", time.gmtime(moment)) for moment in (self.since, now))
-            since = "; all is kept since" if is_whole else ""
+            since = "; all files are saved since" if is_whole else ""
             self.notes.append(f"the store did not answer between {times} UTC ({self._message}){since}.")
             self.notes = self.notes[-_NOTES:]
             self.since = None

@@ -53,7 +53,7 @@ def resolve_links(
             here = {**above, there: name}
             waiting.extend((os.path.join(name, one), os.path.join(there, one), here) for one in names)
         if len(found.folders) + len(found.shown) + len(waiting) > most:
-            raise TooManyTargetsError(f"it has links that lead out of it, and more than {_MAX_FILES} files")
+            raise TooManyTargetsError(f"it has links to targets outside it, and more than {_MAX_FILES} files")
     return found
 
 

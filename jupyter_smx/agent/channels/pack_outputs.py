@@ -65,15 +65,13 @@ def pack(folder: str, path: str) -> List[str]:
         for name in _members(folder, closed):
             source = os.path.join(folder, name)
             if not os.path.islink(source) and not os.access(source, os.R_OK):
-                errors.append(f"{_shorten_name(name)} cannot be read and was left out.")
+                errors.append(f"{_shorten_name(name)} cannot be read and was skipped.")
             elif not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
-                errors.append(f"{_shorten_name(name)} is neither a file nor a folder and was left out.")
+                errors.append(f"{_shorten_name(name)} is not a file or folder and was skipped.")
             else:
                 archive.add(source, arcname=name, recursive=False, filter=_anonymize)
     os.replace(path + ".part", path)
-    return errors + [
-        f"the folder {_shorten_name(name)} cannot be read and what is in it was left out." for name in closed
-    ]
+    return errors + [f"the folder {_shorten_name(name)} cannot be read and its content was skipped." for name in closed]
 
 
 def _shorten_name(name: str) -> str:

@@ -95,8 +95,7 @@ def stage(
             if error.errno != errno.EROFS or not any(folder.startswith(f"{one}{os.sep}") for one in folders.values()):
                 raise
             raise ChannelError(
-                f"channel {channel['name']}: {folder} lies in what another channel shows, where nobody can write. Give "
-                "it another path."
+                f"channel {channel['name']}: {folder} is inside another channel's read-only folder. Set another path."
             ) from error
     return staged.to_json()
 
@@ -195,7 +194,7 @@ def _present_manifest(
     staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities
 ) -> None:
     """Bring what FastFile does not mount, on SageMaker neither."""
-    _download_instead_of_mounting(staged, channel, folder, capabilities, "a manifest is no whole folder")
+    _download_instead_of_mounting(staged, channel, folder, capabilities, "a manifest is not a whole folder")
 
 
 def _download_instead_of_mounting(

@@ -300,7 +300,7 @@ class _Search:
             names = sorted(
                 {imports.top_level_package(name) for folder in self._imported for name in self._imported[folder]}
             )
-            self._done(PackageReport({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
+            self._done(PackageReport({}, [], [], [f"Versions of {', '.join(names)} are unknown: {error}."]))
             return
         self._packages.update(result["shelves"])
         found = resolve(self._imported, dict(self._indexes, **result["shelves"]))

@@ -36,8 +36,8 @@ _NETWORK_ERRORS = re.compile(
     re.IGNORECASE,
 )
 _CUT_OFF = (
-    "This host reaches no package index: install what the job needs when the image is built, or name an index that "
-    "hosts reach with --env PIP_INDEX_URL=…"
+    "This host cannot reach a package index: install the packages when you build the image, or set a reachable "
+    "index with --env PIP_INDEX_URL=…"
 )
 
 
@@ -54,10 +54,10 @@ def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
     if importlib.util.find_spec("pip") is None:
         raise entry_point.InstallError(
             f"InstallRequirementsError: {sys.executable} in the image has no pip, so nothing can be installed. "
-            "Take an image with pip, or install what the job needs when the image is built."
+            "Use an image with pip, or install the packages when you build the image."
         )
     home = host_info.path(FOLDER)
-    entry_point.print_note(f"what the job requires is installed into {home}, for this job alone.")
+    entry_point.print_note(f"requirements are installed into {home}, for this job only.")
     packages = _make(home)
     cache = ["--cache-dir", host_info.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]

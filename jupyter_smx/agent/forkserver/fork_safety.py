@@ -21,7 +21,7 @@ _COMPANIONS: Dict[str, Tuple[str, ...]] = {"numpy": ("numpy.random",)}
 PATIENCE = 5.0
 """Seconds that a forked child may take for one small computation."""
 _MIB = 1 << 20
-_USER_FILES_REASON = "it comes from your own files, which may be others when the next job comes"
+_USER_FILES_REASON = "it is one of your own files, which may change before the next job"
 
 
 class ImportResult(NamedTuple):

@@ -164,7 +164,7 @@ class ForkServerPool:
             self._replace(zygote)
         zygote.retire()
         if lost is not None:
-            self._on_child_exit(lost, None, "its zygote was no longer fit to fork")
+            self._on_child_exit(lost, None, "its zygote could no longer fork safely")
 
     def _on_zygote_exit(self, zygote: ZygoteHandle) -> None:
         """Replace a zygote that is gone; its running job goes on as a child of ours."""
@@ -214,7 +214,7 @@ class ForkServerPool:
 
     def _adopt(self, orphan: ChildHandle) -> None:
         if orphan.pid == 0:
-            self._on_child_exit(orphan, None, "its zygote died before it was born")
+            self._on_child_exit(orphan, None, "its zygote exited during startup")
             return
         self._loop.on_exit(orphan.pid, lambda status: self._on_child_exit(orphan, status, ""))
         self._orphans.append(orphan)
@@ -226,7 +226,7 @@ class ForkServerPool:
 
     def _report_lost_exit(self, orphan: ChildHandle) -> None:
         if orphan in self._orphans and not process.is_alive(orphan.pid):
-            self._on_child_exit(orphan, None, "its end was seen by nobody")
+            self._on_child_exit(orphan, None, "its exit status is unknown")
 
     # Children
 

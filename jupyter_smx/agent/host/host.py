@@ -133,7 +133,7 @@ class Host:
         self.packages = PackageIndex(self.loop)
         self.input_hashes: DigestCache = {}
         self.mounts = Mounts()
-        self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started here", code=1)
+        self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started on this host", code=1)
 
     def is_private(self) -> bool:
         """Say whether shared memory belongs to this host alone."""
@@ -298,7 +298,7 @@ class Host:
                 self.send_event({"event": "spoilt", "reason": reason})
             self._release_all(reason)
         except Exception as error:  # noqa: BLE001 - nobody comes here twice, and a deadline is an end
-            process.log(f"something stays behind: {type(error).__name__}: {error}")
+            process.log(f"clean-up is incomplete: {type(error).__name__}: {error}")
         finally:
             exit_now(code)
 

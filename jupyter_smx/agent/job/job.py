@@ -262,7 +262,7 @@ class Job(JobEntry):
         child: ChildHandle = self.child  # type: ignore[assignment]
         child.on_exit = child.on_message = None
         child.on_born = child.kill  # it would find in its socket what to run
-        who = f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born"
+        who = f"process {child.pid} cannot be killed" if child.pid else "the process of the job did not start"
         self.host.unusable_reason = f"{who}; this host ends."
         self.left_behind.append(self.host.unusable_reason)
         self._on_exit(None, "the job's process cannot be ended")
@@ -326,7 +326,7 @@ class Job(JobEntry):
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:
-            why = disk.format_full_disk(self.host.disks(self.id)) or "Its log says why."
+            why = disk.format_full_disk(self.host.disks(self.id)) or "Its log has details."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:
             self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")

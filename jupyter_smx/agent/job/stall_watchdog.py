@@ -20,7 +20,8 @@ in its folder, and since one that only asks again and again, or looks at a clock
 it is cut late is better than that a slow upload of somebody's last checkpoint is cut at all."""
 _CHECK_INTERVAL = 5.0
 _ABORT_MESSAGE = (
-    "it was cut short, for the job was told to end and nothing moved for {still:g} s, or all took over {longest:g} s"
+    "it was cancelled, because the job was asked to stop and nothing moved for {still:g} s, or it took over "
+    "{longest:g} s"
 )
 
 

@@ -157,8 +157,8 @@ def _watch(hosts: List[str], host_info: HostInfo, signals: SignalWaiter, server:
         elif server.has_exited():
             child_processes.terminate_script(script)
             raise ServerError(
-                f"The parameter server of {host_info.host} ended before the script{server.exit_reason()}. "
-                "Its log says more."
+                f"The parameter server of {host_info.host} ended before the script{server.exit_reason()}. Its "
+                "log has details."
             )
         else:
             signals.wait()

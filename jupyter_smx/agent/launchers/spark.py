@@ -87,7 +87,7 @@ def run_host_part(part: HostPart) -> bool:
         child_processes.exit_by_signal(signal.SIGTERM)
     except EOFError as error:
         cluster.terminate()
-        raise ClusterError("There is no Spark cluster: another host left.") from error
+        raise ClusterError("There is no Spark cluster: another host ended.") from error
     except BaseException:
         cluster.terminate()
         raise
@@ -153,7 +153,7 @@ def _read_configuration(path: str) -> spark_settings.RequestedConfiguration:
     except ValueError as error:
         raise RefusalError(f"{path}: {error}.") from error
     if found.unused:
-        entry_point.print_note(f"{path}: {', '.join(found.unused)} has no meaning here and is left out.")
+        entry_point.print_note(f"{path}: {', '.join(found.unused)} has no effect and is ignored.")
     return found
 
 

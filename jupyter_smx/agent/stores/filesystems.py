@@ -72,7 +72,7 @@ def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> T
     except ImportError as error:
         raise PackageMissingError("fsspec") from error
     if objects.protocol(url) in _WITHOUT_URLS:
-        raise ValueError("its protocol has no URLs there: mount the server, or read it by https://")
+        raise ValueError("this protocol has no URLs in fsspec: mount the server, or use https://")
     try:
         words = _options(url)
         if objects.protocol(url) not in _SSH:

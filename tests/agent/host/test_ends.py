@@ -69,7 +69,7 @@ main()
 def test_a_host_ends_at_its_deadline_whatever_goes_wrong_on_the_way_out(host_folder: Callable[..., Path]) -> None:
     folder = host_folder(idle_limit=0.2)
     assert launch(folder, program=(sys.executable, "-c", BROKEN)).wait(PATIENCE) == 0
-    assert "something stays behind: RuntimeError: nobody thought of this" in (folder / "agent.log").read_text()
+    assert "clean-up is incomplete: RuntimeError: nobody thought of this" in (folder / "agent.log").read_text()
 
 
 def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:

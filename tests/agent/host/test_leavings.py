@@ -243,7 +243,7 @@ def test_locked_folders_are_gone_for_the_next_job_and_from_the_disk(
     record = agent.run(lock)
     assert (record["cause"], record["exit_code"]) == ("exit", 0), record
     if lock is LOCK:
-        assert "model.tar.gz: the folder locked cannot be read and what is in it was left out." in record["errors"]
+        assert "model.tar.gz: the folder locked cannot be read and its content was skipped." in record["errors"]
     assert agent.json(SEE) == CLEAN
     wait_until(lambda: not count(str(agent.folder / "trash")), "the trash is empty")
 

@@ -243,7 +243,7 @@ def test_variables_that_the_host_cannot_keep_are_named(small: Callable[..., Agen
 def test_a_quota_is_said_where_no_disk_is_full(number: int, tmp_path: Path) -> None:
     with pytest.raises(disk.DiskError) as raised:
         disk.with_disk_errors(lambda: fail(number), [("here", str(tmp_path))])
-    assert "Which disk that is nobody can say; there may be a quota." in str(raised.value)
+    assert "The disk is unknown; there may be a quota." in str(raised.value)
     assert disk.format_error(PermissionError(errno.EACCES, "Permission denied", "f"), []) == "Permission denied: f."
     with pytest.raises(PermissionError):
         disk.with_disk_errors(lambda: fail(errno.EACCES), [])

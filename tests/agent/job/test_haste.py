@@ -63,7 +63,7 @@ def hasty(start_agent: Callable[..., Agent]) -> Callable[..., Agent]:
 
 def cut(still: float, longest: float) -> str:
     return (
-        f"it was cut short, for the job was told to end and nothing moved for {still:g} s, or all took over "
+        f"it was cancelled, because the job was asked to stop and nothing moved for {still:g} s, or it took over "
         f"{longest:g} s."
     )
 

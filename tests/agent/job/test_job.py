@@ -285,7 +285,7 @@ def test_a_refusal_is_told_as_it_was_said_whatever_the_users_files_are_called(
 ) -> None:
     path = str(tmp_path / name)
     record = agent.run("print('never')", channels=[{"name": "train", "source": path, "mode": "File"}])
-    assert record["errors"] == [f"channel train: {path!r} is no file, folder or pattern on this host."]
+    assert record["errors"] == [f"channel train: {path!r} is not a file, folder or pattern on this host."]
 
 
 def test_what_nobody_foresaw_is_told_with_its_kind(agent: Agent, tmp_path: Path) -> None:

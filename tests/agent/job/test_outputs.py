@@ -200,8 +200,8 @@ def test_of_one_that_lies_deeper_than_a_path_is_long_it_is_said_what_was_left_ou
     assert found[0] == "d"
     assert not any(name.endswith("weights") for name in found)
     assert {error.rpartition("/d ")[2] for error in record["errors"]} == {
-        "cannot be read and was left out.",
-        "cannot be read and what is in it was left out.",
+        "cannot be read and was skipped.",
+        "cannot be read and its content was skipped.",
     }
     assert max(map(len, record["errors"])) < 300
     agent.serves()

@@ -93,6 +93,6 @@ def test_a_master_that_ends_at_once_ends_the_job_and_no_framework_processor_has_
     source = packed(tmp_path, {"etl.py": "print('ran')", "helper.py": ""})
     found = by_spark(tmp_path / "machine")
     record = agent.run("print('ran')", source_dir=source, entry_point="etl.py", **found)
-    said = "The Spark master of algo-1 ended with exit code 5 before the script. Its log says why."
+    said = "The Spark master of algo-1 ended with exit code 5 before the script. Its log has details."
     assert record["failure"] == said
     assert record["text"].splitlines()[:-1] == ["code", "code/etl.py", "code/helper.py"]

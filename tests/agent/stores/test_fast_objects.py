@@ -201,8 +201,8 @@ def test_a_server_that_dies_is_named_in_the_record(fused: Agent, full: Bucket, w
 @pytest.mark.parametrize(
     ("source", "fields", "said"),
     [
-        ("s3://bucket/d/a", {}, "that is no whole folder"),
-        ("s3://bucket/d/su", {}, "that is no whole folder"),
+        ("s3://bucket/d/a", {}, "it is not a whole folder"),
+        ("s3://bucket/d/su", {}, "it is not a whole folder"),
     ],
 )
 def test_what_is_no_folder_is_brought_and_the_record_says_so(
@@ -234,7 +234,7 @@ def test_it_is_said_why_something_is_not_mounted(source: str, rclone: str, said:
 
 def test_a_machine_without_fuse_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse_mount, "DEVICE", "/dev/nothing")
-    assert fuse_mount.mount_obstacle("s3://b/", "rclone") == "/dev/nothing is not there or may not be opened"
+    assert fuse_mount.mount_obstacle("s3://b/", "rclone") == "/dev/nothing does not exist or cannot be opened"
 
 
 def fused_servers(agent: Agent) -> list[int]:
@@ -297,8 +297,8 @@ def test_rclone_gets_into_a_bucket_of_google_as_gcsfs_did(
     [
         ({"found": True, "access": ""}, ""),
         ({"found": True, "access": "google_default"}, ""),
-        ({"found": False, "access": ""}, "that is no whole folder"),
-        ({"found": True, "access": "cache"}, "rclone knows nothing of gcsfs' own credentials, 'cache'"),
+        ({"found": False, "access": ""}, "it is not a whole folder"),
+        ({"found": True, "access": "cache"}, "rclone does not support gcsfs credentials, 'cache'"),
     ],
 )
 def test_what_rclone_could_not_get_into_is_not_mounted(seen: dict[str, Any], said: str) -> None:

@@ -93,7 +93,7 @@ def test_a_manifest_is_never_mounted_and_the_record_says_so(host: Agent, full: B
     channels = wish("s3://bucket/list", mode="FastFile", data_type="ManifestFile")
     record = host.run("pass", channels=channels, environment=full.environment)
     (note,) = record["notes"]
-    assert "a manifest is no whole folder" in note
+    assert "a manifest is not a whole folder" in note
     assert record["inputs"][0]["method"] == "content"
 
 

@@ -76,8 +76,8 @@ def test_bug_27_a_job_that_the_system_ends_for_memory_is_said_to_be_that_and_its
     had = float(record["failure"].partition("its process had ")[2].split()[0])
     assert 50 < had <= LIMIT / 2**20, "megabytes of a job that was to have 400"
     assert record["failure"] == (
-        f"The system ended the job for lack of memory: its process had {had} MiB, and 160.0 MiB is the limit of its "
-        "control group. Use less, or a larger instance."
+        f"The system killed the job for lack of memory: its process had {had} MiB, and 160.0 MiB is the limit of its "
+        "control group. Use less memory, or a larger instance type."
     )
     bounded.serves()
 
@@ -157,8 +157,8 @@ def test_a_process_that_had_a_small_part_of_what_there_is_did_not_fill_it_alone(
 
 def test_nothing_is_made_up_where_nothing_is_known(tmp_path: Path) -> None:
     assert memory.format_oom_kill(0, str(tmp_path)) == (
-        "The system ended the job for lack of memory: how much it had is not known, and nobody says how much there is. "
-        "Use less, or a larger instance."
+        "The system killed the job for lack of memory: its memory use is unknown, and the limit is unknown. "
+        "Use less memory, or a larger instance type."
     )
 
 

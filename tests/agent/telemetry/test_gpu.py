@@ -95,7 +95,7 @@ def test_what_the_driver_refuses_is_absent_and_said_once(drive: Callable[..., Dr
     gpus = Gpus(nvml)
     assert gpus.measure([US]) == gpus.measure([US]) == [(None, 5), (None, None)]
     assert len(gpus.notes) == 2
-    assert "T4 does not tell what processes use (Insufficient Permissions)" in list(gpus.notes)[1]
+    assert "T4 does not report the use of processes (Insufficient Permissions)" in list(gpus.notes)[1]
 
 
 def test_memory_that_the_driver_does_not_know_is_not_zero(drive: Callable[..., Driver]) -> None:

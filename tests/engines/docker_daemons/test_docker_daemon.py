@@ -85,7 +85,7 @@ async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(
         go.wait(20)
 
     daemon = serve(hold)
-    with pytest.raises(UnavailableError, match=rf"did not report within {LIMIT:g} s"):
+    with pytest.raises(UnavailableError, match=rf"did not answer within {LIMIT:g} s"):
         await daemon.containers("a=b")
     go.set()
 
@@ -109,7 +109,7 @@ async def test_who_gives_up_a_question_takes_the_time_of_no_other(
     ask = partial(daemon.call, lambda api: api.inspect_container("held"))
     late = [asyncio.create_task(ask()) for _ in range(_MAX_THREADS)]
     given_up = await asyncio.gather(*late, return_exceptions=True)
-    assert all("said nothing for" in str(end) for end in given_up)
+    assert all("did not answer within" in str(end) for end in given_up)
     next_one = asyncio.create_task(daemon.containers("put=b"))
     await asyncio.wait({next_one}, timeout=2 * LIMIT)
     assert not next_one.done()
@@ -264,7 +264,7 @@ async def test_a_no_is_told_from_silence_also_without_a_thread(
     with pytest.raises(DaemonError, match="there is none") as told:
         await daemon.get("/containers/jupyter-smx-x/json")
     assert told.value.status == 404
-    with pytest.raises(UnavailableError, match=rf"did not report within {LIMIT:g} s"):
+    with pytest.raises(UnavailableError, match=rf"did not answer within {LIMIT:g} s"):
         await daemon.get("/images/silent/json")
     go.set()
 

@@ -241,7 +241,7 @@ def test_a_server_that_cannot_begin_ends_the_script_and_says_why(start: Start) -
     ran = start("import signal\nprint('waits', flush=True)\nsignal.pause()\n", broken)
     job = ran.wait()
     assert job.state.value == "Failed"
-    assert "ended before the script (ValueError: no such port). Its log says more." in job.failure_reason
+    assert "ended before the script (ValueError: no such port). Its log has details." in job.failure_reason
     assert "The parameter server of algo-" in job.failure_reason
     assert [end.left_behind for end in job.hosts] == [(), ()], "the script was told, and is gone"
 

@@ -180,7 +180,7 @@ def test_bug_27_a_job_that_ran_out_of_memory_says_so_with_how_much_and_its_host_
     job = world.submit("x = bytearray(400 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1")
     ended = job.wait()
     assert ended.state is FAILED
-    begin = "AlgorithmError: OutOfMemory: The system ended the job for lack of memory: its process had "
+    begin = "AlgorithmError: OutOfMemory: The system killed the job for lack of memory: its process had "
     assert ended.failure_text().startswith(begin), ended.failure_text()
     assert "and 160.0 MiB is the limit of its control group." in ended.failure_text()
     assert 'ExtraInfo "OutOfMemory: ' in ended.failure_reason

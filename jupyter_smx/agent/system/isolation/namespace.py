@@ -188,7 +188,7 @@ def _check_namespace(plan: NamespacePlan, needed: List[str]) -> str:
 
 
 def _trial(plan: NamespacePlan, needed: List[str], pipe: int) -> None:
-    answer = "it died"
+    answer = "it exited"
     try:
         existing = [path for path in needed if os.path.exists(path)]
         enter(plan)

@@ -48,7 +48,7 @@ def _state(path: str) -> Optional[Tuple[int, str]]:
     if free < _LOW_BYTES:
         return device, f"{format_size(free)} of {format_size(whole)} are free"
     if room.f_files and not room.f_favail:
-        return device, f"it holds {room.f_files} files and takes no more"
+        return device, f"it has {room.f_files} files, which is its limit"
     return device, ""
 
 
@@ -85,7 +85,7 @@ def format_error(error: OSError, where: DiskPaths) -> str:
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
     if not errors.is_full(error):
         return f"{what}."
-    return f"{what}. {format_full_disk(where) or 'Which disk that is nobody can say; there may be a quota.'}"
+    return f"{what}. {format_full_disk(where) or 'The disk is unknown; there may be a quota.'}"
 
 
 def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Dict[str, Any]:

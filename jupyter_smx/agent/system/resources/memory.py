@@ -104,15 +104,18 @@ def _pairs(text: str) -> Dict[str, int]:
 
 def _bound(root: str) -> str:
     most, whose = limit(root)
-    return f"{format_size(most)} is {whose}" if most else "nobody says how much there is"
+    return f"{format_size(most)} is {whose}" if most else "the limit is unknown"
 
 
 def format_oom_kill(peak: int, root: str = "/") -> str:
     """Say that the system ended a job for lack of memory; ``peak`` is what its process had at most, 0 if unknown."""
-    had = f"its process had {format_size(peak)}" if peak else "how much it had is not known"
+    had = f"its process had {format_size(peak)}" if peak else "its memory use is unknown"
     if peak and peak < limit(root)[0] // _FEW:
         had += ", processes that it started and files in memory (/dev/shm) the rest"
-    return f"The system ended the job for lack of memory: {had}, and {_bound(root)}. Use less, or a larger instance."
+    return (
+        f"The system killed the job for lack of memory: {had}, and {_bound(root)}. Use less memory, or a larger "
+        "instance type."
+    )
 
 
 def format_other_oom_kills(count: int, root: str = "/") -> str:

@@ -201,7 +201,7 @@ def test_figures_of_gpus_get_into_the_file_and_out_of_it_again(
     assert first.percent[:2] == (None, 60.0)
     assert first.memory_bytes[1] == 5 * MIB
     assert other.percent[1] is None
-    assert any("does not tell" in note for note in usage.notes)
+    assert any("does not report" in note for note in usage.notes)
     assert json.loads((tmp_path / "samples").read_text().splitlines()[0])["version"] == 1
 
 

@@ -1,3 +1,4 @@
 """Define the controller's records: ``Job``, ``Cluster``, ``Event`` and their summaries.
 
-Storage belongs in ``jupyter_smx.controller.db``."""
+Storage belongs in ``jupyter_smx.controller.db``.
+"""

@@ -1,3 +1,4 @@
 """Migrate the tables of the store with Alembic, on the store's own connection.
 
-Queries belong in ``jupyter_smx.controller.db``."""
+Queries belong in ``jupyter_smx.controller.db``.
+"""

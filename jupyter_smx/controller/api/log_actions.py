@@ -89,7 +89,10 @@ def check_host(job: Job, host: str) -> str:
     names = _hosts(job)
     if host not in names:
         raise ResourceNotFoundError(
-            f"host: {job.name} has no host {host!r}.", field="host", value=host, cure=f"Its hosts are {', '.join(names)}."
+            f"host: {job.name} has no host {host!r}.",
+            field="host",
+            value=host,
+            cure=f"Its hosts are {', '.join(names)}.",
         )
     return host
 

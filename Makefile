@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel release-check clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -177,6 +177,16 @@ docs: $(STAMP) ## build the documentation into build/docs; a warning is an error
 
 bench: build ## print the measured figures
 	$(VENV)/bin/python -m bench
+
+# 3.12 is the Python of the machine that has the GPU. GPU_PYTHON is its Python with PyTorch.
+GPU_PYTHON_VERSION ?= 3.12
+GPU_PYTHON ?= python3
+
+gpu-wheels: | $(VENV)/bin/python ## fetch what gpu-check needs on a machine without a network, into build/gpu-wheels
+	$(VENV)/bin/python -m bench.gpu_check.wheels --python-version $(GPU_PYTHON_VERSION)
+
+gpu-check: ## run jobs on a real GPU, six minutes at most; with build/gpu-wheels it installs itself first
+	$(GPU_PYTHON) -m bench.gpu_check
 
 wheel: $(STAMP) ## build the wheel that would be published
 	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist

@@ -53,7 +53,7 @@ def read() -> Card:
     row = _rows(f"--query-gpu={','.join(_FIELDS)}")[0]
     uuid, name, driver = row[:3]
     apps = _rows("--query-compute-apps=gpu_uuid,pid,used_memory")
-    used_by = {int(pid): _number(used) for card, pid, used in apps if card == uuid and pid.isdecimal()}
+    used_by = {int(row[1]): _number(row[2]) for row in apps if row[0] == uuid and row[1].isdecimal()}
     total, used, percent = map(_number, row[3:])
     return Card(time.time(), uuid, name, driver, total, used, percent, used_by)
 
@@ -76,7 +76,7 @@ def _number(word: str) -> float | None:
 
 
 def holders() -> dict[int, str]:
-    """Name the processes that have a GPU's device file open, by number, as far as ``/proc`` shows them."""
+    """Name the processes that have CUDA's device file open, by number: who only asks the driver has not."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and _has_device(folder):
@@ -86,7 +86,7 @@ def holders() -> dict[int, str]:
 
 def _has_device(folder: Path) -> bool:
     try:
-        return any(str(file.readlink()).startswith("/dev/nvidia") for file in (folder / "fd").iterdir())
+        return any(str(file.readlink()).startswith("/dev/nvidia-uvm") for file in (folder / "fd").iterdir())
     except OSError:  # it is another user's, or has just ended
         return False
 

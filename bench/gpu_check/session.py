@@ -116,7 +116,8 @@ class Run:
             return
         session.close_session()  # a request that the last check's limit has cut is nobody's answer
         began = time.monotonic()
-        problems, figures = [], {}
+        problems: list[str] = []
+        figures: dict[str, Any] = {}
         try:
             with jobs.limit(min(check.limit, left)):
                 problems, figures = check.run(self._amounts)
@@ -134,7 +135,7 @@ class Run:
     def _add(
         self, check: checks.Check, verdict: str, reasons: list[str], figures: dict[str, Any], seconds: float
     ) -> None:
-        row = {"name": check.name, "title": check.title, "verdict": verdict, "reasons": reasons}
+        row: dict[str, Any] = {"name": check.name, "title": check.title, "verdict": verdict, "reasons": reasons}
         row |= {"seconds": round(seconds, 1), "figures": figures}
         self.document["checks"].append(row)
         self._write()

@@ -45,7 +45,17 @@ class Part:
 _FRAMEWORKS = ("jupyter_smx/agent", "tests/faults/conftest.py", "tests/faults/pytorch.py", "tests/faults/world.py")
 _DAEMONS = ("jupyter_smx/agent", "jupyter_smx/engines", "jupyter_smx/testing/docker", "jupyter_smx/testing/groups")
 
+_FAULTS = (
+    "jupyter_smx/agent",
+    "jupyter_smx/controller",
+    "jupyter_smx/engines",
+    "jupyter_smx/policy",
+    "jupyter_smx/testing",
+)
+
 PARTS: Mapping[str, Part] = {
+    "docker": Part(covers=_DAEMONS),
+    "faults": Part(covers=(*_FAULTS, "tests/faults/conftest.py", "tests/faults/world.py")),
     "mpi": Part(covers=_FRAMEWORKS),
     "pip": Part(covers=("jupyter_smx/controller/environments",)),
     "podman": Part(covers=_DAEMONS),

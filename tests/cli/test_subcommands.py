@@ -364,4 +364,4 @@ def test_a_spot_job_loses_its_hosts_to_a_command_and_another_job_does_not(termin
     assert "Managed Spot Training savings: " in said
     refused = terminal.run("interrupt", "first")
     assert refused.returncode == 2
-    assert "is no spot job" in refused.stderr
+    assert "is not a spot job" in refused.stderr

@@ -12,6 +12,8 @@ import pytest
 
 import jupyter_smx
 
+pytestmark = pytest.mark.heavy("faults")
+
 TESTS = Path(__file__).parents[1]
 
 LEAKY = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import pytest_asyncio
 
 from jupyter_smx.testing.contract import EngineContract
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
+
+pytestmark = pytest.mark.heavy("docker")
 
 
 class TestDockerEngine(EngineContract):

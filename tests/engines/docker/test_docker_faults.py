@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
 
+pytestmark = pytest.mark.heavy("docker")
+
 UNFIT = {
     "nowhere/nothing:1": "is not an image",
     docker_images.NO_PYTHON.name: "has no Python",

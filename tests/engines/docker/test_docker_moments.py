@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
+pytestmark = pytest.mark.heavy("docker")
+
 MOMENTS = 40
 """More questions than there are of a launch and a release."""
 EMPTY = Handle(engine="docker", cluster="c1")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from world import World
 
+pytestmark = pytest.mark.heavy("faults")
+
 PACKAGE = Path(controller_launch.__file__).parent
 OLD = "0.0.7"
 

@@ -29,6 +29,8 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.heavy("faults")
+
 COMPLETED = SecondaryStatus.COMPLETED
 _SUBMIT = """
 import sys, msgspec

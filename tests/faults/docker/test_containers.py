@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.usage import HostUsage
     from jupyter_smx.testing.docker.fixtures import Docker
 
+pytestmark = pytest.mark.heavy("docker")
+
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
 MANY = 20
 A_LITTLE = 100_000

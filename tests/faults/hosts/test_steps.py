@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import Job
 
+pytestmark = pytest.mark.heavy("faults")
+
 BIG = 512 * 1024 * 1024
 MODEL = 12 * 1024 * 1024
 FILES = 1500

@@ -206,5 +206,5 @@ def test_a_connection_that_is_hung_up_before_it_is_open_sends_nothing(controller
 
 def test_a_platform_without_unix_sockets_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
-    with pytest.raises(UnavailableError, match=r"this Python has none\. On Windows run Jupyter in WSL"):
+    with pytest.raises(UnavailableError, match=r"which this Python lacks\. On Windows run Jupyter in WSL"):
         Client(tmp_path / "controller.sock", lambda: None).controller_info()

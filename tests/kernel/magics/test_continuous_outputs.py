@@ -201,7 +201,7 @@ def test_where_it_cannot_be_brought_is_refused(place: str, shared: bool, sentenc
     if not sentence:
         continuous_output_rules.check(spec, shared_folder=shared)
         return
-    with pytest.raises(ValidationError, match=f"--hp sagemaker_s3_output: nothing of .*{sentence}"):
+    with pytest.raises(ValidationError, match=f"--hp sagemaker_s3_output: .* cannot be copied to .*{sentence}"):
         continuous_output_rules.check(spec, shared_folder=shared)
     continuous_output_rules.check(JobSpec(**{**asdict(spec), "kind": "process"}), shared_folder=shared)
 
@@ -230,7 +230,7 @@ def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_on
     spec = JobSpec(kind=kind, source="pass", contract=contract, hyperparameters=hyperparameters)
     told = {"name": "job-1", "kind": kind, "contract": contract, "hyperparameters": spec.all_hyperparameters()}
     if training_toolkit.intermediate_destination(told):
-        with pytest.raises(ValidationError, match="--hp sagemaker_s3_output: nothing of"):
+        with pytest.raises(ValidationError, match=r"--hp sagemaker_s3_output: .* cannot be copied to"):
             continuous_output_rules.check(spec, shared_folder=True)
     else:
         continuous_output_rules.check(spec, shared_folder=True)

@@ -165,6 +165,6 @@ def test_describe_compare_and_export_show_it(found: Any) -> None:
     training, processing = found["describe"]
     assert training["ResourceConfig"]["VolumeSizeInGB"] == 30
     assert processing["ProcessingResources"]["ClusterConfig"]["VolumeSizeInGB"] == 30
-    assert found["compare"] == "Nothing differs except option volume size (new: 30)."
+    assert found["compare"] == "No differences except option volume size (new: 30)."
     for line in ("        volume_size=30,\n", "        volume_size_in_gb=30,\n", "Compute(", "volume_size_in_gb=30)"):
         assert line in found["export"]

@@ -70,7 +70,7 @@ def test_so_does_the_command(
     [
         ("%%train -k 1m --keep-alive 2m", "--keep-alive is given twice: 1m and 2m. It takes one value. Remove one."),
         ("%%train --spot --spot", "--spot is given twice. Remove one."),
-        ("%%process --spot", "--spot is not for processing jobs. SageMaker has spot"),
+        ("%%process --spot", "--spot is not for processing jobs. As on SageMaker, spot"),
         ("%smx config keep_alive=1m keep_alive=2m", "keep_alive is given twice: 1m and 2m. It takes one value."),
         ("%smx config keep_alive=soon", "keep_alive='soon' is not a duration."),
         ("%smx config keep_alve=1m", "keep_alve has no default that can be set."),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.scheduling import run_request
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.job_spec import PythonEnvironment
+from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.lifecycle import environment
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling import placement, reuse
@@ -176,7 +177,9 @@ def test_folders_are_quoted_for_pip_and_nothing_else_is() -> None:
     lines = ["-e /my/own project # content 01", "--find-links /my wheels", "-e /p", "numpy # content 2", "--no-index"]
     quoted = ["-e '/my/own project' # content 01", "--find-links '/my wheels'", *lines[2:]]
     assert environment.format_for_pip(lines) == quoted
-    assert run_request._of_image(a_spec(image="x", requirements=tuple(lines)))["requirements"] == quoted
+    spec = a_spec(image="x", requirements=tuple(lines))
+    host = named_hosts(spec.instance_groups)[0]
+    assert run_request.run_spec(a_job(spec=spec), host, 0, 0)["requirements"] == quoted
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from jupyter_smx.cli import conventions
 from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
-from jupyter_smx.kernel.magics import subcommands as commands
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.options.help_pages import help_text
+from jupyter_smx.kernel.subcommands.table import TABLE as SHARED
 from jupyter_smx.model import http_routes
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.options.table import TABLE
@@ -80,9 +80,9 @@ def _elsewhere(option: Option) -> str:
 def subcommands(_: str) -> str:
     """List what ``%smx`` can do."""
     rows = [
-        (f"`{f'%smx {name} {command.usage}'.rstrip()}`", sentence(command.help))
-        for name, command in commands.COMMANDS.items()
+        (f"`{f'%smx {row.name} {row.usage(terminal=False)}'.rstrip()}`", sentence(row.help)) for row in SHARED.values()
     ]
+    rows.append(("`%smx config [OPTION=VALUE …]`", "Show or set default options for this kernel."))
     return table(("Line", "What it does"), rows)
 
 

@@ -6,24 +6,24 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.cli import conventions
-from jupyter_smx.cli.commands.jobs import STATUSES
 from jupyter_smx.cli.commands.run import KINDS
-from jupyter_smx.cli.subcommand import CliContext, Subcommand
-from jupyter_smx.kernel.magics.completion import query_names
+from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
+from jupyter_smx.kernel.subcommands.completion import complete_argument, query_names
+from jupyter_smx.kernel.subcommands.table import ROWS
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from jupyter_smx.kernel.options.subcommand_parser import Parser
+    from jupyter_smx.kernel.subcommands.declaration import Argument
 
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""
 
 _SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
-_MANY = 100
 
 
 def _arguments(parser: Parser) -> None:
@@ -68,14 +68,6 @@ def add_completers(parser: Parser) -> Parser:
     return parser
 
 
-def _jobs(**_: Any) -> Iterable[str]:
-    return query_names(lambda client: [job.name for job in client.jobs(_MANY)])
-
-
-def _pools(**_: Any) -> Iterable[str]:
-    return query_names(lambda client: [pool.name for pool in client.pools()])
-
-
 def _instance_types(**_: Any) -> Iterable[str]:
     from jupyter_smx.model.spec.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
 
@@ -85,14 +77,20 @@ def _instance_types(**_: Any) -> Iterable[str]:
     )
 
 
+def _from_table(argument: Argument) -> Callable[..., Iterable[str]]:
+    return lambda **_: complete_argument(argument)
+
+
 _SOURCES: dict[str, Any] = {
-    "job": _jobs,
-    "other": _jobs,
-    "pool": _pools,
+    **{
+        argument.name: _from_table(argument)
+        for row in ROWS
+        for argument in row.arguments
+        if argument.completion not in ("", "file", "live_job")
+    },
     "instance_type": _instance_types,
-    "status": lambda **_: STATUSES,
     "kind": lambda **_: KINDS,
     "shell": lambda **_: _SHELLS,
 }
 
-COMPLETION = Subcommand("completion", "[SHELL]", "what a shell loads to complete with Tab", _arguments, _run)
+COMPLETION = TerminalSubcommand("completion", "[SHELL]", "print the shell completion script", _arguments, _run)

@@ -6,28 +6,25 @@ import sys
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import completion, conventions
-from jupyter_smx.cli.commands.hosts import DOCTOR, EXTEND, INSTANCE_TYPES, POOLS, RELEASE
-from jupyter_smx.cli.commands.job_reports import DESCRIBE, DIFF, EVENTS, EXPORT, PROVENANCE
-from jupyter_smx.cli.commands.jobs import ADVICE, COST, INTERRUPT, JOBS, STOP, WHY
-from jupyter_smx.cli.commands.logs import LOGS
-from jupyter_smx.cli.commands.run import PLAN, RERUN, RUN
+from jupyter_smx.cli.commands.run import PLAN, RUN
 from jupyter_smx.cli.commands.shell import SHELL
 from jupyter_smx.cli.completion import COMPLETION
 from jupyter_smx.cli.conventions import HELP, PROG, words_before_dashes
 from jupyter_smx.cli.output import open_standard
 from jupyter_smx.cli.subcommand import CliContext
+from jupyter_smx.cli.surface import shared_parser, terminal_subcommand
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.options.subcommand_parser import Parser
+from jupyter_smx.kernel.subcommands.table import ROWS, format_rows
 from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
 from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jupyter_smx.cli.subcommand import Subcommand
+    from jupyter_smx.cli.subcommand import TerminalSubcommand
 
-_JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, SHELL, WHY, COST, ADVICE, EXPORT, DIFF, PROVENANCE)
-_ALL = (*_JOBS, DESCRIBE, EVENTS, POOLS, EXTEND, RELEASE, INSTANCE_TYPES, DOCTOR, COMPLETION)
+_ALL = (RUN, PLAN, *map(terminal_subcommand, ROWS), SHELL, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"
 _OWN = (_JSON, "--version", *HELP)
@@ -76,12 +73,15 @@ def _run(words: list[str], context: CliContext) -> int:
     return subcommand.run(parser.read(rest[1:]), context)
 
 
-def parser_of(subcommand: Subcommand) -> Parser:
+def parser_of(subcommand: TerminalSubcommand) -> Parser:
     """Make the parser of a subcommand."""
-    usage = f"{PROG} {subcommand.name} {subcommand.usage}".rstrip()
-    name = f"{PROG} {subcommand.name}"
-    parser = Parser(prog=name, usage=usage, description=subcommand.help, parents=list(subcommand.parents))
-    subcommand.arguments(parser)
+    if subcommand.arguments is None:
+        parser = shared_parser(subcommand.name)
+    else:
+        usage = f"{PROG} {subcommand.name} {subcommand.usage}".rstrip()
+        name = f"{PROG} {subcommand.name}"
+        parser = Parser(prog=name, usage=usage, description=subcommand.help, parents=list(subcommand.parents))
+        subcommand.arguments(parser)
     parser.add_argument(_JSON, action="store_true", help="one JSON document on stdout, an error as JSON on stderr")
     if not subcommand.parents:
         parser.add_argument(*HELP, action="store_true", help="this page")
@@ -94,7 +94,7 @@ def command_tree() -> Parser:
     for option in _OWN:
         whole.add_argument(option, action="store_true", dest=option.strip("-"))
     below = whole.add_subparsers()
-    for subcommand in _ALL:
+    for subcommand in SUBCOMMANDS.values():
         parser = completion.add_completers(parser_of(subcommand))
         below.add_parser(subcommand.name, parents=[parser], add_help=False, help=subcommand.help)
     return whole
@@ -102,14 +102,13 @@ def command_tree() -> Parser:
 
 def format_manual() -> str:
     """Write the page that lists the subcommands and the exit codes."""
-    rows = {f"{PROG} {row.name} {row.usage}".rstrip(): row.help for row in _ALL}
     return "\n".join(
         [
-            "Jobs and warm pools.",
+            "Manage jobs and warm pools.",
             "",
-            *_columns(rows),
+            *format_rows(PROG, ((row.name, row.usage, row.help) for row in SUBCOMMANDS.values())),
             "",
-            f"Each takes {_JSON} and --help; `{PROG} --version` says the version.",
+            f"Each takes {_JSON} and --help; `{PROG} --version` shows the version.",
             "",
             "Exit codes:",
             *_columns(conventions.EXIT_CODES),
@@ -122,6 +121,6 @@ def _columns(rows: dict[str, str]) -> list[str]:
     return [f"  {left.ljust(width)}  {right}" for left, right in rows.items()]
 
 
-def _unknown_word_error(word: str, what: str, known: Sequence[str] | dict[str, Subcommand]) -> ValidationError:
+def _unknown_word_error(word: str, what: str, known: Sequence[str] | dict[str, TerminalSubcommand]) -> ValidationError:
     cure = suggest_names(word, known) or f"There are {', '.join(known)}."
     return ValidationError(f"{PROG}: {word!r} is not {what}.", field="line", value=word, cure=cure)

@@ -1,20 +1,16 @@
-"""A subcommand: what it takes, what it does, and what it works with."""
+"""A subcommand that only a terminal has, and its context; separate, because commands and main import both."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from jupyter_smx.cli.output import Console
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.options.subcommand_parser import Parser
-from jupyter_smx.model import redaction
-
-if TYPE_CHECKING:
-    from jupyter_smx.model.records.job import Job
 
 
 class CliContext(Struct, frozen=True):
@@ -24,23 +20,13 @@ class CliContext(Struct, frozen=True):
     output: Console
 
 
-class Subcommand(Struct, frozen=True):
-    """One row of the table: its name, its words, its sentence, its arguments, and the function that gives the code."""
+class TerminalSubcommand(Struct, frozen=True):
+    """One subcommand of a terminal; ``arguments`` is None for one that a notebook shares."""
 
     name: str
     usage: str
     help: str
-    arguments: Callable[[Parser], None]
+    arguments: Callable[[Parser], None] | None
     run: Callable[[Namespace, CliContext], int]
     parents: tuple[Any, ...] = ()
     """Parsers whose options it has, too."""
-
-
-def document(job: Job) -> dict[str, Any]:
-    """Give the JSON of one job: its record, with the two statuses that follow from it, as the controller's API says.
-
-    It ends in logs of other programs, so variables whose names are those of secrets have no values there, and URLs no
-    passwords.
-    """
-    record: dict[str, Any] = redaction.redact_record(to_builtins(job))
-    return record | {"status": job.status().value, "secondary_status": job.state.value}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from jupyter_smx.cli.subcommand import document
+from jupyter_smx.kernel.subcommands.job_subcommands import document
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.job_spec import JobSpec

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WRONG = [
     ("pols", "'pols' is not a subcommand. Did you mean pools"),
-    ("zzz", "There are run, plan, rerun, jobs"),
+    ("zzz", "There are run, plan, jobs, logs"),
     ("--jsn jobs", "'--jsn' is not an option. Did you mean --json"),
     ("jobs --stauts Failed", "jobs: --stauts is not an option. Did you mean --status?"),
     ("jobs -x", "-x is not an option"),

@@ -1,5 +1,5 @@
 """Implement the subcommands of ``jupyter smx``.
 
-Each module declares its ``Subcommand`` objects; ``jupyter_smx.cli.main`` collects them. Formatting shared with
+Each module declares its ``TerminalSubcommand`` objects; ``jupyter_smx.cli.main`` collects them. Formatting shared with
 ``%smx`` belongs in ``jupyter_smx.kernel.text``.
 """

@@ -1,4 +1,4 @@
-"""``run``, ``plan`` and ``rerun``: a script becomes a job, and the command shows it to its end."""
+"""``run`` and ``plan``: a script becomes a job, and the command shows it to its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from jupyter_smx.cli import conventions
 from jupyter_smx.cli.commands import arrays
 from jupyter_smx.cli.conventions import PROG
-from jupyter_smx.cli.subcommand import CliContext, Subcommand, document
+from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.cli.wait_reason import wait_reporter
 from jupyter_smx.kernel.api.session import with_source_dir
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
@@ -31,6 +31,7 @@ from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.origin import revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.kernel.request.script import read_script
+from jupyter_smx.kernel.subcommands.job_subcommands import document
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import base_name
@@ -221,17 +222,13 @@ def _follow_job(job: Job, context: CliContext) -> int:
     return conventions.job_exit_code(job)
 
 
-def _rerun_arguments(parser: Parser) -> None:
-    parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
-    _add_detach(parser)
-
-
-def _rerun(found: Namespace, context: CliContext) -> int:
-    submitted_at = time.time()
-    return _submit(lambda job_id: context.client.rerun(found.job, job_id, submitted_at), context, detach=found.detach)
+def rerun_job(ref: str, submitted_at: float, context: CliContext, *, detach: bool) -> int:
+    """Submit a job again and follow it to its end, unless ``detach``; return the exit code."""
+    return _submit(lambda job_id: context.client.rerun(ref, job_id, submitted_at), context, detach=detach)
 
 
 _OPTIONS = (line_parser.parser("train"),)
-RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
-PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)
-RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _rerun_arguments, _rerun)
+RUN = TerminalSubcommand(
+    "run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS
+)
+PLAN = TerminalSubcommand("plan", "SCRIPT [options]", "show what would happen and why", _arguments, _plan, _OPTIONS)

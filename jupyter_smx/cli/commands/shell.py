@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import conventions
-from jupyter_smx.cli.subcommand import CliContext, Subcommand
+from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _run(found: Namespace, context: CliContext) -> int:
         ) from problem
 
 
-SHELL = Subcommand(
+SHELL = TerminalSubcommand(
     "shell",
     "JOB | --pool POOL [--host HOST]",
     "a shell where the job runs, beside it, or on a warm host",

@@ -5,39 +5,27 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.magics import subcommands
-from jupyter_smx.kernel.magics.subcommand_options import HOST, STREAMS, TAIL
+from jupyter_smx.kernel.magics.subcommands import NAMES
 from jupyter_smx.kernel.options import defaults
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.kernel.subcommands.completion import complete_argument
+from jupyter_smx.kernel.subcommands.table import TABLE
 from jupyter_smx.model.options.table import SPELLINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from jupyter_smx.kernel.client.client import Client
-
-QUERY_TIMEOUT = 0.3
-"""Seconds that a person waits for Tab without wondering."""
-
-_MAX_JOBS = 50
-"""Jobs whose names are offered."""
-
-_PAIR = 2
-
-_FLAGS = {"logs": ("-f", TAIL, HOST, STREAMS), "events": ("-f",)}
-_WITH_VALUES = (TAIL, HOST)
+    from jupyter_smx.kernel.subcommands.declaration import Argument, Subcommand
 
 
 def complete_option(_: Any, event: Any) -> list[str]:
-    """Complete what stands after a dash; values are not known here."""
+    """Complete an option after a dash; values are not known here."""
     return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
 
 
 def complete_subcommand(_: Any, event: Any) -> list[str]:
     """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
     before = event.text_until_cursor.removesuffix(event.symbol).split()[1:]
-    known = _complete_arguments(before) if before else subcommands.COMMANDS
+    known = _complete_arguments(before) if before else NAMES
     return [word for word in known if word.startswith(event.symbol)]
 
 
@@ -45,32 +33,25 @@ def _complete_arguments(before: list[str]) -> Iterable[str]:
     name, *taken = before
     if name == "config":
         return [f"{option}=" for option in defaults.NAMES]
-    flags, named = _split(taken, _FLAGS.get(name, ()))
-    if len(set(named)) >= (_PAIR if name == "diff" else 1):
-        return flags
-    if name in ("extend", "release"):
-        return query_names(lambda client: [pool.name for pool in client.pools()])
-    if name in ("stop", "interrupt"):
-        return query_names(lambda client: [job.name for job in client.jobs(_MAX_JOBS) if not job.ended_at])
-    if name in ("logs", "why", "cost", "advice", "diff", "provenance", "rerun", "export", "describe", "events"):
-        return [*flags, *query_names(lambda client: [job.name for job in client.jobs(_MAX_JOBS)])]
-    return []
+    row = TABLE.get(name)
+    if row is None:
+        return []
+    options = {spelling: one for one in row.arguments for spelling in one.spellings}
+    last = options.get(taken[-1]) if taken else None
+    if last is not None and last.metavar:
+        return complete_argument(last)
+    return [*_free_options(row, taken), *_next_word(row, taken, options)]
 
 
-def _split(taken: list[str], known: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Give the ``known`` flags that may follow, and the words before that are no flags: jobs, or a value to come."""
-    flags = [flag for flag in known if flag not in taken]
-    if taken and taken[-1] in _WITH_VALUES:
-        return [], taken
-    return flags, [word for last, word in pairwise(["", *taken]) if word not in known and last not in _WITH_VALUES]
+def _free_options(row: Subcommand, taken: list[str]) -> list[str]:
+    free = [one for one in row.arguments if one.spellings and not set(one.spellings) & set(taken)]
+    return [one.spellings[0] for one in free]
 
 
-def query_names(ask: Callable[[Client], list[str]]) -> list[str]:
-    """Ask a controller that runs for names; give none where there is none or it is too slow for Tab."""
-    client = autostart.client_without_autostart(QUERY_TIMEOUT)
-    try:
-        return ask(client)
-    except SmxError:
-        return []  # nobody runs, or is too busy: there is nothing to offer
-    finally:
-        client.close()
+def _next_word(row: Subcommand, taken: list[str], options: dict[str, Argument]) -> Iterable[str]:
+    """Return the names for the next word; a word that is named twice is none of a pair."""
+    valued = {spelling for spelling, one in options.items() if one.metavar}
+    words = [word for before, word in pairwise(["", *taken]) if word not in options and before not in valued]
+    places = [one for one in row.arguments if not one.spellings]
+    at = len(set(words))
+    return complete_argument(places[at]) if at < len(places) else []

@@ -83,9 +83,8 @@ class SmxMagics(Magics, Defaults):
     def smx(self, line: str) -> None:  # noqa: D102 - its docstring is the manual, set below
         session = self._session
         words = [restore_braces(word) for word in split(line)]
-        subcommands.run(
-            words, subcommands.CommandContext(session.client, self._show, self._resolve_ref, self._submit_rerun, self)
-        )
+        surface = subcommands.NotebookSurface(session.client, self._show, self._resolve_ref, self._submit_rerun)
+        subcommands.run(words, surface, self)
 
     def _run(self, kind: Kind, line: str, cell: str, submitted_at: float) -> None:
         line, code, lines_before = join_continuations(line, cell)
@@ -119,8 +118,8 @@ class SmxMagics(Magics, Defaults):
         if waits:
             wait_with_logs(session, job)
 
-    def _submit_rerun(self, spec: JobSpec) -> None:
-        waits = self._should_wait(option=False)
+    def _submit_rerun(self, spec: JobSpec, detach: bool) -> None:
+        waits = not detach and self._should_wait(option=False)
         job = self._session.submit(spec)
         if waits:
             wait_with_logs(self._session, job)
@@ -143,7 +142,7 @@ class SmxMagics(Magics, Defaults):
 
 SmxMagics.train.__doc__ = manual("train")
 SmxMagics.process.__doc__ = manual("process")
-SmxMagics.smx.__doc__ = subcommands.manual("%smx")
+SmxMagics.smx.__doc__ = subcommands.manual()
 
 
 def load(shell: Any) -> None:

@@ -94,7 +94,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     if not pools:
         return text_page("No warm pools. A job leaves one with --keep-alive 10m.")
     of_images = any(pool.image for pool in pools)
-    headers = ("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
+    headers = ("POOL", "STATUS", "EXPIRES IN", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
     rows = [
         (
             pool.name,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.cli.commands import logs
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.logs import reader
+from jupyter_smx.kernel.subcommands import log_subcommands as logs
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
@@ -75,11 +75,13 @@ def test_a_line_without_an_end_is_followed_in_time_that_grows_with_its_length() 
     shown: list[object] = []
 
     class Lines:
-        write_line = staticmethod(shown.append)
+        write_row = staticmethod(shown.append)
 
     piece = "x" * (MEBI // 4)
     began = time.monotonic()
-    logs._lines([("algo-1", "a\nb"), *[("algo-1", piece)] * 400, ("algo-2", "c\n"), ("algo-1", "\nlast")], Lines())  # type: ignore[arg-type]
+    logs._write_lines(
+        [("algo-1", "a\nb"), *[("algo-1", piece)] * 400, ("algo-2", "c\n"), ("algo-1", "\nlast")], Lines()
+    )  # type: ignore[arg-type]
     assert time.monotonic() - began < 10, "seconds; looking at the whole line again for each piece takes a hundred"
     assert shown[0] == {"host": "algo-1", "line": "a"}
     assert shown[1:] == [

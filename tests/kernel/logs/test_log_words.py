@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_smx.kernel.magics.subcommand_options import LogRequest, parse_log_words
+from jupyter_smx.kernel.subcommands.log_subcommands import LOGS, LogRequest, log_request
+from jupyter_smx.kernel.subcommands.table import parser_of
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -16,6 +17,10 @@ JOB = Job(
     spec=JobSpec(kind="train", source="", instance_groups=(InstanceGroup(instance_count=2),)),
     started_at=7.0,
 )
+
+
+def parse_log_words(words: list[str], prog: str) -> LogRequest:
+    return log_request(parser_of(LOGS, prog, terminal=False).read(words))
 
 
 @pytest.mark.parametrize(

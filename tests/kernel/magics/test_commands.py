@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx import cli
-from jupyter_smx.kernel.magics.subcommands import COMMANDS
+from jupyter_smx.kernel.magics.subcommands import NAMES as COMMANDS
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.records.job import HostEnd, RemoteException
@@ -198,12 +198,12 @@ def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, fron
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("jobs now", "takes no arguments, not 'now'"),
-        ("extend m5", "takes POOL DURATION"),
+        ("jobs now", "'now' belongs to no option. Usage: %smx jobs"),
+        ("extend m5", "are required: DURATION. Usage: %smx extend POOL DURATION"),
         ("extend m5 soon", "'soon' is not a duration"),
-        ("release", "takes POOL"),
-        ("stop a b", "takes"),
-        ("logs", "there is no job yet"),
+        ("release", "are required: POOL. Usage: %smx release POOL"),
+        ("stop a b", "'b' belongs to no option. Usage: %smx stop [JOB]"),
+        ("logs", "There is no job yet"),
         ("logs --tail many", "--tail: 'many' is not a number of lines"),
         ("logs --tail -1", "--tail: '-1' is not a number of lines"),
         ("logs --tail", "--tail needs a value"),

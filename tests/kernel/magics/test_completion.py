@@ -12,7 +12,7 @@ from traitlets.config import Config
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.magics import completion
+from jupyter_smx.kernel.subcommands import completion
 from jupyter_smx.model.records.event import PoolSummary
 
 if TYPE_CHECKING:

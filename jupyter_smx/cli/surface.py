@@ -1,0 +1,89 @@
+"""Run the shared subcommands in a terminal: text, or JSON with ``--json``, and an exit code."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import conventions
+from jupyter_smx.cli.conventions import PROG
+from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
+from jupyter_smx.cli.wait_reason import wait_reporter
+from jupyter_smx.kernel.failures.exceptions import still_running_message
+from jupyter_smx.kernel.subcommands.declaration import Result
+from jupyter_smx.kernel.subcommands.table import TABLE, parser_of
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.options.subcommand_parser import Parser
+    from jupyter_smx.kernel.subcommands.declaration import Subcommand
+    from jupyter_smx.model.records.job import Job
+
+
+class TerminalSurface:
+    """A terminal; ``code`` is the exit code of a command that printed by itself."""
+
+    prog = PROG
+
+    def __init__(self, context: CliContext) -> None:
+        self._context = context
+        self.code = conventions.SUCCESS
+
+    @property
+    def client(self) -> Client:
+        """The controller's client."""
+        return self._context.client
+
+    @property
+    def json(self) -> bool:
+        """True with ``--json``."""
+        return self._context.output.json
+
+    def resolve_ref(self, word: str) -> str:
+        """Return the word: a terminal has no variables and no job of its own."""
+        return word
+
+    def write(self, text: str) -> None:
+        """Write a piece of a log; JSON lines of events are the answer itself."""
+        self._context.output.log(text)
+
+    def write_row(self, row: Mapping[str, object]) -> None:
+        """Write a JSON line on stdout."""
+        self._context.output.write_line(row)
+
+    def quiet(self, job_id: str) -> Callable[[], None]:
+        """Return what reports on stderr what a job waits for."""
+        return wait_reporter(self._context, job_id)
+
+    def still_running(self, job_name: str) -> None:
+        """Report that the job goes on, and end with the code of Ctrl-C."""
+        self._context.output.info(still_running_message(job_name))
+        self.code = conventions.INTERRUPTED
+
+    def rerun(self, job: Job, submitted_at: float, *, detach: bool) -> None:
+        """Submit a job again and follow it to its end, unless ``detach``."""
+        from jupyter_smx.cli.commands.run import rerun_job  # noqa: PLC0415 - it imports what jobs are made of
+
+        self.code = rerun_job(job.id, submitted_at, self._context, detach=detach)
+
+
+def terminal_subcommand(row: Subcommand) -> TerminalSubcommand:
+    """Make the terminal's form of a shared subcommand."""
+    return TerminalSubcommand(row.name, row.usage(terminal=True), row.help, None, partial(_run, row))
+
+
+def shared_parser(name: str) -> Parser:
+    """Make the parser of a shared subcommand."""
+    return parser_of(TABLE[name], PROG, terminal=True)
+
+
+def _run(row: Subcommand, found: Namespace, context: CliContext) -> int:
+    surface = TerminalSurface(context)
+    result = row.run(found, surface)
+    if not isinstance(result, Result):
+        return surface.code
+    context.output.show(result.record, result.page[0])
+    return result.code

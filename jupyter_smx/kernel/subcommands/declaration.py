@@ -1,0 +1,108 @@
+"""The declaration of a subcommand, and the surface that it runs on: a notebook or a terminal."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from msgspec import Struct
+
+from jupyter_smx.kernel.text.pages import Page
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.model.records.job import Job
+
+Completion = Literal["", "job", "live_job", "pool", "status", "file"]
+"""Where the values of an argument come from."""
+SUCCESS = 0
+NO_CONTROLLER = 4
+"""Exit code of a terminal if no controller runs."""
+
+
+class Argument(Struct, frozen=True, kw_only=True):
+    """One argument: a word, an option with a value, or a flag (no ``metavar``)."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    spellings: tuple[str, ...] = ()
+    """For an option: the short spelling first. A word has none."""
+    required: Literal["always", "terminal", "never"] = "never"
+    """In a notebook a missing JOB is the last job of this kernel, so some are required in a terminal only."""
+    default: str = ""
+    completion: Completion = ""
+
+    def usage(self, *, terminal: bool) -> str:
+        """Return its part of the usage, as ``[--tail N]``."""
+        words = f"{self.spellings[0]} {self.metavar}".rstrip() if self.spellings else self.metavar
+        return words if self.is_required(terminal=terminal) else f"[{words}]"
+
+    def is_required(self, *, terminal: bool) -> bool:
+        """Return True if the argument cannot be left out."""
+        return self.required == "always" or (terminal and self.required == "terminal")
+
+
+class Result(Struct, frozen=True):
+    """What a subcommand returns: a record for ``--json``, a page for people, and the exit code of a terminal.
+
+    A subcommand that streams writes by itself and returns None.
+    """
+
+    record: object
+    page: Page
+    code: int = SUCCESS
+
+
+class Surface(Protocol):
+    """A notebook or a terminal."""
+
+    prog: str
+    """``%smx`` or ``jupyter smx``."""
+
+    @property
+    def client(self) -> Client:
+        """The controller's client."""
+
+    @property
+    def json(self) -> bool:
+        """True if streams write JSON lines."""
+
+    def resolve_ref(self, word: str) -> str:
+        """Return the reference that a word means; for no word the job that this surface means by it, or ""."""
+
+    def write(self, text: str) -> None:
+        """Write a piece of a stream."""
+
+    def write_row(self, row: Mapping[str, object]) -> None:
+        """Write a JSON line of a stream."""
+
+    def quiet(self, job_id: str) -> Callable[[], None] | None:
+        """Return what to call while a followed log is quiet."""
+
+    def still_running(self, job_name: str) -> Result | None:
+        """Report that Ctrl-C ended the command and not the job."""
+
+    def rerun(self, job: Job, submitted_at: float, *, detach: bool) -> Result | None:
+        """Submit a job again, and follow it if the surface does so."""
+
+
+class Subcommand(Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    help: str
+    run: Callable[[Namespace, Surface], Result | None]
+    arguments: tuple[Argument, ...] = ()
+
+    def usage(self, *, terminal: bool) -> str:
+        """Return what follows the name: ``[JOB] [-f]``."""
+        return " ".join(argument.usage(terminal=terminal) for argument in self.arguments)
+
+
+JOB_HELP = "ID, name, or the beginning of one; default the newest"
+JOB = Argument(name="job", metavar="JOB", help=JOB_HELP, completion="job")
+POOL = Argument(
+    name="pool", metavar="POOL", help="ID, name, or the beginning of one", required="always", completion="pool"
+)

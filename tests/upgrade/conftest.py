@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+RENAMED = {
+    "The idle host ended by itself.": "The idle host ended unexpectedly.",
+    "The keep-alive ran out.": "The keep-alive expired.",
+    "wish (3)": "option (3)",
+    "wish ": "option ",
+    "Nothing differs": "No differences",
+    "KEPT FOR": "EXPIRES IN",
+}
+"""Words for people that were changed on purpose; what programs read is as it was."""
+
+
 @pytest.fixture(scope="session")
 def said() -> dict[str, Any]:
     """Give what the package of 6b340c9 answered, by path, page or state of the pool."""
-    told: dict[str, Any] = json.loads((FIXTURE / "answers.json").read_text(encoding="utf-8"))
+    text = (FIXTURE / "answers.json").read_text(encoding="utf-8")
+    for old, new in RENAMED.items():
+        text = text.replace(old, new)
+    text = re.sub(r"There is no run of (\S+) before (\S+)\.", r"\1 has no run before \2.", text)
+    told: dict[str, Any] = json.loads(text)
+    # A record keeps the words of its time; a step that has none gets today's.
+    events = "page: events endless"
+    told[events] = told[events].replace("Waiting for room on the engine.", "Waiting for capacity.", 1)
     return told
 
 

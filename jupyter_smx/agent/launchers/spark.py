@@ -202,9 +202,7 @@ class _Cluster:
             code = daemon.poll()
             if code is not None and not self.signals.has_sigterm:
                 how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.Signals(-code).name})"
-                return (
-                    f"The Spark {name} of {self.part.place.host} ended with {how} before the script. Its log says why."
-                )
+                return f"The Spark {name} of {self.part.place.host} ended with {how} before the script. Its log has details."
         return ""
 
     def check(self) -> None:
@@ -304,7 +302,7 @@ def _await_master(cluster: _Cluster, port: int) -> None:
         with contextlib.suppress(OSError), socket.create_connection((cluster.settings.host, port), _END_PATIENCE):
             return
         if time.monotonic() > until:
-            raise ClusterError(f"The Spark master did not listen within {_START_PATIENCE:.0f} s. Its log says why.")
+            raise ClusterError(f"The Spark master did not listen within {_START_PATIENCE:.0f} s. Its log has details.")
         cluster.signals.wait(seconds=rendezvous.RETRY_DELAY)
 
 

@@ -286,9 +286,9 @@ async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
     ("said", "words"),
     [
         (b"", "it closed the connection"),
-        (b"SSH-2.0-x\r\n", "no Docker"),
-        (b"HTTP/1.0 200", "no Docker"),
-        (b"HTTP/1.0\r\n\r\n", "no Docker"),
+        (b"SSH-2.0-x\r\n", "is not Docker"),
+        (b"HTTP/1.0 200", "is not Docker"),
+        (b"HTTP/1.0\r\n\r\n", "is not Docker"),
     ],
     ids=["nothing", "another service", "half an answer", "no number"],
 )

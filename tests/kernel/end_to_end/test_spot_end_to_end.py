@@ -78,7 +78,7 @@ def test_an_interrupted_job_goes_on_from_its_checkpoints_and_from_nothing_else(
     bill = job.cost.bill
     assert 0 < bill.billable_seconds < bill.training_seconds
     cell(desk, "%%train --as other\npass\n")
-    with pytest.raises(ValidationError, match="is no spot job"):
+    with pytest.raises(ValidationError, match="is not a spot job"):
         desk.user_ns["other"].interrupt()
 
 
@@ -136,11 +136,6 @@ def test_a_job_over_its_time_is_stopped_and_its_model_is_here(desk: Any, tmp_pat
 def test_a_wish_that_cannot_be_is_refused_in_the_cell(desk: Any, line: str, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         cell(desk, f"%%train {line}\npass")
-
-
-def test_a_processing_job_has_neither(desk: Any) -> None:
-    with pytest.raises(ValidationError, match="--checkpoint is not for processing jobs"):
-        cell(desk, "%%process --checkpoint kept\npass")
 
 
 @pytest.mark.parametrize("end", ["interrupted", "lost"])

@@ -175,7 +175,7 @@ def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keep
     assert notebook.user_ns["found"] == ["code", ["train.py", "--b", "true", "--a", "1"], False]
     cell(notebook, f"%%train -k 1m --hp b=true --hp a=1 --receive found --wait\n{code}")
     assert notebook.user_ns["found"] == ["code", ["train.py", "-a", "1", "-b", "True"], True]
-    with pytest.raises(ValidationError, match="'v4' is no contract"):
+    with pytest.raises(ValidationError, match="'v4' does not exist"):
         cell(notebook, "%%train --contract v4\npass")
 
 

@@ -202,7 +202,8 @@ class _Cluster:
             code = daemon.poll()
             if code is not None and not self.signals.has_sigterm:
                 how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.Signals(-code).name})"
-                return f"The Spark {name} of {self.part.place.host} ended with {how} before the script. Its log has details."
+                what = f"The Spark {name} of {self.part.place.host} ended with {how}"
+                return f"{what} before the script. Its log has details."
         return ""
 
     def check(self) -> None:

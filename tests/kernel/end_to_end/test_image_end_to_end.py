@@ -167,6 +167,5 @@ def test_an_image_of_a_registry_is_downloaded_while_the_job_says_so_and_why_says
         assert record.image.id == there
         assert record.image.digest.startswith(f"{registry.host}/team/cell@sha256:")
         assert record.image.digest in record.provenance.image
-        assert any(
-            f"use the image {image} (" in note and "which was downloaded in" in note for note in record.why.notes
-        )
+        notes = [note for note in record.why.notes if f"use the image {image} (" in note]
+        assert ["which was downloaded in" in note for note in notes] == [True]

@@ -193,7 +193,7 @@ wheel: $(STAMP) ## build the wheel that would be published
 	$(VENV)/bin/python -m pip wheel -q --no-deps -w dist .
 
 release-check: $(STAMP) ## build what would be published, install it into an empty environment, and look at it there
-	rm -rf dist build/release
+	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist build/release
 	$(VENV)/bin/python -m build --outdir dist .
 	$(VENV)/bin/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/release

@@ -32,6 +32,8 @@ def main(folder: Path) -> int:
     packages = next((folder / "lib").glob("python*/site-packages/jupyter_smx"))
     failures += [f"{name} is in the wheel." for name in ABSENT if (packages / name).exists()]
     failures += [f"{name} is not in the wheel." for name in PRESENT if not (packages / name).exists()]
+    scripts = folder / "share/jupyter/labextensions/jupyter-smx/static"
+    failures += [f"{path.name} is of a development build." for path in sorted(scripts.glob("*.map"))]
     print("\n".join(failures) or "The wheel is complete.")  # noqa: T201 - a person reads it
     return bool(failures)
 

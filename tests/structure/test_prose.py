@@ -43,7 +43,7 @@ def changed_lines() -> dict[str, set[int]]:
         "diff",
         "--unified=0",
         "--no-color",
-        "--diff-filter=AM",
+        "--diff-filter=AMR",
         FIRST,
         "--",
         "jupyter_smx",

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,7 +55,7 @@ CORE_TESTS := tests/model tests/policy tests/structure \
   $(addprefix tests/controller/,agents db images scheduling state) --ignore tests/controller/scheduling/test_histories.py \
   --ignore tests/structure/test_bundle.py
 # The environment once made serves, however old it is: what made it again would build the JupyterLab side, too.
-CHECKS := check-core check-kernel check-ruff check-mypy check-imports $(if $(wildcard node_modules/.bin/eslint),check-eslint)
+CHECKS := check-core check-kernel check-history check-ruff check-mypy check-imports $(if $(wildcard node_modules/.bin/eslint),check-eslint)
 
 check: | $(VENV)/bin/python ## lint, types, contracts and the tests that start no process: about a minute
 	@$(MAKE) --no-print-directory --jobs --output-sync=target $(CHECKS)
@@ -81,6 +81,10 @@ check-core:
 
 check-kernel:
 	python -m pytest -q --no-processes $(KERNEL_TESTS)
+
+# These start git, so check-core leaves them out.
+check-history:
+	python -m pytest -q tests/structure/test_frame.py tests/structure/test_prose.py -m processes
 
 test: test-py test-js test-ui ## run every test but the heavy ones
 

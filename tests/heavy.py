@@ -162,6 +162,8 @@ def pytest_words(name: str, files: Mapping[str, Sequence[str]], report: str) -> 
     """Give the command that runs a part; it can be typed again, for it names the seed of random tests."""
     part = PARTS[name]
     words = [sys.executable, "-m", "pytest", "-n", str(part.workers), "--dist", "loadfile", f"--junitxml={report}"]
+    # In CI these get a second chance, too, as in `make test-py`.
+    words += ["--reruns", "1", "-raR"] if os.environ.get("CI") else []
     if part.profile:
         seed = secrets.randbelow(1 << 31)
         return [*words, f"--hypothesis-profile={part.profile}", f"--hypothesis-seed={seed}", *part.paths]

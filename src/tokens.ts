@@ -43,5 +43,5 @@ export interface IJobsModel {
 
 export const IJobsModel = new Token<IJobsModel>(
   'jupyter-smx:IJobsModel',
-  'The jobs and warm pools of this user, followed through Jupyter events.'
+  'The jobs and warm pools of this user, updated through Jupyter events.'
 );

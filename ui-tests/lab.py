@@ -135,7 +135,7 @@ class Panel:
         self.region = page.get_by_role("region", name="Jobs and pools")
         self.warm = self.region.get_by_role("list", name="Warm pools").get_by_role("listitem")
         self.countdown = self.region.get_by_role("timer")
-        self.longer = self.region.get_by_role("button", name=re.compile("15 minutes longer"))
+        self.longer = self.region.get_by_role("button", name=re.compile("by 15 minutes"))
         self.release = self.region.get_by_role("button", name=re.compile("^Release pool"))
         self.filter = self.region.get_by_role("searchbox", name="Filter jobs and pools")
         self.tab = page.get_by_role("tab", name="Jobs and pools")

@@ -46,7 +46,7 @@ def test_the_launcher_and_the_palette_lead_to_jobs_and_pools(lab: Lab, server: L
     server.submit("kept", "print('done')", keep_alive=600)
     lab.page.locator(".jp-LauncherCard").filter(has_text="Show Jobs and Pools").click()
     expect(lab.panel.countdown).to_contain_text(re.compile("^09:"), timeout=WAKE)
-    lab.command("Keep Pool 15 Minutes Longer")
+    lab.command("Extend Pool by 15 Minutes")
     expect(lab.panel.countdown).to_contain_text(re.compile("^24:"))
     lab.command("Release Pool")
     expect(lab.panel.warm).to_have_count(0)

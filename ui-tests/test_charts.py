@@ -96,7 +96,7 @@ def test_charts_grow_while_the_job_runs_and_end_with_it(lab: Lab, server: LabSer
     expect(lab.panel.running("drawn")).to_be_visible(timeout=WAKE)
     assert not [url for url in chunks if "uPlot" in url], "what draws is not loaded before it is needed"
     view = show(lab, job)
-    expect(view.get_by_role("status")).to_have_text("Follows the job.", timeout=WAKE)
+    expect(view.get_by_role("status")).to_have_text("Updating live.", timeout=WAKE)
     expect(view.get_by_role("img", name=re.compile("^Chart of CPU.* on average"))).to_be_visible()
     expect(view.get_by_role("img", name=re.compile("^Chart of loss: loss fell from 1 to 0.2"))).to_be_visible()
     expect(view.get_by_role("img", name=re.compile("GPU"))).to_have_count(0)
@@ -159,7 +159,7 @@ def test_a_new_theme_and_a_new_width_are_drawn_anew(lab: Lab) -> None:
     )
     lab.photograph("charts-narrow")
     view.get_by_role("button", name="Tables").click()
-    table = view.get_by_role("region", name="Figures of the time that is shown")
+    table = view.get_by_role("region", name="Statistics of the visible time range")
     expect(table.get_by_role("row").filter(has_text="val_loss")).to_contain_text("0.2513")
     table.scroll_into_view_if_needed()
     lab.photograph("charts-tables")
@@ -190,7 +190,7 @@ def test_one_point_is_a_point_and_what_was_never_a_number_is_said(lab: Lab) -> N
     never = metric("perplexity", 2) | {"values": [None, None]}
     ChartWorld(lab.page, [host("algo-1", 1)], [metric("loss", 1) | {"values": [0.5]}, never])
     view = opened(lab)
-    expect(view.locator(".jp-smx-charts-summary")).to_contain_text("loss is 0.5; perplexity was never a number;")
+    expect(view.locator(".jp-smx-charts-summary")).to_contain_text("loss is 0.5; perplexity was never a finite number;")
     canvas = drawings(lab).first
     assert canvas.evaluate(COUNT_COLOUR, "--jp-brand-color1") > 3
     lab.photograph("charts-of-one-point")
@@ -201,13 +201,13 @@ def test_a_server_that_does_not_answer_is_told_and_forgiven(lab: Lab, allowed: l
     world = ChartWorld(lab.page, [host("algo-1", 60)], [])
     world.run["is_final"] = False
     view = opened(lab)
-    expect(view.get_by_role("status")).to_have_text("Follows the job.")
+    expect(view.get_by_role("status")).to_have_text("Updating live.")
     world.status = 503
-    expect(view.get_by_role("status")).to_contain_text("Nothing new can be read: No controller runs.", timeout=WAKE)
+    expect(view.get_by_role("status")).to_contain_text("Cannot update the charts: No controller runs.", timeout=WAKE)
     expect(drawings(lab).first).to_be_visible()
     world.status = 200
     view.get_by_role("button", name="Try again").click()
-    expect(view.get_by_role("status")).to_have_text("Follows the job.")
+    expect(view.get_by_role("status")).to_have_text("Updating live.")
     view.get_by_role("button", name="Pause").click()
-    expect(view.get_by_role("status")).to_have_text("Paused. The job goes on.")
+    expect(view.get_by_role("status")).to_have_text("Paused. The job keeps running.")
     expect(view.get_by_role("button", name="Pause")).to_have_attribute("aria-pressed", "true")

@@ -92,7 +92,7 @@ def test_the_code_is_compared_with_the_cell_while_it_is_edited(lab: Lab, server:
     lab.run_all()
     view = opened(lab, "edited")
     code = view.show("Code")
-    expect(code.get_by_role("status")).to_have_text("The cell in edited.ipynb is as the job ran it.")
+    expect(code.get_by_role("status")).to_have_text("The cell in edited.ipynb has not changed since the job ran.")
     expect(code.get_by_role("region", name=re.compile("^Code of edited"))).to_contain_text("print(x)")
     lab.photograph("job-code")
     view.button("Go to cell").click()
@@ -109,7 +109,7 @@ def test_the_code_is_compared_with_the_cell_while_it_is_edited(lab: Lab, server:
     lab.theme("JupyterLab Dark")
     lab.photograph("job-diff-dark")
     lab.theme("JupyterLab Light")
-    view.button("As it ran").click()
+    view.button("As submitted").click()
     expect(changes).to_have_count(0)
 
 
@@ -123,7 +123,7 @@ def test_a_notebook_that_is_closed_is_compared_as_it_was_saved(lab: Lab, server:
     expect(lab.page.locator(".jp-NotebookPanel")).to_have_count(0)
     view = opened(lab, "closed")
     code = view.show("Code")
-    expect(code.get_by_role("status")).to_have_text("The cell in closed.ipynb is as the job ran it.")
+    expect(code.get_by_role("status")).to_have_text("The cell in closed.ipynb has not changed since the job ran.")
     view.button("Open notebook").click()
     expect(lab.page.locator(".jp-NotebookPanel")).to_be_visible()
 
@@ -135,7 +135,7 @@ def test_what_a_job_left_is_opened_and_downloaded(lab: Lab, server: LabServer) -
     lab.run_all()
     view = opened(lab, "made")
     files = view.show("Files")
-    artefacts = files.get_by_role("region", name=re.compile("^Artefacts of made"))
+    artefacts = files.get_by_role("region", name=re.compile("^Artifacts of made"))
     expect(artefacts).to_contain_text("model.tar.gz")
     with lab.page.expect_download() as download:
         artefacts.get_by_role("link", name="Download model.tar.gz").click()
@@ -152,11 +152,11 @@ def test_what_a_job_left_is_opened_and_downloaded(lab: Lab, server: LabServer) -
     expect(environment).to_contain_text("SHA-256 of the code")
     lab.photograph("job-environment")
     events = view.show("Events")
-    expect(events).to_contain_text("Why it began cold")
-    expect(events).to_contain_text("Its first line ran")
+    expect(events).to_contain_text("Why the start was cold")
+    expect(events).to_contain_text("First line ran")
     lab.photograph("job-events")
     cost = view.show("Cost")
-    expect(cost).to_contain_text("A share of this machine costs nothing.")
+    expect(cost).to_contain_text("Instances on this machine are free.")
     lab.photograph("job-cost")
 
 
@@ -205,7 +205,7 @@ def test_a_job_that_is_deleted_elsewhere_under_its_view_is_said_to_be_gone(
     files = view.show("Files")
     server.ask("DELETE", f"jupyter-smx/jobs/{name}")
     expect(view.head.get_by_role("alert")).to_contain_text("This job was deleted", timeout=WAKE)
-    expect(files).to_contain_text("The job left no file.")
+    expect(files).to_contain_text("This job has no artifacts.")
     lab.photograph("job-deleted")
     view.button("Close this tab").click()
     expect(view.region).to_have_count(0)
@@ -248,7 +248,7 @@ def test_a_view_says_why_it_cannot_read_and_goes_on_by_itself(lab: Lab, server: 
     lab.page.route(record, lambda route: route.fulfill(status=502, body="<html>"))
     lab.command("New Launcher")
     tab.click()
-    expect(alert).to_contain_text("The server cannot be asked about this job")
+    expect(alert).to_contain_text("Cannot load this job")
     lab.page.unroute(record)
     expect(alert).to_have_count(0, timeout=WAKE)
     expect(view.head).to_contain_text("Completed")

@@ -61,7 +61,7 @@ class Log:
         self.view = lab.page.locator(".jp-smx-log")
         self.lines = lab.page.get_by_role("log")
         self.rows = self.view.locator(".jp-smx-log-row")
-        self.field = self.view.get_by_role("searchbox", name="Find in the whole log")
+        self.field = self.view.get_by_role("searchbox", name="Search the full log")
         self.count = self.view.locator(".jp-smx-log-count")
         self.follow = self.view.get_by_role("button", name="Follow")
         self.foot = self.view.locator(".jp-smx-log-foot")
@@ -156,7 +156,7 @@ def test_lines_without_an_end_and_bytes_that_are_no_text(log: Log, finished: Cal
     assert log.lab.page.wait_for_function("() => window.logWatch.took").json_value() < OPENED
     expect(log.foot).to_contain_text("Some bytes are no text")
     expect(log.row("\ufffd\ufffd\ufffd no text")).to_be_visible()
-    expect(log.row("a very long line: it goes on below").first).to_be_attached()
+    expect(log.row("long line, continued below").first).to_be_attached()
     log.lab.photograph("log-wide")
     begin = log.view.get_by_role("button", name="Beginning")
     begin.click()
@@ -228,7 +228,7 @@ def test_an_outage_passes_by_itself(log: Log, server: LabServer, gate: Gate, all
     log.lab.page.route(re.compile(r"/logs\?"), answer)
     gate.open()
     # The question that waits is answered; the next one is not.
-    expect(log.problem).to_contain_text("It is tried again by itself.", timeout=WAKE)
+    expect(log.problem).to_contain_text("Retrying automatically.", timeout=WAKE)
     log.lab.photograph("log-outage")
     is_down = False
     expect(log.row("through")).to_be_visible(timeout=WAKE)
@@ -243,7 +243,7 @@ def test_what_cannot_be_read_says_what_to_do(
     status = 403
     log.lab.page.route(re.compile(r"/logs\?"), lambda route: route.fulfill(status=status, body="{}"))
     log.open(job)
-    expect(log.problem).to_contain_text("sign in again")
+    expect(log.problem).to_contain_text("Log in again")
     log.lab.photograph("log-signed-out")
     log.lab.page.unroute(re.compile(r"/logs\?"))
     log.problem.get_by_role("button", name="Try again").click()
@@ -262,6 +262,6 @@ def test_a_download_is_the_whole_log_with_a_name(log: Log, finished: Callable[..
     path.write_bytes(b"one\r\n\xff\x00two" * 100_000)
     log.open(job)
     with log.lab.page.expect_download() as download:
-        log.view.get_by_role("button", name="Download the whole log").click()
+        log.view.get_by_role("button", name="Download the full log").click()
     assert re.fullmatch(r"fetched-\w+-algo-1.log", download.value.suggested_filename)
     assert Path(download.value.path()).read_bytes() == path.read_bytes()

@@ -182,24 +182,24 @@ def test_the_permission_is_asked_from_a_click_with_the_reason(windows: Windows, 
     expect(lab.toast("offered")).to_be_visible(timeout=WAKE)
     # Not by `photograph`: that ends all animations, and with them a toast that goes by itself.
     lab.page.screenshot(path=SCREENSHOTS / "toast-with-offer.png")
-    lab.toast("offered").get_by_role("button", name="Tell me on the desktop").click()
+    lab.toast("offered").get_by_role("button", name="Enable desktop notifications").click()
     dialog = lab.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("a notification says that a job ended or that a warm pool is about to end")
+    expect(dialog).to_contain_text("a notification appears when a job ends or a warm pool is about to expire")
     lab.photograph("permission-reason")
     assert lab.page.evaluate("window.asked") == 0
-    dialog.get_by_role("button", name="Ask the Browser").click()
-    expect(lab.toast("Jobs that end while this tab is hidden")).to_be_visible()
+    dialog.get_by_role("button", name="Enable").click()
+    expect(lab.toast("You will get a desktop notification")).to_be_visible()
     server.submit("next", "print('done')")
     expect(lab.toast("next")).to_be_visible(timeout=WAKE)
-    expect(lab.toast("next").get_by_role("button", name="Tell me on the desktop")).to_have_count(0)
+    expect(lab.toast("next").get_by_role("button", name="Enable desktop notifications")).to_have_count(0)
 
 
 def test_who_is_refused_reads_how_to_change_it(windows: Windows) -> None:
     windows.unasked("denied")
     lab = windows.open()
-    lab.command("Tell Me on the Desktop")
+    lab.command("Enable Desktop Notifications")
     dialog = lab.page.get_by_role("dialog")
-    dialog.get_by_role("button", name="Ask the Browser").click()
+    dialog.get_by_role("button", name="Enable").click()
     expect(dialog).to_contain_text("set Notifications to Allow")
     lab.photograph("permission-refused")
     dialog.get_by_role("button", name="OK").click()
@@ -216,16 +216,18 @@ def test_a_pool_asks_before_its_end_and_extending_in_one_tab_answers_in_all(
     server.submit("kept", "print('done')", keep_alive=600)
     lab.panel.show()
     expect(lab.panel.warm).to_contain_text("Available", timeout=WAKE)
-    expect(lab.toast("The pool")).to_have_count(0)
+    expect(lab.toast("Pool local")).to_have_count(0)
     pool = server.ask("GET", "jupyter-smx/pools")["pools"][0]["id"]
     server.ask("PATCH", f"jupyter-smx/pools/{pool}", {"keep_alive": 122})
     for tab in (lab, other):
-        expect(tab.toast("The pool")).to_contain_text(re.compile("ends in 2 min, at .* 1 job ran on it"), timeout=WAKE)
+        expect(tab.toast("Pool local")).to_contain_text(
+            re.compile("expires in 2 min, at .* 1 job used it"), timeout=WAKE
+        )
     lab.photograph("pool-question")
-    lab.toast("The pool").get_by_role("button", name="Extend").click()
+    lab.toast("Pool local").get_by_role("button", name="Extend").click()
     expect(lab.panel.countdown).to_contain_text(re.compile("^1[67]:"))
     for tab in (lab, other):
-        expect(tab.toast("The pool")).to_have_count(0)
+        expect(tab.toast("Pool local")).to_have_count(0)
 
 
 def idle_for_long(route: Route) -> None:

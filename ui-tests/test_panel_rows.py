@@ -60,7 +60,7 @@ def test_clearing_asks_with_a_number_and_leaves_what_the_filter_hides(lab: Lab, 
     lab.panel.region.get_by_role("button", name="Clear", exact=True).click()
     expect(lab.page.get_by_role("dialog")).to_contain_text("Delete 1 finished job?")
     lab.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
-    expect(lab.panel.region).to_contain_text("Nothing here matches the filter.")
+    expect(lab.panel.region).to_contain_text("No items match the filter.")
     lab.panel.filter.fill("")
     expect(lab.panel.finished("spare-me")).to_have_count(1)
     expect(lab.panel.finished("clear-me")).to_have_count(0)
@@ -83,7 +83,7 @@ def test_a_row_has_a_menu_for_the_pointer_and_for_the_menu_key(lab: Lab, server:
     expect(lab.panel.finished("goes-on")).to_have_count(1)
     lab.panel.finished("over").focus()
     lab.page.keyboard.press("ContextMenu")
-    lab.page.get_by_role("menuitem", name="Run Job Again").press("Enter")
+    lab.page.get_by_role("menuitem", name="Rerun Job").press("Enter")
     expect(lab.panel.finished("over")).to_have_count(2, timeout=WAKE)
 
 
@@ -97,7 +97,7 @@ def test_a_spot_job_is_interrupted_from_its_row_and_begins_again(lab: Lab, serve
     lab.panel.running("patient").click(button="right")
     lab.page.get_by_role("menuitem", name="Interrupt Spot Job…").click()
     question = lab.page.get_by_role("dialog")
-    expect(question).to_contain_text("begins again on other hosts")
+    expect(question).to_contain_text("restarts on other hosts")
     lab.photograph("interrupt")
     question.get_by_role("button", name="Interrupt", exact=True).click()
     gate.wait_for_job()

@@ -184,7 +184,7 @@ async function dataOf(response: Response): Promise<unknown> {
 
 function pageError({ redirected, status }: Response): ApiError {
   const meant = redirected ? UNAUTHORIZED : status;
-  return new ApiError(meant, '', 'The server answered with a page instead of data.');
+  return new ApiError(meant, '', 'The server returned a web page instead of data.');
 }
 
 /** The connection was lost, before the answer or within it. */
@@ -200,7 +200,7 @@ async function errorOf(response: Response): Promise<ApiError> {
     // Not ours: a proxy's page, or the server's own 404.
   }
   const { status, statusText } = response;
-  const answered = `The server answered ${[status, statusText].filter(Boolean).join(' ')}.`;
+  const answered = `The server returned ${[status, statusText].filter(Boolean).join(' ')}.`;
   const retryAfter = Number(response.headers.get('Retry-After')) || 0;
   return new ApiError(status, body.code ?? '', errorBodyText(body) || answered, retryAfter);
 }

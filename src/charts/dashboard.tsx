@@ -64,7 +64,7 @@ export function ChartsDashboard(props: IChartsDashboardProps): JSX.Element {
       </div>
       <p className="jp-smx-charts-hint" id={hint}>
         {trans.__(
-          'Drag to see a part of the time. Double click, 0 or Escape shows all of it; + and − make it shorter and longer, ← and → move it.'
+          'Drag to zoom in. Double-click, 0 or Escape resets the zoom; + and − zoom in and out, ← and → move the range.'
         )}
       </p>
       {isTable && viewModel ? <DataTables viewModel={viewModel} trans={trans} /> : null}
@@ -102,7 +102,7 @@ function Tools(props: IChartsDashboardProps): JSX.Element {
       ) : null}
       {attempts > 1 && !poller.isGone ? (
         <Select
-          label={trans.__('Run')}
+          label={trans.__('Attempt')}
           value={String(poller.attempt)}
           choices={[['0', trans.__('newest')], ...runs.map(run => [run, runWords(run)] as const)]}
           onChange={run => onAttempt(Number(run))}
@@ -122,7 +122,7 @@ function State({
   onRetry
 }: IChartsDashboardProps): JSX.Element {
   const words = stateWords(poller, viewModel !== null, isPaused, trans);
-  const problem = failure ? trans.__('The charts cannot be drawn: %1', failure) : '';
+  const problem = failure ? trans.__('Cannot draw the charts: %1', failure) : '';
   const canRetry = Boolean(failure || poller.failure) && !poller.isGone;
   return (
     <div className="jp-smx-charts-state">
@@ -139,28 +139,28 @@ function stateWords(
   trans: TranslationBundle
 ): string {
   if (poller.isGone) {
-    return trans.__('This job was deleted. What is drawn is what was known before.');
+    return trans.__('This job was deleted. The charts show the last data received.');
   }
   if (poller.failure) {
-    return trans.__('Nothing new can be read: %1', poller.failure);
+    return trans.__('Cannot update the charts: %1', poller.failure);
   }
   if (poller.isOver) {
     return hasSome
       ? trans.__('The job has ended.')
-      : trans.__('The job has ended, and nothing was measured: it was too short, or it never ran.');
+      : trans.__('The job has ended without measurements: it was too short, or it never ran.');
   }
   if (isPaused) {
-    return trans.__('Paused. The job goes on.');
+    return trans.__('Paused. The job keeps running.');
   }
-  return hasSome ? trans.__('Follows the job.') : trans.__('Nothing was measured so far.');
+  return hasSome ? trans.__('Updating live.') : trans.__('No measurements yet.');
 }
 
 /** What there is at most, beside the title. */
 function mostWords({ key, most, unit }: IPanel, trans: TranslationBundle): string {
   if (key === 'cpu') {
     return most === null
-      ? trans.__('100 % is one core')
-      : trans.__('of %1, 100 % is one core', formatValue(most, unit, trans));
+      ? trans.__('(100 % = 1 core)')
+      : trans.__('(total %1, 100 % = 1 core)', formatValue(most, unit, trans));
   }
   return most === null ? '' : trans.__('of %1', formatValue(most, unit, trans));
 }
@@ -195,7 +195,7 @@ function Chart(props: IChartProps): JSX.Element {
             {...axisRange(range)}
             isFromZero={panel.isFromZero}
             group={group}
-            timeLabel={trans.__('time since the start')}
+            timeLabel={trans.__('time since start')}
             valueMarks={marks => formatValueTicks(marks, panel.unit, trans)}
             timeWords={seconds => formatTimeOffset(seconds, trans)}
             onZoom={(from, to) =>

@@ -111,11 +111,11 @@ function titleOf(key: string, trans: TranslationBundle): string {
     case 'gpu-memory':
       return trans.__('GPU memory');
     case 'transfers':
-      return trans.__('Read and written by the job');
+      return trans.__('Disk I/O');
     case 'network':
-      return trans.__('Network of the host');
+      return trans.__('Host network');
     default:
-      return trans.__('Disk of the host, in use');
+      return trans.__('Host disk usage');
   }
 }
 

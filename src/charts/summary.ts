@@ -37,7 +37,7 @@ export function summarizePanels(
     ...used.map(panel => usedPart(panel, range, trans))
   ].filter(Boolean);
   if (parts.length === 0) {
-    return trans.__('Nothing is known of this time.');
+    return trans.__('No data in this time range.');
   }
   const all = parts.join('; ');
   const when = whenWords(range, trans);
@@ -71,7 +71,7 @@ function whenWords({ from, to, begin, isWhole }: IVisibleRange, trans: Translati
 
 function overWords(seconds: number, trans: TranslationBundle): string {
   if (seconds === 0) {
-    return trans.__('At one moment');
+    return trans.__('At one point in time');
   }
   return trans.__(
     'Over %1',
@@ -98,13 +98,13 @@ function usedPart(panel: IPanel, range: IVisibleRange, trans: TranslationBundle)
     );
   switch (panel.key) {
     case 'cpu':
-      return trans.__('CPU %1 on average, %2 at most', mean, most);
+      return trans.__('CPU average %1, peak %2', mean, most);
     case 'gpu':
-      return trans.__('GPU %1 on average, %2 at most', mean, most);
+      return trans.__('GPU average %1, peak %2', mean, most);
     case 'memory':
-      return trans.__('memory %1 at most', most);
+      return trans.__('peak memory %1', most);
     case 'gpu-memory':
-      return trans.__('GPU memory %1 at most', most);
+      return trans.__('peak GPU memory %1', most);
     case 'transfers':
       return trans.__('%1 read and %2 written on average', meanOfKind('read'), meanOfKind('write'));
     case 'network':
@@ -114,7 +114,7 @@ function usedPart(panel: IPanel, range: IVisibleRange, trans: TranslationBundle)
         meanOfKind('send')
       );
     default:
-      return trans.__('disk %1 at most', most);
+      return trans.__('peak disk usage %1', most);
   }
 }
 
@@ -141,7 +141,7 @@ function metricParts(
     } else if (found !== null) {
       told.push(moved(name, found, trans));
     } else if (line.values.length > 0 && line.values.every(value => value === null)) {
-      told.push(trans.__('%1 was never a number', name));
+      told.push(trans.__('%1 was never a finite number', name));
     }
   }
   return untold > 0 ? [...told, trans._n('%1 more metric', '%1 more metrics', untold)] : told;

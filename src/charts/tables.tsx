@@ -40,15 +40,15 @@ function StatisticsTable({ panels, range, trans }: IStatisticsTableProps): JSX.E
   const heads = [
     trans.__('Chart'),
     trans.__('Line'),
-    trans.__('Newest'),
+    trans.__('Latest'),
     trans.__('Average'),
-    trans.__('Lowest'),
-    trans.__('Highest'),
+    trans.__('Minimum'),
+    trans.__('Maximum'),
     trans.__('Values'),
-    trans.__('No numbers')
+    trans.__('Not finite')
   ];
   return (
-    <Table caption={trans.__('Figures of the time that is shown')} heads={heads} texts={2}>
+    <Table caption={trans.__('Statistics of the visible time range')} heads={heads} texts={2}>
       <tbody>
         {panels.flatMap(panel =>
           panel.lines.map(({ line, label }) => {
@@ -92,8 +92,8 @@ function SamplesTable({ drawings, range, trans }: ISamplesTableProps): JSX.Eleme
   );
   return (
     <Table
-      caption={trans.__('Values over time, at most %1 of them', ROWS)}
-      heads={[trans.__('Since the start'), ...heads]}
+      caption={trans.__('Values over time, up to %1 rows', ROWS)}
+      heads={[trans.__('Since start'), ...heads]}
       texts={1}
     >
       <tbody>

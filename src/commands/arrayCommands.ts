@@ -36,8 +36,8 @@ function addStopArray(
 ): IDisposable {
   return commands.addCommand(CommandIDs.stopArray, {
     label: trans.__('Stop All Tasks of Array'),
-    caption: trans.__('Ask all tasks of an array to end, after a question'),
-    describedBy: { args: idArgs('The id of the array; without it, which one is asked') },
+    caption: trans.__('Stop all tasks of an array, after confirmation'),
+    describedBy: { args: idArgs('ID of the array; if omitted, a dialog asks for it') },
     execute: async args => {
       const array = await arrayOf(args, model, trans, 'running');
       if (!array) {
@@ -47,11 +47,11 @@ function addStopArray(
       const sure = await confirmAction(
         trans.__('Stop all tasks of %1?', array.name),
         trans.__(
-          'Running tasks (%1) get the signal to end, and waiting ones (%2) do not begin. What they wrote so far is kept.',
+          'Running tasks (%1) will be stopped, and pending tasks (%2) will not start. Logs and outputs written so far are kept.',
           running,
           pending
         ),
-        trans.__('Let Them Run'),
+        trans.__('Cancel'),
         trans.__('Stop All')
       );
       if (sure) {
@@ -68,9 +68,9 @@ function addDeleteArray(
 ): IDisposable {
   return commands.addCommand(CommandIDs.deleteArray, {
     label: trans.__('Delete Tasks of Array'),
-    caption: trans.__('Delete the listed tasks of an array that is over, after a question'),
+    caption: trans.__('Delete the listed tasks of a finished array, after confirmation'),
     describedBy: {
-      args: idArgs('The id of the array; without it, which one is asked', FILTER_PROPERTY)
+      args: idArgs('ID of the array; if omitted, a dialog asks for it', FILTER_PROPERTY)
     },
     execute: async args => {
       const array = await arrayOf(args, model, trans, 'finished');
@@ -82,8 +82,8 @@ function addDeleteArray(
       }
       const sure = await confirmAction(
         trans._n('Delete %1 task of %2?', 'Delete %1 tasks of %2?', tasks.length, array.name),
-        trans.__('Their records, their logs and the files that they brought home go.'),
-        trans.__('Keep Them'),
+        trans.__('Their records, logs and artifacts will be deleted.'),
+        trans.__('Cancel'),
         trans.__('Delete')
       );
       if (sure) {
@@ -108,5 +108,5 @@ function arrayOf(
     return Promise.resolve(all.find(row => row.id === id) ?? null);
   }
   const nameOf = ({ title, name }: IArrayGroup): string => (title ? `${title} · ${name}` : name);
-  return chooseItem(rows(partitionJobs(state)[section]), nameOf, trans.__('Which array?'), trans);
+  return chooseItem(rows(partitionJobs(state)[section]), nameOf, trans.__('Select Array'), trans);
 }

@@ -18,7 +18,7 @@ export async function deleteJobs(
     await model.remove(job).catch((reason: unknown) => refusals.push(reason));
   }
   if (refusals.length > 0) {
-    const kept = trans._n('%1 job was kept.', '%1 jobs were kept.', refusals.length);
+    const kept = trans._n('%1 job was not deleted.', '%1 jobs were not deleted.', refusals.length);
     Notification.warning(trans.__('%1 %2', kept, errorText(refusals[0])));
   }
 }

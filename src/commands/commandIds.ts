@@ -45,8 +45,8 @@ export const LOG_PLUGIN = 'jupyter-smx:log';
 export const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
 
 export const JOB_PROPERTIES: ReadonlyJSONObject = {
-  id: { type: 'string', description: 'The id of the job; without it, which one is asked' },
-  name: { type: 'string', description: 'Its name, of a job that the panel does not list' }
+  id: { type: 'string', description: 'ID of the job; if omitted, a dialog asks for it' },
+  name: { type: 'string', description: 'Name of the job, if the panel does not list it' }
 };
 
 /** The arguments of a command that takes a job. */
@@ -54,7 +54,7 @@ export const JOB_ARGS: ReadonlyJSONObject = { type: 'object', properties: JOB_PR
 
 /** The argument of a command that acts on what a list shows. */
 export const FILTER_PROPERTY: ReadonlyJSONObject = {
-  filter: { type: 'string', description: 'Words that each of them has' }
+  filter: { type: 'string', description: 'Words that each listed item must contain' }
 };
 
 /** The arguments of a command that takes the id of one thing, and maybe others. */

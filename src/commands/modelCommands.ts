@@ -48,7 +48,7 @@ function addRefresh(
 ): IDisposable {
   return commands.addCommand(CommandIDs.refresh, {
     label: trans.__('Refresh Jobs and Pools'),
-    caption: trans.__('List the jobs and pools again'),
+    caption: trans.__('Reload the lists of jobs and pools'),
     icon: refreshIcon,
     describedBy: { args: NO_ARGS },
     execute: () => model.refresh()
@@ -62,7 +62,7 @@ function addWake(
 ): IDisposable {
   return commands.addCommand(CommandIDs.wake, {
     label: trans.__('Show Earlier Jobs'),
-    caption: trans.__('Start the controller, which knows them'),
+    caption: trans.__('Start the controller to list earlier jobs'),
     describedBy: { args: NO_ARGS },
     execute: () => notifyOnError(model.startController())
   });
@@ -75,7 +75,7 @@ function addStop(
 ): IDisposable {
   return commands.addCommand(CommandIDs.stopJob, {
     label: trans.__('Stop Job'),
-    caption: trans.__('Ask a job to end, after a question'),
+    caption: trans.__('Stop a job, after confirmation'),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans, runningJobs(model.state));
@@ -84,8 +84,8 @@ function addStop(
       }
       const sure = await confirmAction(
         trans.__('Stop this job?'),
-        trans.__('%1 gets the signal to end. What it wrote so far is kept.', job.name),
-        trans.__('Let It Run'),
+        trans.__('%1 will be stopped. Logs and outputs written so far are kept.', job.name),
+        trans.__('Cancel'),
         trans.__('Stop')
       );
       if (sure) {
@@ -102,7 +102,7 @@ function addInterrupt(
 ): IDisposable {
   return commands.addCommand(CommandIDs.interruptJob, {
     label: trans.__('Interrupt Spot Job…'),
-    caption: trans.__('Take the hosts of a spot job away, to see whether it bears that'),
+    caption: trans.__('Simulate a spot interruption to test whether the job recovers'),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const spots = runningJobs(model.state).filter(canBeInterrupted);
@@ -113,10 +113,10 @@ function addInterrupt(
       const sure = await confirmAction(
         trans.__('Interrupt this spot job?'),
         trans.__(
-          '%1 loses its hosts, as when spot instances are taken back: its code gets the signal to end, is killed when the grace period is over, and begins again on other hosts. Only checkpoints and logs are kept, and this run is not billed.',
+          '%1 loses its hosts, as in a spot interruption: its code receives SIGTERM, is killed after the grace period, and restarts on other hosts. Only checkpoints and logs are kept, and this attempt is not billed.',
           job.name
         ),
-        trans.__('Let It Run'),
+        trans.__('Cancel'),
         trans.__('Interrupt')
       );
       if (sure) {
@@ -132,15 +132,17 @@ function addRerun(
   trans: TranslationBundle
 ): IDisposable {
   return commands.addCommand(CommandIDs.rerunJob, {
-    label: trans.__('Run Job Again'),
-    caption: trans.__('Run a job once more, with the code, variables and hosts that it had'),
+    label: trans.__('Rerun Job'),
+    caption: trans.__('Rerun a job with the same code, variables and instances'),
     icon: runIcon,
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans, finishedJobs(model.state));
       if (job) {
         const say = (name: string): unknown =>
-          Notification.info(trans.__('%1 runs again as %2', job.name, name), { autoClose: 5000 });
+          Notification.info(trans.__('%1 rerun as %2', job.name, name), {
+            autoClose: 5000
+          });
         await notifyOnError(model.rerun(job).then(say));
       }
     }
@@ -154,7 +156,7 @@ function addDelete(
 ): IDisposable {
   return commands.addCommand(CommandIDs.deleteJob, {
     label: trans.__('Delete Finished Job'),
-    caption: trans.__('Delete the record, log and files of a finished job, after a question'),
+    caption: trans.__('Delete the record, log and artifacts of a finished job, after confirmation'),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans, finishedJobs(model.state));
@@ -163,8 +165,8 @@ function addDelete(
       }
       const sure = await confirmAction(
         trans.__('Delete this job?'),
-        trans.__('The record of %1, its log and the files that it brought home go.', job.name),
-        trans.__('Keep It'),
+        trans.__('The record, log and artifacts of %1 will be deleted.', job.name),
+        trans.__('Cancel'),
         trans.__('Delete')
       );
       if (sure) {
@@ -181,18 +183,18 @@ function addClear(
 ): IDisposable {
   return commands.addCommand(CommandIDs.clearFinished, {
     label: trans.__('Clear Finished Jobs'),
-    caption: trans.__('Delete the finished jobs that are listed, after a question'),
+    caption: trans.__('Delete the listed finished jobs, after confirmation'),
     describedBy: { args: { type: 'object', properties: FILTER_PROPERTY } },
     execute: async args => {
       const jobs = filterFromArgs(args).jobs(partitionJobs(model.state).finished);
       if (jobs.length === 0) {
-        Notification.info(trans.__('No finished job is listed.'), { autoClose: 5000 });
+        Notification.info(trans.__('No finished jobs are listed.'), { autoClose: 5000 });
         return;
       }
       const sure = await confirmAction(
         trans._n('Delete %1 finished job?', 'Delete %1 finished jobs?', jobs.length),
-        trans.__('Their records, their logs and the files that they brought home go.'),
-        trans.__('Keep Them'),
+        trans.__('Their records, logs and artifacts will be deleted.'),
+        trans.__('Cancel'),
         trans.__('Delete')
       );
       if (sure) {
@@ -208,9 +210,9 @@ function addExtend(
   trans: TranslationBundle
 ): IDisposable {
   return commands.addCommand(CommandIDs.extendPool, {
-    label: trans.__('Keep Pool 15 Minutes Longer'),
-    caption: trans.__('Move the end of an idle pool'),
-    describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
+    label: trans.__('Extend Pool by 15 Minutes'),
+    caption: trans.__('Extend the expiration of an idle pool'),
+    describedBy: { args: idArgs('ID of the pool; if omitted, a dialog asks for it') },
     execute: async args => {
       const pool = await poolFromArgs(args, model, trans);
       if (pool) {
@@ -227,8 +229,8 @@ function addRelease(
 ): IDisposable {
   return commands.addCommand(CommandIDs.releasePool, {
     label: trans.__('Release Pool'),
-    caption: trans.__('End an idle pool now'),
-    describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
+    caption: trans.__('Release an idle pool now'),
+    describedBy: { args: idArgs('ID of the pool; if omitted, a dialog asks for it') },
     execute: async args => {
       const pool = await poolFromArgs(args, model, trans);
       if (pool) {

@@ -27,7 +27,7 @@ export async function jobFromArgs(
 ): Promise<INamedJob | null> {
   const id = idFromArgs(args);
   if (!id) {
-    return chooseItem(candidates, job => job.name, trans.__('Which job?'), trans);
+    return chooseItem(candidates, job => job.name, trans.__('Select Job'), trans);
   }
   const name = typeof args.name === 'string' ? args.name : '';
   return { id, name: state.jobs.get(id)?.name ?? (name || id) };
@@ -46,7 +46,7 @@ export function poolFromArgs(
   }
   const nameOf = (pool: PoolSummary): string =>
     trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
-  return chooseItem(candidates, nameOf, trans.__('Which pool?'), trans);
+  return chooseItem(candidates, nameOf, trans.__('Select Pool'), trans);
 }
 
 /** The only candidate, or the one that a person chooses among several. */
@@ -58,7 +58,7 @@ export async function chooseItem<T>(
 ): Promise<T | null> {
   if (candidates.length < 2) {
     if (candidates.length === 0) {
-      Notification.info(trans.__('There is none to which this applies.'), { autoClose: 5000 });
+      Notification.info(trans.__('No job or pool matches this command.'), { autoClose: 5000 });
     }
     return candidates[0] ?? null;
   }

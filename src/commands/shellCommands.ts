@@ -16,7 +16,10 @@ import { chooseItem, jobFromArgs, notifyOnError, poolFromArgs } from './prompts'
 const NEW_TERMINAL = 'terminal:create-new';
 
 const HOST = {
-  host: { type: 'string', description: 'Which host, as "algo-2"; without it, one is asked for' }
+  host: {
+    type: 'string',
+    description: 'Name of the host, e.g. "algo-2"; if omitted, a dialog asks for it'
+  }
 };
 
 export interface IShellOptions {
@@ -40,8 +43,8 @@ interface IWhose {
 export function addShellCommands(options: IShellOptions): void {
   const { app, model, trans } = options;
   app.commands.addCommand(CommandIDs.openShell, {
-    label: trans.__('Open a Shell in Job'),
-    caption: trans.__('Open a terminal where a job runs, beside it'),
+    label: trans.__('Open Shell in Job'),
+    caption: trans.__('Open a terminal on the host of a running job'),
     icon: terminalIcon,
     describedBy: { args: { type: 'object', properties: { ...JOB_PROPERTIES, ...HOST } } },
     execute: async args => {
@@ -60,10 +63,10 @@ export function addShellCommands(options: IShellOptions): void {
     }
   });
   app.commands.addCommand(CommandIDs.openPoolShell, {
-    label: trans.__('Open a Shell on Host of Pool'),
-    caption: trans.__('Open a terminal on a host of a pool, whether a job has it or none'),
+    label: trans.__('Open Shell on Pool Host'),
+    caption: trans.__('Open a terminal on a host of a pool, in use or idle'),
     icon: terminalIcon,
-    describedBy: { args: idArgs('The id of the pool; without it, which one is asked', HOST) },
+    describedBy: { args: idArgs('ID of the pool; if omitted, a dialog asks for it', HOST) },
     execute: async args => {
       const pools = livePools(model.state).filter(poolHasHosts);
       const pool = await poolFromArgs(args, model, trans, pools);
@@ -85,9 +88,7 @@ async function opened(whose: IWhose, options: IShellOptions): Promise<void> {
   const { app, trans } = options;
   if (!app.serviceManager.terminals.isAvailable() || !app.commands.hasCommand(NEW_TERMINAL)) {
     // Lab cuts a message after 140 letters, and a name has up to 63.
-    throw new Error(
-      trans.__('No terminals here. On the machine of the server, type: %1', whose.instead)
-    );
+    throw new Error(trans.__('Terminals are not available. On the server, run: %1', whose.instead));
   }
   const command = await commandFor(whose, options);
   if (command) {
@@ -104,7 +105,7 @@ async function commandFor(
   if (host || hosts.length < 2) {
     return command;
   }
-  const which = await chooseItem(hosts, one => one, trans.__('On which host?'), trans);
+  const which = await chooseItem(hosts, one => one, trans.__('Select Host'), trans);
   if (which === null) {
     return null;
   }
@@ -125,7 +126,7 @@ async function typed(line: string, instead: string, { app, trans }: IShellOption
     throw reason;
   }
   session.send({ type: 'stdin', content: [`${line}\r`] });
-  const lost = trans.__('The terminal heard nothing of it. Type in it: %1', instead);
+  const lost = trans.__('The command was not sent. Run it in the terminal: %1', instead);
   void notifyOnError(left(session, lost));
 }
 

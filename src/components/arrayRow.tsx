@@ -57,7 +57,7 @@ function TaskMarks(props: { name: string; states: string; trans: TranslationBund
     <span role="list" aria-label={trans.__('Tasks of %1', name)}>
       {shown.map((state, index) => {
         const [mark, status] = MARKS[state] ?? MARKS.p;
-        const words = trans.__('task %1 %2', index, formatTaskState(state, trans));
+        const words = trans.__('task %1: %2', index, formatTaskState(state, trans));
         return (
           <span
             key={index}
@@ -117,7 +117,7 @@ export function ArrayRow(props: ITasksRowProps): JSX.Element {
         <InlineList
           words={[
             formatArrayStatus(array, trans),
-            isPart ? trans.__('%1 of them listed here', array.tasks.length) : ''
+            isPart ? trans.__('%1 listed', array.tasks.length) : ''
           ]}
         />
       </div>
@@ -154,7 +154,7 @@ function ArrayButtons(props: ITasksRowProps & { status: string }): JSX.Element |
         label={
           isLive
             ? trans.__('Stop all tasks of %1', name)
-            : trans.__('Delete all tasks of %1 that are listed', name)
+            : trans.__('Delete the listed tasks of %1', name)
         }
         icon={isLive ? stopIcon : deleteIcon}
         tabIndex={isCurrent ? 0 : -1}

@@ -51,8 +51,8 @@ function ReachNotice(props: IConnectionNoticeProps): JSX.Element | null {
 function AsleepNotice({ trans, onWake }: IConnectionNoticeProps): JSX.Element {
   return (
     <div className="jp-smx-notice">
-      <p>{trans.__('No job has run for a while, so nothing of jupyter_smx is running.')}</p>
-      <p>{trans.__('It starts with the next %1 or %2 cell.', '%%train', '%%process')}</p>
+      <p>{trans.__('The controller is idle and has stopped.')}</p>
+      <p>{trans.__('It starts with your next %1 or %2 cell.', '%%train', '%%process')}</p>
       <NoticeButton label={trans.__('Show earlier jobs')} onClick={onWake} />
     </div>
   );
@@ -68,7 +68,7 @@ function FailureNotice(props: IConnectionNoticeProps & { onTry?: () => void }): 
       {state.failure?.kind === 'loggedOut' && loginUrl ? (
         // Not in this tab: what is not saved in it would be lost.
         <a href={loginUrl} target="_blank" rel="noopener noreferrer" className="jp-smx-login">
-          {trans.__('Log in (opens another tab)')}
+          {trans.__('Log in (opens a new tab)')}
         </a>
       ) : null}
       <NoticeButton label={trans.__('Try again')} onClick={onTry} />
@@ -96,16 +96,12 @@ function NoticeButton(props: { label: string; onClick?: () => void }): JSX.Eleme
 function MissingNotice({ trans, onRefresh }: IConnectionNoticeProps): JSX.Element {
   return (
     <div className="jp-smx-notice" role="alert">
-      <p>{trans.__('The server half of jupyter_smx is not active on this Jupyter server.')}</p>
-      <p>
-        {trans.__(
-          'Install it into the environment that the server runs in, then restart the server:'
-        )}
-      </p>
+      <p>{trans.__('The jupyter_smx server extension is not enabled on this Jupyter server.')}</p>
+      <p>{trans.__('Install it in the environment of the server, then restart the server:')}</p>
       <pre>{INSTALL}</pre>
-      <p>{trans.__('This command says whether it is enabled:')}</p>
+      <p>{trans.__('To check whether it is enabled, run:')}</p>
       <pre>{CHECK}</pre>
-      <NoticeButton label={trans.__('Look again')} onClick={onRefresh} />
+      <NoticeButton label={trans.__('Check again')} onClick={onRefresh} />
     </div>
   );
 }

@@ -44,7 +44,7 @@ export function JobButtons({ job, trans, isCurrent, ...acts }: IJobButtonsProps)
   return (
     <span className="jp-smx-row-buttons jp-mod-over">
       <ActButton
-        label={trans.__('Run %1 again', job.name)}
+        label={trans.__('Rerun %1', job.name)}
         icon={runIcon}
         act={acts.onRerun}
         {...common}

@@ -97,11 +97,11 @@ export function JobExpectedDuration({ job, trans }: IOutlookProps): JSX.Element 
   const basis =
     job.expectation?.basis === 'history'
       ? trans._n(
-          'as the last run of this code took',
-          'as the last %1 runs of this code took',
+          'based on the last run of this code',
+          'based on the last %1 runs of this code',
           job.expectation.runs
         )
-      : trans.__('as its progress says');
+      : trans.__('based on the reported progress');
   return (
     <span className="jp-smx-expected" title={basis}>
       {words}

@@ -47,7 +47,7 @@ function wordsUnderWay(job: JobSummary, trans: TranslationBundle): string | unde
     Starting: trans.__('Starting'),
     Downloading: trans.__('Downloading'),
     Training: job.kind === 'process' ? trans.__('Processing') : trans.__('Training'),
-    Interrupted: trans.__('Interrupted: its spot instances are taken back'),
+    Interrupted: trans.__('Interrupted: spot instances reclaimed'),
     Stopping: trans.__('Stopping'),
     Uploading: trans.__('Uploading')
   };
@@ -88,9 +88,9 @@ function verdictWords(job: JobSummary, trans: TranslationBundle): string {
     case 'Completed':
       return trans.__('Completed');
     case 'MaxRuntimeExceeded':
-      return trans.__('Stopped at its maximum run time');
+      return trans.__('Stopped at maximum run time');
     case 'MaxWaitTimeExceeded':
-      return trans.__('Stopped at its maximum wait time');
+      return trans.__('Stopped at maximum wait time');
     case 'Stopped':
       return trans.__('Stopped');
     default:

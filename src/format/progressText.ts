@@ -38,7 +38,7 @@ export function formatExpectedStart(
 ): string {
   const left = (job.expected_start_at ?? 0) - now;
   return left > 0 && !isFinal(job)
-    ? trans.__('begins in ~%1', formatApproximateDuration(left, trans))
+    ? trans.__('starts in ~%1', formatApproximateDuration(left, trans))
     : '';
 }
 

@@ -58,7 +58,7 @@ export class HeaderView extends LiveWidget {
         {job ? (
           <State job={job} now={this.model.now()} trans={trans} />
         ) : (
-          <p role="status">{record.failure === null ? trans.__('The job is being read.') : ''}</p>
+          <p role="status">{record.failure === null ? trans.__('Loading the job…') : ''}</p>
         )}
       </>
     );
@@ -72,7 +72,7 @@ export class HeaderView extends LiveWidget {
     const labels: Record<string, string> = isFinal(job)
       ? {
           ...shell,
-          [CommandIDs.rerunJob]: trans.__('Run again'),
+          [CommandIDs.rerunJob]: trans.__('Rerun'),
           [CommandIDs.compareJobs]: trans.__('Compare…'),
           [CommandIDs.deleteJob]: trans.__('Delete')
         }

@@ -13,7 +13,7 @@ const OPEN_ARGS = {
   type: 'object',
   properties: {
     ...JOB_PROPERTIES,
-    section: { type: 'string', description: 'The section to show, as "files"; the log at first' }
+    section: { type: 'string', description: 'Section to show, e.g. "files"; the log by default' }
   }
 };
 
@@ -21,7 +21,7 @@ const COMPARE_ARGS = {
   type: 'object',
   properties: {
     ...JOB_PROPERTIES,
-    with: { type: 'string', description: 'The id of the other job; without it, the run before' }
+    with: { type: 'string', description: 'ID of the other job; the previous run by default' }
   }
 };
 
@@ -42,7 +42,7 @@ export function addJobViewCommands(options: IJobViewOptions, tabs: JobTabs<JobVi
   });
   app.commands.addCommand(CommandIDs.compareJobs, {
     label: trans.__('Compare Jobs…'),
-    caption: trans.__('Show in what two jobs differ'),
+    caption: trans.__('Show the differences between two jobs'),
     describedBy: { args: COMPARE_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans);
@@ -65,9 +65,9 @@ async function promptForOther(
   job: INamedJob,
   { model, trans }: IJobViewOptions
 ): Promise<string | null> {
-  const before = { id: '', name: trans.__('The run of the same name before it') };
+  const before = { id: '', name: trans.__('Previous run') };
   const others = orderedJobs(model.state).filter(one => one.id !== job.id);
-  const title = trans.__('Compare %1 with which job?', job.name);
+  const title = trans.__('Compare %1 With', job.name);
   const found = await chooseItem<INamedJob>([before, ...others], one => one.name, title, trans);
   return found?.id ?? null;
 }

@@ -52,7 +52,7 @@ export class LazyCharts extends Panel {
   private _notice(): ReactWidget {
     const { trans } = this.context;
     const words = trans.__(
-      'What draws the charts could not be loaded. Try again when the server is reached; where that does not help, load the page again.'
+      'Cannot load the charts. Try again when the server is reachable. If that does not help, reload the page.'
     );
     return ReactWidget.create(
       <div className="jp-smx-notice" role="alert">

@@ -42,19 +42,18 @@ export function describeRecordError(
     gone: () =>
       isKnown
         ? trans.__(
-            'This job was deleted with its log and its files. Below is what was read before.'
+            'This job was deleted with its log and files. The data below was loaded earlier.'
           )
-        : trans.__('There is no such job any more: it was deleted with its log and its files.'),
-    asleep: () =>
-      trans.__('The controller, which knows this job, has left since nothing was to do.'),
+        : trans.__('This job no longer exists: it was deleted with its log and files.'),
+    asleep: () => trans.__('The controller that has this job is idle and has stopped.'),
     // Whoever is known and has no right is told by the server whom to ask.
     forbidden: () => failure.message,
     loggedOut: () =>
       trans.__(
-        'You are logged out, so the server does not let you read this job. Log in again in another tab; this one goes on when you come back to it.'
+        'You are logged out. Log in again in another tab; this tab reloads the job when you return to it.'
       ),
     missing: () => '',
-    failing: () => trans.__('The server cannot be asked about this job: %1', failure.message)
+    failing: () => trans.__('Cannot load this job: %1', failure.message)
   };
   return { kind, message: words[kind]() };
 }

@@ -30,7 +30,7 @@ export function LogErrorNotice(props: IProblemProps): JSX.Element | null {
         <TextButton label={trans.__('Try again')} onClick={onAgain} />
       )}
       {problem.isAsleep && onWake ? (
-        <TextButton label={trans.__('Start it')} onClick={onWake} />
+        <TextButton label={trans.__('Start the controller')} onClick={onWake} />
       ) : null}
     </div>
   );
@@ -54,11 +54,11 @@ function stateWords(reader: LogReader, trans: TranslationBundle): string[] {
   const said = [runWords(reader, latest, trans)];
   if (!window.isText) {
     said.unshift(
-      trans.__('Some bytes are no text and are shown as �; a download has them as they are.')
+      trans.__('Bytes that are not text are shown as �; a download keeps them unchanged.')
     );
   }
   if (total === 0) {
-    said.unshift(isEnded ? trans.__('Nothing was printed.') : trans.__('Nothing was printed yet.'));
+    said.unshift(isEnded ? trans.__('No output.') : trans.__('No output yet.'));
   }
   return said;
 }
@@ -69,12 +69,15 @@ function runWords(
   trans: TranslationBundle
 ): string {
   if (attempt < attempts) {
-    return trans.__('This run was ended by the loss of a host; run %1 came after it.', attempt + 1);
+    return trans.__(
+      'This attempt ended because a host was lost; attempt %1 followed.',
+      attempt + 1
+    );
   }
   if (isEnded) {
     return trans.__('The job has ended.');
   }
-  return !isFollowing && window.end < total ? trans.__('There is more below.') : '';
+  return !isFollowing && window.end < total ? trans.__('More output below.') : '';
 }
 
 /** Where one is in a log of which a part is in memory. */
@@ -86,9 +89,9 @@ function placeWords({ window, total }: LogReader, trans: TranslationBundle): str
   }
   const loaded = formatBytes(end - start, trans);
   if (end >= total) {
-    return trans.__('the last %1 of %2', loaded, size);
+    return trans.__('last %1 of %2', loaded, size);
   }
   return start === 0
-    ? trans.__('the first %1 of %2', loaded, size)
-    : trans.__('%1 after the first %2 of %3', loaded, formatBytes(start, trans), size);
+    ? trans.__('first %1 of %2', loaded, size)
+    : trans.__('%1 from offset %2 of %3', loaded, formatBytes(start, trans), size);
 }

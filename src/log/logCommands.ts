@@ -25,7 +25,7 @@ export function addLogCommands(app: JupyterFrontEnd, trans: TranslationBundle): 
   for (const [id, label, act] of words) {
     app.commands.addCommand(id, {
       label,
-      caption: trans.__('Of the log that is in front'),
+      caption: trans.__('Applies to the log in the current tab'),
       describedBy: { args: NO_ARGS },
       isEnabled: () => shown() !== null,
       execute: () => shown()?.[act]()

@@ -50,24 +50,19 @@ export function toLogError(reason: unknown): ILogError {
 export function formatLogError({ kind, message }: ILogError, trans: TranslationBundle): string {
   switch (kind) {
     case 'outage':
-      return trans.__(
-        'The log cannot be read now: %1 It is tried again by itself.',
-        endSentence(message)
-      );
+      return trans.__('Cannot load the log: %1 Retrying automatically.', endSentence(message));
     case 'signedOut':
-      return trans.__(
-        'The server does not know you any more: sign in again in another tab, then press "Try again" here.'
-      );
+      return trans.__('You are logged out. Log in again in another tab, then select "Try again".');
     case 'gone':
       return trans.__(
-        'This job was deleted, and its log with it. What was read of it stays until you close it.'
+        'This job and its log were deleted. The lines loaded so far stay until you close this tab.'
       );
     case 'missing':
       return trans.__(
-        'The server half of jupyter_smx is not active on this Jupyter server: the panel says how to install it.'
+        'The jupyter_smx server extension is not enabled on this Jupyter server. The "Jobs and pools" panel shows how to install it.'
       );
     default:
-      return trans.__('The log cannot be read: %1', endSentence(message));
+      return trans.__('Cannot load the log: %1', endSentence(message));
   }
 }
 

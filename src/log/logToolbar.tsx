@@ -44,13 +44,13 @@ export function LogToolbar(props: ILogToolbarProps): JSX.Element {
         <Switch
           isOn={reader.isFollowing}
           label={trans.__('Follow')}
-          title={trans.__('Go to the end, and go on with it')}
+          title={trans.__('Go to the end and follow new output')}
           onClick={actions.toggleFollow}
         />
         <Switch
           isOn={isWrapped}
           label={trans.__('Wrap')}
-          title={trans.__('Break lines that are longer than the view')}
+          title={trans.__('Wrap long lines')}
           onClick={actions.toggleWrap}
         />
         <button
@@ -62,7 +62,7 @@ export function LogToolbar(props: ILogToolbarProps): JSX.Element {
           {trans.__('Beginning')}
         </button>
         <IconButton
-          label={trans.__('Download the whole log')}
+          label={trans.__('Download the full log')}
           icon={downloadIcon}
           onClick={actions.download}
         />
@@ -99,7 +99,7 @@ function Choices({
       {attempts > 1 ? (
         <select
           className="jp-smx-log-choice"
-          aria-label={trans.__('Run')}
+          aria-label={trans.__('Attempt')}
           value={which.attempt || attempts}
           onChange={event => {
             const attempt = Number(event.target.value);
@@ -109,7 +109,7 @@ function Choices({
         >
           {Array.from({ length: attempts }, (_, index) => index + 1).map(run => (
             <option key={run} value={run}>
-              {trans.__('Run %1', run)}
+              {trans.__('Attempt %1', run)}
             </option>
           ))}
         </select>
@@ -137,8 +137,8 @@ function Find(props: ILogToolbarProps): JSX.Element {
         ref={field}
         type="search"
         className="jp-smx-filter"
-        aria-label={trans.__('Find in the whole log')}
-        placeholder={trans.__('find in the whole log…')}
+        aria-label={trans.__('Search the full log')}
+        placeholder={trans.__('Search the full log…')}
         maxLength={LONGEST_WORDS}
         value={words.text}
         onChange={event => onWords({ ...words, text: event.target.value })}
@@ -151,13 +151,13 @@ function Find(props: ILogToolbarProps): JSX.Element {
         onClick={() => onWords({ ...words, matchCase: !words.matchCase })}
       />
       <IconButton
-        label={trans.__('Previous line that has it')}
+        label={trans.__('Previous match')}
         icon={caretUpIcon}
         isDisabled={!canStep}
         onClick={actions.findPrevious}
       />
       <IconButton
-        label={trans.__('Next line that has it')}
+        label={trans.__('Next match')}
         icon={caretDownIcon}
         isDisabled={!canStep}
         onClick={actions.findNext}
@@ -189,17 +189,17 @@ export function formatMatchCount(search: LogSearch, trans: TranslationBundle): s
     return '';
   }
   if (problem) {
-    return trans.__('Stopped: %1', problem);
+    return trans.__('Search stopped: %1', problem);
   }
   if (!isDone) {
     const percent = Math.floor(100 * progress);
     return trans._n('%1 line, %2 % searched', '%1 lines, %2 % searched', count, percent);
   }
   if (count === 0) {
-    return trans.__('No line has it');
+    return trans.__('No matches');
   }
   if (isTooMany) {
-    return trans.__('The last %1 lines; more words find fewer', count.toLocaleString());
+    return trans.__('Last %1 matches; refine the search', count.toLocaleString());
   }
   return trans.__('%1 of %2', (number ?? 0).toLocaleString(), count.toLocaleString());
 }

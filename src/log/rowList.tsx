@@ -194,9 +194,9 @@ const Row = React.memo((props: IRowProps): JSX.Element => {
       data-current={isCurrent || undefined}
       style={{ transform: `translateY(${top}px)` }}
     >
-      {row.isContinued ? <Mark text={trans.__('(goes on) ')} /> : null}
+      {row.isContinued ? <Mark text={trans.__('(continued) ')} /> : null}
       <RowText row={row} words={words} />
-      {row.goesOn ? <Mark text={trans.__(' (a very long line: it goes on below)')} /> : null}
+      {row.goesOn ? <Mark text={trans.__(' (long line, continued below)')} /> : null}
     </pre>
   );
 });

@@ -108,7 +108,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   private _drawn(): JSX.Element {
     if (this._card === null) {
-      return <span>{this.trans.__('This card cannot be read: it has no id or no name.')}</span>;
+      return <span>{this.trans.__('Cannot show this card: it has no ID or no name.')}</span>;
     }
     if (this._card.array !== null) {
       return this._array(this._card.name, this._card.array);
@@ -173,7 +173,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   private _more(job: JobSummary): JSX.Element {
     if (this._opened === null) {
-      return <p role="status">{this._failure || this.trans.__('The job is being read.')}</p>;
+      return <p role="status">{this._failure || this.trans.__('Loading the job…')}</p>;
     }
     const { More, detail } = this._opened;
     const act = commandRunner(this.commands, CommandIDs.openJob);
@@ -218,7 +218,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       if (!isWanted()) {
         return;
       }
-      this._failure = this.trans.__('This cannot be shown: %1', errorText(reason));
+      this._failure = this.trans.__('Cannot show this card: %1', errorText(reason));
     }
     this._loading = '';
     this._opened?.detail.setVisible(this._isOpen && this.isVisible);
@@ -266,7 +266,7 @@ interface ICardLineProps extends ICardActs {
 /** Why what a card says of a running job may not be so any more. */
 function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.Element {
   const { isLive, stale, trans } = props;
-  const saved = isLive ? '' : trans.__('as it was when the notebook was saved');
+  const saved = isLive ? '' : trans.__('as of the last save of the notebook');
   const words = [saved, stale].filter(Boolean);
   return words.length > 0 ? <span className="jp-smx-stale">{words.join(' · ')}</span> : <></>;
 }
@@ -318,7 +318,7 @@ function CardButtons(props: ICardLineProps): JSX.Element {
     <span className="jp-smx-row-buttons">
       {isLive && !isOver && onStop ? <StopButton job={job} trans={trans} onStop={onStop} /> : null}
       {isOver && onRerun ? (
-        <IconButton label={trans.__('Run %1 again', job.name)} icon={runIcon} onClick={onRerun} />
+        <IconButton label={trans.__('Rerun %1', job.name)} icon={runIcon} onClick={onRerun} />
       ) : null}
       {onLog ? (
         <IconButton label={trans.__('Log of %1', job.name)} icon={listIcon} onClick={onLog} />

@@ -76,7 +76,7 @@ function jobMark(
   const words = [
     formatStep(job, trans),
     formatStart(job, trans),
-    isOld ? trans.__('as it was when the notebook was saved') : ''
+    isOld ? trans.__('as of the last save of the notebook') : ''
   ];
   return {
     status: job.status,
@@ -101,7 +101,7 @@ function arrayMark(card: ICardSnapshot, state: IState, trans: TranslationBundle)
   const status = ORDER.find(one => all.includes(one)) ?? 'Completed';
   const words = [
     formatTaskCounts(states, trans),
-    mayBeStale(array, state) ? trans.__('as it was when the notebook was saved') : ''
+    mayBeStale(array, state) ? trans.__('as of the last save of the notebook') : ''
   ];
   const title = array.title ? `${array.title} · ${name}` : name;
   return {

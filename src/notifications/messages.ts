@@ -103,7 +103,7 @@ export function formatPoolPrompt(
   const hosts =
     pool.instances.length > HOSTS ? `${pool.instances.slice(0, HOSTS - 1)}…` : pool.instances;
   return [
-    trans.__('The pool %1 ends in %2, at %3.', hosts, left, endsAt),
+    trans.__('Pool %1 expires in %2, at %3.', hosts, left, endsAt),
     worth(pool, trans),
     price(pool, seconds, trans)
   ]
@@ -114,12 +114,8 @@ export function formatPoolPrompt(
 function worth(pool: PoolSummary, trans: TranslationBundle): string {
   const jobs = trans._n('%1 job', '%1 jobs', pool.jobs_served);
   return pool.saved_seconds > 0
-    ? trans.__(
-        '%1 ran on it, %2 saved.',
-        jobs,
-        formatApproximateDuration(pool.saved_seconds, trans)
-      )
-    : trans.__('%1 ran on it.', jobs);
+    ? trans.__('%1 used it, %2 saved.', jobs, formatApproximateDuration(pool.saved_seconds, trans))
+    : trans.__('%1 used it.', jobs);
 }
 
 function price(pool: PoolSummary, seconds: number, trans: TranslationBundle): string {
@@ -128,6 +124,6 @@ function price(pool: PoolSummary, seconds: number, trans: TranslationBundle): st
     return '';
   }
   return pool.price_per_hour > 0
-    ? trans.__('%1 more cost %2.', longer, formatMoney((pool.price_per_hour * seconds) / 3600))
-    : trans.__('%1 more cost nothing.', longer);
+    ? trans.__('Another %1: %2.', longer, formatMoney((pool.price_per_hour * seconds) / 3600))
+    : trans.__('Another %1: free.', longer);
 }

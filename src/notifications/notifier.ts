@@ -237,7 +237,7 @@ export class Notifier implements IDisposable {
     if (!this._mayNote() || (await tabLocks.isAnyVisible())) {
       return;
     }
-    const title = trans.__('Keep the warm pool?');
+    const title = trans.__('Extend the warm pool?');
     const onClick = (): void => this._execute(CommandIDs.openPanel);
     desktop.show({ tag: this._tag(`pool:${pool.id}`), title, body, onClick });
   }

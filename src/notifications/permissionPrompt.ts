@@ -28,8 +28,8 @@ export class PermissionPrompt {
     }
     storage.setItem(key, '1');
     return {
-      label: trans.__('Tell me on the desktop'),
-      caption: trans.__('From now on, when a job ends while this tab is hidden'),
+      label: trans.__('Enable desktop notifications'),
+      caption: trans.__('Notify me on the desktop when a job ends while this tab is hidden'),
       callback: () => void this.ask()
     };
   }
@@ -48,7 +48,7 @@ export class PermissionPrompt {
       case 'granted':
         await this.options.switchOn();
         Notification.success(
-          trans.__('Jobs that end while this tab is hidden are told on the desktop.'),
+          trans.__('You will get a desktop notification when a job ends while this tab is hidden.'),
           { autoClose: 5000 }
         );
         break;
@@ -66,13 +66,13 @@ export class PermissionPrompt {
   private async _isWished(): Promise<boolean> {
     const { trans } = this.options;
     const answer = await showDialog({
-      title: trans.__('Tell on the desktop when jobs end?'),
+      title: trans.__('Enable desktop notifications?'),
       body: trans.__(
-        'While this tab is hidden, a notification says that a job ended or that a warm pool is about to end: name, outcome and time, nothing of your code. The browser asks for your permission next. Later, the command "Tell Me on the Desktop When Jobs End" is in the palette.'
+        'While this tab is hidden, a notification appears when a job ends or a warm pool is about to expire. It shows name, outcome and time, and none of your code. The browser asks for your permission next. You can also use the command "Enable Desktop Notifications for Jobs" later.'
       ),
       buttons: [
         Dialog.cancelButton({ label: trans.__('Not Now') }),
-        Dialog.okButton({ label: trans.__('Ask the Browser') })
+        Dialog.okButton({ label: trans.__('Enable') })
       ]
     });
     return answer.button.accept;
@@ -80,19 +80,19 @@ export class PermissionPrompt {
 
   private async _explain(body: string): Promise<void> {
     const { trans } = this.options;
-    const title = trans.__('The browser shows no notifications of this site');
+    const title = trans.__('Desktop notifications are not available');
     await showDialog({ title, body, buttons: [Dialog.okButton({ label: trans.__('OK') })] });
   }
 
   private _wayBack(): string {
     return this.options.trans.__(
-      "Notifications are blocked. To change that, open the site's settings at the left end of the address bar, set Notifications to Allow, and choose this command again."
+      'Notifications are blocked. To allow them, open the site settings at the left end of the address bar, set Notifications to Allow, and run this command again.'
     );
   }
 
   private _why(): string {
     return this.options.trans.__(
-      'Browsers allow notifications only to pages that come over https or from this machine (localhost), and some browsers have none at all.'
+      'Browsers allow notifications only for pages served over HTTPS or from localhost, and some browsers do not support them.'
     );
   }
 }

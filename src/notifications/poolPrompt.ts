@@ -81,13 +81,13 @@ export class PoolPrompt implements IDisposable {
       actions: [
         {
           label: trans.__('Extend'),
-          caption: trans.__('Keep the pool %1 15 minutes longer', pool.name),
+          caption: trans.__('Extend pool %1 by 15 minutes', pool.name),
           displayType: 'accent',
           callback: () => extend(pool)
         },
         {
-          label: trans.__('Let it go'),
-          caption: trans.__('The pool %1 ends at its time', pool.name),
+          label: trans.__('Dismiss'),
+          caption: trans.__('Pool %1 expires as scheduled', pool.name),
           // Closing the toast is the answer.
           callback: () => undefined
         }

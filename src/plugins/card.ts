@@ -12,7 +12,7 @@ import { loadTranslation } from './translation';
 
 export const cardPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:card',
-  description: 'Renders the card of a job under its cell, live.',
+  description: 'Renders the live card of a job below its cell.',
   autoStart: true,
   requires: [IJobsModel, IRenderMimeRegistry],
   optional: [ITranslator],

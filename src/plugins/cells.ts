@@ -10,7 +10,7 @@ import { loadTranslation } from './translation';
 
 export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:cells',
-  description: 'Marks the cells of notebooks with the state of the jobs that they handed in.',
+  description: 'Marks notebook cells with the state of the jobs that they submitted.',
   autoStart: true,
   requires: [IJobsModel, INotebookTracker],
   optional: [ITranslator],

@@ -19,7 +19,7 @@ import { loadTranslation } from './translation';
 
 export const chartsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:charts',
-  description: 'Draws the metrics of a job, and what it uses, in the main area.',
+  description: 'Plots metrics and resource usage of a job in the main area.',
   autoStart: true,
   requires: [IJobsModel],
   optional: [ITranslator, ICommandPalette, ILayoutRestorer],
@@ -34,7 +34,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
     const tabs = new JobTabs<Charts.ChartsView>(app, 'charts');
     app.commands.addCommand(CommandIDs.openCharts, {
       label: trans.__('Show Charts of Job'),
-      caption: trans.__('Draw the metrics of a job, and what it uses, over time'),
+      caption: trans.__('Plot metrics and resource usage of a job over time'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
         const { jobFromArgs } = await import('../commands/prompts');
@@ -57,7 +57,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
 function addForSeen(commands: CommandRegistry, trans: TranslationBundle): void {
   commands.addCommand(CommandIDs.pauseCharts, {
     label: trans.__('Pause Charts'),
-    caption: trans.__('Let the charts that are shown stand still, or go on; the job goes on'),
+    caption: trans.__('Pause or resume the current charts; the job keeps running'),
     describedBy: { args: NO_ARGS },
     isEnabled: () => visibleCharts().length > 0,
     isToggled: () => visibleCharts().some(charts => charts.isPaused),
@@ -65,7 +65,7 @@ function addForSeen(commands: CommandRegistry, trans: TranslationBundle): void {
   });
   commands.addCommand(CommandIDs.resetCharts, {
     label: trans.__('Reset Zoom of Charts'),
-    caption: trans.__('Show all of the time in the charts that are shown'),
+    caption: trans.__('Show the full time range in the current charts'),
     describedBy: { args: NO_ARGS },
     isEnabled: () => visibleCharts().length > 0,
     execute: () => visibleCharts().forEach(charts => charts.zoom(null))

@@ -9,7 +9,7 @@ import { loadTranslation } from './translation';
 
 export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:launcher',
-  description: 'Adds a card to the launcher that shows the panel.',
+  description: 'Adds a launcher card that opens the panel.',
   autoStart: true,
   // Notebook 7 has none.
   optional: [ILauncher, ITranslator],

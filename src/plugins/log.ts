@@ -18,7 +18,7 @@ import { loadTranslation } from './translation';
 
 export const logPlugin: JupyterFrontEndPlugin<void> = {
   id: LOG_PLUGIN,
-  description: 'Shows the log of a job in the main area, and follows it.',
+  description: 'Shows and follows the log of a job in the main area.',
   autoStart: true,
   requires: [IJobsModel],
   optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry],
@@ -34,7 +34,7 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
     const tabs = new JobTabs<Log.LogView>(app, 'log');
     app.commands.addCommand(CommandIDs.openLog, {
       label: trans.__('Open Log of Job'),
-      caption: trans.__('Show what a job prints, in the main area'),
+      caption: trans.__('Show the output of a job in the main area'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
         const { jobFromArgs } = await import('../commands/prompts');

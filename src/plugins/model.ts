@@ -9,7 +9,7 @@ import { IJobsModel } from '../tokens';
 
 export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
   id: 'jupyter-smx:model',
-  description: 'Follows the jobs and warm pools of this user.',
+  description: 'Tracks the jobs and warm pools of this user.',
   autoStart: true,
   provides: IJobsModel,
   activate: (app: JupyterFrontEnd): IJobsModel => {

@@ -10,7 +10,7 @@ import { loadTranslation } from './translation';
 
 export const runningPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:running',
-  description: 'Lists jobs and idle pools among the running terminals and kernels.',
+  description: 'Lists jobs and idle pools in the panel "Running Terminals and Kernels".',
   autoStart: true,
   requires: [IJobsModel],
   // A page of Notebook 7 with a document has none.

@@ -10,8 +10,7 @@ import { loadTranslation } from './translation';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:status',
-  description:
-    'Says in the status bar how many jobs run, how many pools are warm, and what today cost.',
+  description: "Shows running jobs, warm pools and today's cost in the status bar.",
   autoStart: true,
   requires: [IJobsModel],
   // Notebook 7 has none.

@@ -13,7 +13,7 @@ import { loadTranslation } from './translation';
 export const toastsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:toasts',
   description:
-    'Says that jobs ended and that warm pools are about to, on the page or on the desktop.',
+    'Notifies you when jobs end or warm pools are about to expire, on the page or on the desktop.',
   autoStart: true,
   requires: [IJobsModel],
   optional: [ITranslator, ISettingRegistry, ICommandPalette],
@@ -30,8 +30,8 @@ export const toastsPlugin: JupyterFrontEndPlugin<void> = {
       return startNotifier({ app, model, trans, registry, plugin: toastsPlugin.id });
     });
     app.commands.addCommand(CommandIDs.tellOnDesktop, {
-      label: trans.__('Tell Me on the Desktop When Jobs End'),
-      caption: trans.__('Let the browser notify while this tab is hidden'),
+      label: trans.__('Enable Desktop Notifications for Jobs'),
+      caption: trans.__('Show desktop notifications while this tab is hidden'),
       describedBy: { args: NO_ARGS },
       execute: async () => (await started).permissionPrompt.ask()
     });

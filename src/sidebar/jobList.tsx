@@ -104,7 +104,7 @@ function NoRows(props: {
   useLoadMore(page, onEnd);
   return (
     <p className="jp-smx-empty" role="status">
-      {page === null ? words : trans.__('Looking through older jobs…')}
+      {page === null ? words : trans.__('Searching older jobs…')}
     </p>
   );
 }

@@ -140,7 +140,7 @@ abstract class SectionView extends LiveWidget {
 
   /** What to say of an empty list: that nothing is there, or that the filter hides it. */
   protected emptyWords(isFiltered: boolean, words: string): string {
-    return isFiltered ? this.trans.__('Nothing here matches the filter.') : words;
+    return isFiltered ? this.trans.__('No items match the filter.') : words;
   }
 
   /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
@@ -210,7 +210,7 @@ class RunningView extends SectionView {
     }
     const all = partitionJobs(this.model.state).running;
     const start = this.trans.__(
-      'No job is running. A cell that begins with %1 starts one.',
+      'No jobs are running. To start one, add %1 at the top of a cell.',
       '%%train'
     );
     return (
@@ -244,7 +244,7 @@ class PoolsView extends SectionView {
     }
     const all = livePools(this.model.state);
     const keep = this.trans.__(
-      'No pool is warm. A job with %1 leaves one behind.',
+      'No warm pools. To keep one after a job, add %1.',
       '--keep-alive 10m'
     );
     return (
@@ -267,7 +267,7 @@ class FinishedView extends SectionView {
     this.toolbar = new Toolbar();
     this._clear = new ToolbarButton({
       label: options.trans.__('Clear'),
-      tooltip: options.trans.__('Delete the finished jobs of this list'),
+      tooltip: options.trans.__('Delete the listed finished jobs'),
       onClick: () =>
         commandRunner(this.commands, CommandIDs.clearFinished)?.({ filter: this.filter.text })
     });
@@ -288,8 +288,7 @@ class FinishedView extends SectionView {
     }
     this._clear.enabled = this.commands.hasCommand(CommandIDs.clearFinished);
     const all = partitionJobs(state).finished;
-    const none =
-      state.connectionStatus === 'ready' ? this.trans.__('No job has finished yet.') : '';
+    const none = state.connectionStatus === 'ready' ? this.trans.__('No finished jobs yet.') : '';
     return (
       <JobList
         jobs={this.filter.jobs(all)}

@@ -23,7 +23,7 @@ export function PanelToolbar({ text, trans, ...acts }: IPanelToolbarProps): JSX.
         type="search"
         className="jp-smx-filter"
         aria-label={trans.__('Filter jobs and pools')}
-        placeholder={trans.__('filter…')}
+        placeholder={trans.__('Filter…')}
         defaultValue={text}
         onChange={event => acts.onFilter(event.target.value)}
       />
@@ -36,7 +36,7 @@ export function PanelToolbar({ text, trans, ...acts }: IPanelToolbarProps): JSX.
       ) : null}
       {acts.onSettings ? (
         <IconButton
-          label={trans.__('Settings of jobs and pools')}
+          label={trans.__('Settings for jobs and pools')}
           icon={settingsIcon}
           onClick={acts.onSettings}
         />

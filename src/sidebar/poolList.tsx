@@ -75,7 +75,7 @@ function Countdown(props: { left: number | null; trans: TranslationBundle }): JS
       <Dial left={left} />
       <span aria-hidden="true">{formatClock(left)}</span>
       <span className="jp-smx-spoken">
-        {trans.__('ends in %1', formatLongDuration(left, trans))}
+        {trans.__('expires in %1', formatLongDuration(left, trans))}
       </span>
     </span>
   );
@@ -111,7 +111,7 @@ function PoolButtons(
       <PoolButton
         pool={pool}
         words={trans.__('+15 min')}
-        label={trans.__('Keep pool %1 15 minutes longer', pool.name)}
+        label={trans.__('Extend pool %1 by 15 minutes', pool.name)}
         act={onExtend}
       />
       <PoolButton
@@ -173,7 +173,9 @@ function stateWords(pool: PoolSummary, trans: TranslationBundle): string {
     case 'InUse':
       return pool.job ? trans.__('In use by %1', pool.job) : trans.__('In use');
     case 'Available':
-      return pool.last_job ? trans.__('Available after %1', pool.last_job) : trans.__('Available');
+      return pool.last_job
+        ? trans.__('Available, last job %1', pool.last_job)
+        : trans.__('Available');
     default:
       return pool.state;
   }

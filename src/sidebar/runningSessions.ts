@@ -53,7 +53,7 @@ export function runningManager(
     shutdownLabel: trans.__('Stop'),
     shutdownAllLabel: trans.__('Stop All'),
     shutdownAllConfirmationText: () =>
-      trans.__('All jobs get the signal to end, and all idle pools are released.'),
+      trans.__('All jobs will be stopped and all idle pools released.'),
     shutdownAll: () => {
       const ends = [
         ...runningJobs(model.state).map(job => model.stop(job)),

@@ -117,7 +117,7 @@ export function formatArrayStatus(row: IArrayGroup, trans: TranslationBundle): s
   const words = (
     [
       [counts.running, trans.__('%1 running', counts.running)],
-      [counts.pending, trans.__('%1 waiting', counts.pending)],
+      [counts.pending, trans.__('%1 pending', counts.pending)],
       [counts.completed, trans.__('%1 completed', counts.completed)],
       [counts.failed, trans.__('%1 failed', counts.failed)],
       [counts.stopped, trans.__('%1 stopped', counts.stopped)]
@@ -146,9 +146,9 @@ export function formatTaskState(state: string, trans: TranslationBundle): string
     case 's':
       return trans.__('stopped');
     case 'r':
-      return trans.__('runs');
+      return trans.__('running');
     default:
-      return trans.__('waits');
+      return trans.__('pending');
   }
 }
 

@@ -56,22 +56,20 @@ type Worded = (failure: IRequestFailure, trans: TranslationBundle) => string;
 const WORDS: Record<IRequestFailure['kind'], Worded> = {
   lost: (_, trans) =>
     trans.__(
-      'There is no connection to the Jupyter server. Jobs go on without it, and this page tries again by itself; if that does not help, look whether the server runs.'
+      'Cannot reach the Jupyter server. Jobs keep running, and this page retries automatically. If that does not help, check that the server is running.'
     ),
   missing: () => '',
   loggedOut: (_, trans) =>
-    trans.__(
-      'You are not logged in to this Jupyter server any more. Log in again, then come back.'
-    ),
+    trans.__('You are logged out of this Jupyter server. Log in again, then return to this tab.'),
   forbidden: ({ message }, trans) =>
-    trans.__('This Jupyter server does not show you jobs and pools. %1', message),
+    trans.__('This Jupyter server does not allow you to see jobs and pools. %1', message),
   broken: ({ status, message }, trans) =>
     status >= 400
       ? trans.__(
-          'The server answered %1, as a proxy does while the server behind it cannot be reached. This page tries again by itself.',
+          'The server returned status %1. A proxy may be unable to reach the Jupyter server. This page retries automatically.',
           status
         )
-      : trans.__('%1 This page tries again by itself.', message),
+      : trans.__('%1 This page retries automatically.', message),
   gone: ({ message }) => message,
   refused: ({ message }) => message
 };
@@ -82,7 +80,7 @@ function asOf(state: IState, now: number, trans: TranslationBundle): string {
   if (lastResponseAt === null || connectionStatus !== 'failing' || failure?.kind === 'forbidden') {
     return '';
   }
-  return trans.__('Everything here is as it was at %1.', moment(lastResponseAt, now));
+  return trans.__('Last updated %1.', moment(lastResponseAt, now));
 }
 
 /** One sentence for what has little room, as a card of a job: why it may be old; empty while it is not. */
@@ -95,8 +93,8 @@ export function describeStaleness(state: IState, now: number, trans: Translation
     return '';
   }
   return failure?.kind === 'loggedOut'
-    ? trans.__('as it was at %1; log in again', moment(lastResponseAt, now))
-    : trans.__('as it was at %1; no answer from the server', moment(lastResponseAt, now));
+    ? trans.__('last updated %1; log in again', moment(lastResponseAt, now))
+    : trans.__('last updated %1; server not reachable', moment(lastResponseAt, now));
 }
 
 /** What to do about two halves that do not fit; empty where they do, or where one said nothing. */
@@ -114,7 +112,7 @@ export function describeVersionMismatch(
       serverVersion
     ),
     trans.__(
-      'Reload the page. If this stays, restart the Jupyter server. If it still stays, install the same version in every environment that has jupyter_smx:'
+      'Reload the page. If this message remains, restart the Jupyter server. If that does not help, install the same version in every environment that has jupyter_smx:'
     )
   ];
 }

@@ -20,7 +20,7 @@ START = 120 * KB
 
 DRAWS = "dppxchange"
 """An event's name in uPlot, which is in no other script and which no minifier changes."""
-CHARTS = "Nothing is known of this time."
+CHARTS = "No data in this time range."
 """A sentence of the charts."""
 PLUGINS = "jupyter-smx:model"
 """The name of a plugin, which is where the plugins are."""

@@ -197,13 +197,11 @@ describe('the scene', () => {
   it('says in one sentence what is shown', () => {
     const loss = series('loss', [10, 30], [0.9, 0.2]);
     const told = buildViewModel(historyOf([cpu], [loss]), whole, trans)?.summary;
-    expect(told).toBe(
-      'Over 20 seconds: loss fell from 0.9 to 0.2; CPU 196 % on average, 212 % at most.'
-    );
+    expect(told).toBe('Over 20 seconds: loss fell from 0.9 to 0.2; CPU average 196 %, peak 212 %.');
   });
 
   it.each([
-    [10, 'At one moment: m stayed at 1.'],
+    [10, 'At one point in time: m stayed at 1.'],
     [10.25, 'Over 250 ms: m stayed at 1.'],
     [11, 'Over 1 second: m stayed at 1.']
   ])('says how short it was, until %s', (end, said) => {
@@ -216,7 +214,7 @@ describe('the scene', () => {
     [[2, 2], 'm stayed at 2'],
     [[2], 'm is 2'],
     [[null, 2], 'm is 2'],
-    [[null, null], 'm was never a number']
+    [[null, null], 'm was never a finite number']
   ])('says of a metric %p: %s', (values, words) => {
     const history = historyOf(
       [],
@@ -245,10 +243,10 @@ describe('the scene', () => {
   it('speaks of the part that is shown', () => {
     const choice = { ...whole, zoom: { from: 10, to: 20 } };
     const viewModel = buildViewModel(historyOf([memory]), choice, trans);
-    expect(viewModel?.summary).toBe('From 00:00 to 00:10: memory 1.2 GB at most.');
+    expect(viewModel?.summary).toBe('From 00:00 to 00:10: peak memory 1.2 GB.');
     expect(
       buildViewModel(historyOf([cpu]), { ...whole, zoom: { from: 11, to: 12 } }, trans)?.summary
-    ).toBe('Nothing is known of this time.');
+    ).toBe('No data in this time range.');
   });
 
   it('draws in seconds since the beginning, one point with room around it, hidden lines not at all', () => {

@@ -92,8 +92,8 @@ describe('the charts', () => {
       [0, 1, 2],
       [50, 100, 120]
     ]);
-    expect(summary()).toContain('120 % at most');
-    expect(status()).toBe('Follows the job.');
+    expect(summary()).toContain('peak 120 %');
+    expect(status()).toBe('Updating live.');
   });
 
   it('ask more rarely where nothing new comes, and never more than once a second', async () => {
@@ -152,7 +152,7 @@ describe('the charts', () => {
     view.show();
     await later(60_000);
     expect(asked.usage.length).toBe(2);
-    expect(status()).toBe('Paused. The job goes on.');
+    expect(status()).toBe('Paused. The job keeps running.');
     button(view.node, 'Pause').click();
     await later(10);
     expect(asked.usage.length).toBe(3);
@@ -196,11 +196,11 @@ describe('the charts', () => {
     await shown();
     failure = new ApiError(503, 'ServiceUnavailable', 'No controller runs.');
     await later(1_000);
-    expect(status()).toBe('Nothing new can be read: No controller runs.');
+    expect(status()).toBe('Cannot update the charts: No controller runs.');
     expect(drawn().length).toBe(1);
     failure = null;
     await later(20_000);
-    expect(status()).toBe('Follows the job.');
+    expect(status()).toBe('Updating live.');
   });
 
   it('keep what they have of a job that was deleted, and ask no more', async () => {
@@ -229,10 +229,10 @@ describe('the charts', () => {
     await shown();
     failure = new ApiError(404, '', 'The server answered 404.');
     await later(1_000);
-    expect(status()).toBe('Nothing new can be read: The server answered 404.');
+    expect(status()).toBe('Cannot update the charts: The server answered 404.');
     failure = null;
     await later(20_000);
-    expect(status()).toBe('Follows the job.');
+    expect(status()).toBe('Updating live.');
   });
 
   it('go on with another run that is chosen while they are paused', async () => {
@@ -253,10 +253,10 @@ describe('the charts', () => {
 
   it('say that nothing was measured', async () => {
     await shown();
-    expect(status()).toBe('Nothing was measured so far.');
+    expect(status()).toBe('No measurements yet.');
     answers = { usage: usage([], { is_final: true }), metrics: metrics([], { is_final: true }) };
     await later(10_000);
-    expect(status()).toContain('nothing was measured: it was too short, or it never ran.');
+    expect(status()).toContain('without measurements: it was too short, or it never ran.');
   });
 });
 
@@ -280,7 +280,7 @@ describe('a part of the time', () => {
   it('is shown by a drag, told in the sentence, and left by a double click', async () => {
     await dragged(40, 30);
     expect(range()).toEqual([40, 70]);
-    expect(summary()).toBe('From 00:40 to 01:10: CPU 60 % on average, 60 % at most.');
+    expect(summary()).toBe('From 00:40 to 01:10: CPU average 60 %, peak 60 %.');
     expect(button(view.node, 'Reset zoom').disabled).toBe(false);
     drawn()[0].options.cursor.bind.dblclick()();
     await waitForRender();
@@ -351,7 +351,7 @@ describe('what stands around the drawings', () => {
     );
     expect(figures[1]).toEqual(['loss', 'loss', '0.9', '0.9', '0.9', '0.9', '2', '1']);
     expect(moments).toEqual([
-      ['Since the start', 'loss', 'CPU'],
+      ['Since start', 'loss', 'CPU'],
       ['00:00', '0.9', '50 %'],
       ['00:05', '0.9', '60 %'],
       ['00:10', '–', '60 %']
@@ -363,12 +363,12 @@ describe('what stands around the drawings', () => {
     await shown();
     const names = (): (string | null)[] =>
       [...view.node.querySelectorAll('[role=img]')].map(one => one.getAttribute('aria-label'));
-    expect(names()).toEqual(['Chart of CPU: CPU 100 % on average, 150 % at most']);
+    expect(names()).toEqual(['Chart of CPU: CPU average 100 %, peak 150 %']);
     const select = view.node.querySelector('select') as HTMLSelectElement;
     select.value = 'algo-1';
     select.dispatchEvent(new Event('change', { bubbles: true }));
     await waitForRender();
-    expect(names()[0]).toContain('50 % at most');
+    expect(names()[0]).toContain('peak 50 %');
   });
 
   it('is drawn again in the colours of another theme', async () => {

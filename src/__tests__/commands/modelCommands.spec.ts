@@ -85,14 +85,14 @@ describe('the commands', () => {
       failed: 1
     });
     await type('keyerror');
-    button(panel.node, 'Delete all tasks of train-a1 that are listed').click();
+    button(panel.node, 'Delete the listed tasks of train-a1').click();
     expect(await answer('Delete')).toContain('Delete 1 task of train-a1?');
     expect(removed()).toEqual(['job-101']);
   });
 
   it('delete all of its tasks where nothing is filtered', async () => {
     await become([over(0), over(1)], { completed: 12 });
-    button(panel.node, 'Delete all tasks of train-a1 that are listed').click();
+    button(panel.node, 'Delete the listed tasks of train-a1').click();
     await answer('Delete');
     expect(removed()).toEqual(['job-100', 'job-101']);
   });
@@ -100,8 +100,8 @@ describe('the commands', () => {
   it('say of the tasks of an array what a stop does to them, however many they are', async () => {
     await become([over(0, { status: 'InProgress', secondary_status: 'Training' })], { running: 1 });
     void commands.execute(CommandIDs.stopArray, { id: 'a1' });
-    expect(await answer('Let Them Run')).toContain(
-      'Running tasks (1) get the signal to end, and waiting ones (0) do not begin.'
+    expect(await answer('Cancel')).toContain(
+      'Running tasks (1) will be stopped, and pending tasks (0) will not start.'
     );
   });
 
@@ -122,7 +122,7 @@ describe('the commands', () => {
     await commands.execute(CommandIDs.rerunJob, { id: 'older', name: 'digits-9' });
     expect(model.rerun).toHaveBeenCalledWith(expect.objectContaining({ id: 'older' }));
     const [said] = Notification.manager.notifications;
-    expect(said.message).toBe('digits-9 runs again as older-again');
+    expect(said.message).toBe('digits-9 rerun as older-again');
   });
 
   it('say why they failed until it was read: a message that nothing is said of stays hidden', async () => {
@@ -135,7 +135,7 @@ describe('the commands', () => {
   it('do nothing where somebody says no', async () => {
     await become([completed(1)]);
     void commands.execute(CommandIDs.deleteJob, { id: 'job-1' });
-    await answer('Keep It');
+    await answer('Cancel');
     expect(removed()).toEqual([]);
   });
 });

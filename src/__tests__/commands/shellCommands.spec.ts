@@ -147,7 +147,7 @@ describe('a shell', () => {
     expect(session.sent).toEqual([]);
     expect([session.isDisposed, session.isOver]).toEqual([true, false]);
     expect(said()).toEqual([
-      expect.stringContaining(`Type in it: jupyter smx shell ${'n'.repeat(63)}`)
+      expect.stringContaining(`Run it in the terminal: jupyter smx shell ${'n'.repeat(63)}`)
     ]);
     expect(said()[0].length).toBeLessThanOrEqual(140);
   });
@@ -181,7 +181,7 @@ describe('a shell', () => {
     expect(lines()).toEqual([['enter algo-2\r']]);
     const choice = commands.execute(CommandIDs.openShell, { id: 'job-0' });
     await waitForRender();
-    expect(document.querySelector('.jp-Dialog')?.textContent).toContain('On which host?');
+    expect(document.querySelector('.jp-Dialog')?.textContent).toContain('Select Host');
     const list = document.querySelector('.jp-Dialog select') as HTMLSelectElement;
     list.value = 'algo-2';
     document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-accept')?.click();
@@ -204,8 +204,8 @@ describe('a shell', () => {
     await commands.execute(CommandIDs.openShell, { id: 'job-0' });
     await commands.execute(CommandIDs.openPoolShell, { id: 'pool-1' });
     expect(said()).toEqual([
-      expect.stringContaining('type: jupyter smx shell --pool local-1'),
-      expect.stringContaining('type: jupyter smx shell train-digits-0')
+      expect.stringContaining('run: jupyter smx shell --pool local-1'),
+      expect.stringContaining('run: jupyter smx shell train-digits-0')
     ]);
     expect([asked, shown]).toEqual([[], []]);
   });

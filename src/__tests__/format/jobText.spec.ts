@@ -118,14 +118,14 @@ describe('the step of a job', () => {
 
   it('says why a job stopped', () => {
     const over = job(1, { status: 'Stopped', secondary_status: 'MaxRuntimeExceeded' });
-    expect(formatStep(over, trans)).toBe('Stopped at its maximum run time');
+    expect(formatStep(over, trans)).toBe('Stopped at maximum run time');
     const waited = { ...over, secondary_status: 'MaxWaitTimeExceeded' as const };
-    expect(formatStep(waited, trans)).toBe('Stopped at its maximum wait time');
+    expect(formatStep(waited, trans)).toBe('Stopped at maximum wait time');
   });
 
   it('says that hosts were taken back and not that the job ended', () => {
     const taken = job(1, { secondary_status: 'Interrupted' });
-    expect(formatStep(taken, trans)).toBe('Interrupted: its spot instances are taken back');
+    expect(formatStep(taken, trans)).toBe('Interrupted: spot instances reclaimed');
   });
 });
 

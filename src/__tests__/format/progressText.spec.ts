@@ -56,7 +56,7 @@ describe('progress', () => {
 describe('a waiting job', () => {
   it('is not promised a beginning that is over', () => {
     expect(formatExpectedStart(job(1, { expected_start_at: 100 }), 99, trans)).toBe(
-      'begins in ~1 s'
+      'starts in ~1 s'
     );
     expect(formatExpectedStart(job(1, { expected_start_at: 100 }), 101, trans)).toBe('');
   });

@@ -32,7 +32,7 @@ async function drawn(element: JSX.Element): Promise<HTMLElement> {
 describe('the cost of a job', () => {
   it('is the price of all hosts over the time that counts', async () => {
     const node = await drawn(<Cost job={record()} now={5000} trans={trans} />);
-    expect(node.textContent).toContain('$0.23 an hour');
+    expect(node.textContent).toContain('$0.23 per hour');
     expect(node.textContent).toContain('1 minute 40 seconds');
     expect(node.textContent).toContain('Cost$0.00639');
   });
@@ -123,8 +123,8 @@ describe('the cost of a job', () => {
       [...row.children].map(cell => cell.textContent).join('|')
     );
     expect(rows).toEqual([
-      'data|ml.c5.9xlarge × 2|$3.67 an hour|$3.67|dnn',
-      'dnn|ml.p3.2xlarge × 2|$7.65 an hour|$7.65|'
+      'data|ml.c5.9xlarge × 2|$3.67 per hour|$3.67|dnn',
+      'dnn|ml.p3.2xlarge × 2|$7.65 per hour|$7.65|'
     ]);
     expect(node.textContent).toContain('Cost$11.32');
     const one = await drawn(<Cost job={record()} now={0} trans={trans} />);
@@ -137,10 +137,10 @@ describe('the cost of a job', () => {
     );
     const bill = { ...record().bill, steps: 500, step_seconds: 0.086, cost_per_step: 0.00107576 };
     const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
-    expect(node.textContent).toContain('Cost of a step$0.00108 per step, at 86 ms each');
+    expect(node.textContent).toContain('Cost per step$0.00108 per step of 86 ms');
     const unknown = { ...bill, price_per_hour: null, cost: null, cost_per_step: null };
     const other = await drawn(<Cost job={record({ bill: unknown })} now={0} trans={trans} />);
-    expect(other.textContent).toContain('Cost of a stepnot known, at 86 ms each');
+    expect(other.textContent).toContain('Cost per stepunknown, 86 ms per step');
   });
 
   it('comes with what the rules found and predict, or why nobody knows', async () => {
@@ -153,7 +153,7 @@ describe('the cost of a job', () => {
     const none = await drawn(<Cost job={record()} now={0} trans={trans} advice={[]} />);
     expect(none.textContent).not.toContain('Advice');
     const away = await drawn(<Cost job={record()} now={0} trans={trans} advice="It is away." />);
-    expect(away.textContent).toContain('could run better is not known: It is away.');
+    expect(away.textContent).toContain('Recommendations are not available: It is away.');
   });
 
   it('is not known without a price, and never zero', async () => {
@@ -161,7 +161,7 @@ describe('the cost of a job', () => {
     const known = { price_per_hour: null, billable_seconds: 9, cost: null, groups };
     const bill = { ...record().bill, ...known };
     const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
-    expect(node.textContent).toContain('Costnot known');
+    expect(node.textContent).toContain('Costunknown');
     expect(node.textContent).toContain('no price for ml.m5.large');
     expect(node.textContent).not.toContain('$');
   });

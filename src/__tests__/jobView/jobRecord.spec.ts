@@ -192,7 +192,7 @@ describe('why a job cannot be read', () => {
         isKnown,
         trans
       ).message;
-    expect(say(404, 'ResourceNotFound', true)).toContain('what was read before');
+    expect(say(404, 'ResourceNotFound', true)).toContain('loaded earlier');
     expect(say(404, 'ResourceNotFound', false)).toContain('it was deleted');
     expect(say(403, '', true)).toContain('Log in again');
     expect(say(0, 'NetworkError', true)).toContain('no route to host');

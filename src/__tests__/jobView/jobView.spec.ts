@@ -222,7 +222,7 @@ describe('the view of a job', () => {
 
   it('has the buttons that suit its state', async () => {
     await waitForRender();
-    button(view.node, 'Run again').click();
+    button(view.node, 'Rerun').click();
     button(view.node, 'Delete').click();
     model.become(applyListing(EMPTY_STATE, [job(0)], [], 2).state);
     await waitForRender();
@@ -344,7 +344,7 @@ describe('the view of a job', () => {
     origin = { ...(origin as ICurrentCode), edited };
     view.openSection('code');
     await waitForRender();
-    expect(shown()[0].textContent).toContain('is as the job ran it');
+    expect(shown()[0].textContent).toContain('has not changed since the job ran');
     fakeTimeouts();
     origin = { text: '%%train\nx = 2\nprint(x)', path: 'a.ipynb', edited };
     edited.emit();
@@ -370,6 +370,6 @@ describe('the view of a job', () => {
     view.openSection('code');
     await waitForRender();
     expect(answers.cell).not.toHaveBeenCalled();
-    expect(shown()[0].textContent).toContain('handed in by a program');
+    expect(shown()[0].textContent).toContain('submitted by a program');
   });
 });

@@ -125,7 +125,7 @@ describe('the commands of views', () => {
     await commands.execute(CommandIDs.compareJobs);
     await waitForRender();
     expect(asked).toContainEqual(expect.stringMatching(/^jobs\/job-2\/diff\?from=job-0/));
-    expect(choose.mock.calls[1][0].items[0]).toBe('The run of the same name before it');
+    expect(choose.mock.calls[1][0].items[0]).toBe('Previous run');
     choose.mockResolvedValueOnce(chosen('train-digits-1'));
     choose.mockResolvedValueOnce(chosen(null));
     await commands.execute(CommandIDs.compareJobs);

@@ -48,7 +48,7 @@ describe('the place of the charts', () => {
     slot.show();
     await waitForRender();
     const alert = (): HTMLElement | null => slot.node.querySelector('[role=alert]');
-    expect(alert()?.textContent).toContain('could not be loaded');
+    expect(alert()?.textContent).toContain('Cannot load the charts');
     button(slot.node, 'Try again').click();
     await waitForRender();
     expect(load).toHaveBeenCalledTimes(2);

@@ -68,10 +68,10 @@ describe('the files of a job', () => {
   it('says of a running job that its files come later', async () => {
     const running = record({ ended_at: null, artifacts: [], spec: { ...SPEC, channels: [] } });
     const node = await drawn(files({ job: running }));
-    expect(node.textContent).toContain('They come with the end of the job.');
-    expect(rows(node, 'Variables of train-digits-0')).toContain('to be received|model|');
+    expect(node.textContent).toContain('Artifacts are available when the job ends.');
+    expect(rows(node, 'Variables of train-digits-0')).toContain('pending|model|');
     expect(node.textContent).toContain(
-      'The job has no input. With --input NAME=PATH it gets files.'
+      'This job has no inputs. Use --input NAME=PATH to provide files.'
     );
   });
 });
@@ -94,9 +94,9 @@ describe('the events of a job', () => {
       ['Training', '01:38', 'Running.'],
       ['Completed', '', 'Done.']
     ]);
-    expect(rows(node, 'Moments of train-digits-0')).toEqual([
-      'The controller took the job|0 ms|',
-      'Its first line ran|2.5 s|2.5 s'
+    expect(rows(node, 'Timeline of train-digits-0')).toEqual([
+      'Accepted by the controller|0 ms|',
+      'First line ran|2.5 s|2.5 s'
     ]);
   });
 
@@ -119,7 +119,7 @@ describe('the events of a job', () => {
     ];
     const job = record({ transitions, ended_at, ran_seconds: 98 });
     const node = await drawn(<Events job={job} now={5000} trans={trans} />);
-    expect(node.textContent).toContain('The clock was set meanwhile');
+    expect(node.textContent).toContain('The system clock was changed');
     expect(node.textContent).toContain('the hosts worked for 01:38.');
     const honest = await drawn(
       <Events job={record({ ran_seconds: 98 })} now={5000} trans={trans} />
@@ -154,7 +154,7 @@ describe('the events of a job', () => {
       { ...lost, number: 3, started_at: null, ended_at: 1050, ran_seconds: null }
     ];
     const node = await drawn(<Events job={record({ attempts })} now={5000} trans={trans} />);
-    const took = rows(node, 'Earlier runs of train-digits-0').map(row => row.split('|')[2]);
+    const took = rows(node, 'Earlier attempts of train-digits-0').map(row => row.split('|')[2]);
     expect(took).toEqual(['01:40', '50.0 s', '']);
   });
 
@@ -174,7 +174,7 @@ describe('the events of a job', () => {
     );
     expect(node.textContent).toContain('Cold: pool m5-1 has another image.');
     expect(node.textContent).toContain('A note.');
-    expect(rows(node, 'Pools that could not be taken')).toEqual(['m5-1|image|a:2|a:1']);
+    expect(rows(node, 'Pools that could not be reused')).toEqual(['m5-1|image|a:2|a:1']);
   });
 
   it('shows what was raised as text, and the runs before', async () => {
@@ -217,7 +217,7 @@ describe('the events of a job', () => {
     expect(node.querySelector('[aria-label="Traceback on algo-1"]')?.textContent).toBe(traceback);
     expect(node.querySelector('img')).toBeNull();
     expect(node.textContent).toContain('model did not come back.');
-    expect(rows(node, 'Earlier runs of train-digits-0')[0]).toMatch(
+    expect(rows(node, 'Earlier attempts of train-digits-0')[0]).toMatch(
       /^1\|.*\|30.0 s\|A host was lost\.$/
     );
   });
@@ -226,9 +226,9 @@ describe('the events of a job', () => {
 describe('the environment of a job', () => {
   it('shows what it ran with, and no value of a secret', async () => {
     const node = await drawn(<Environment job={record()} trans={trans} />);
-    expect(rows(node, 'Environment variables')).toEqual(['MODE|fast', 'HF_TOKEN|(not shown)']);
+    expect(rows(node, 'Environment variables')).toEqual(['MODE|fast', 'HF_TOKEN|(hidden)']);
     expect(node.textContent).not.toContain('hush');
-    expect(rows(node, 'Packages that it imported')).toEqual(['numpy|2.1']);
+    expect(rows(node, 'Imported packages')).toEqual(['numpy|2.1']);
     expect(node.textContent).toContain(`${'1'.repeat(40)} on main`);
     expect(node.textContent).toContain('No seed is set.');
     expect(node.textContent).toContain('ml.m5.large × 2');
@@ -247,13 +247,13 @@ describe('the environment of a job', () => {
     );
     expect(found).toEqual(['train:1', 'train:1 (sha256:11)', undefined]);
     const node = await drawn(<Environment job={record({ spec, image })} trans={trans} />);
-    expect(node.textContent).toContain('Image in its registrytrain@sha256:22');
+    expect(node.textContent).toContain('Image digesttrain@sha256:22');
   });
 
   it('says when it will be known, and how hosts were kept apart', async () => {
     const unknown = { provenance: null, ended_at: null };
     const open = await drawn(<Environment job={record(unknown)} trans={trans} />);
-    expect(open.textContent).toContain('are written down when the job ends');
+    expect(open.textContent).toContain('are recorded when the job ends');
     const unrun = await drawn(<Environment job={record({ provenance: null })} trans={trans} />);
     expect(unrun.textContent).toContain('the job ended before it ran');
     const machine = {
@@ -287,19 +287,19 @@ describe('the environment of a job', () => {
     ];
     const job = record({ provenance: { ...PROVENANCE, hosts } });
     const node = await drawn(<Environment job={job} trans={trans} />);
-    expect(node.textContent).toContain('variables of its environment only: no user namespaces');
-    expect(node.textContent).toContain('a container of its own');
+    expect(node.textContent).toContain('environment variables only: no user namespaces');
+    expect(node.textContent).toContain('container');
     expect(node.textContent).toContain('2 of 8');
-    const lost = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Given up');
+    const lost = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limitations');
     expect(lost.map(one => one.nextElementSibling?.textContent)).toEqual([
       'It shares a network. Its jobs are root.'
     ]);
     const names = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limits');
     expect(names.map(one => one.nextElementSibling?.textContent)).toEqual([
-      '2 CPUs, 8.0 GiB of memory with swap',
-      '8.0 GiB of memory with swap: no controller for cpu',
+      '2 CPUs, 8.0 GiB of memory including swap',
+      '8.0 GiB of memory including swap: no controller for cpu',
       'none: no control groups',
-      '2 CPUs, 8.0 GiB of memory with swap'
+      '2 CPUs, 8.0 GiB of memory including swap'
     ]);
   });
 });
@@ -318,7 +318,7 @@ describe('the code of a job', () => {
     expect(node.textContent).toContain('The cell in a.ipynb has changed since the job ran.');
     button(node, 'Go to cell').click();
     expect(reveal).toHaveBeenCalledTimes(1);
-    button(node, 'As it ran').click();
+    button(node, 'As submitted').click();
     await waitForRender();
     expect(node.querySelector('ins')).toBeNull();
     expect(node.querySelector('.jp-smx-code')?.textContent).toBe('x = 1');
@@ -329,17 +329,17 @@ describe('the code of a job', () => {
     const onOpen = jest.fn();
     const since = { origin: { text: 'x = 1', path: 'a.ipynb' }, lines: [] };
     const node = await drawn(<Code {...common} since={since} onOpen={onOpen} />);
-    expect(node.textContent).toContain('The cell in a.ipynb is as the job ran it.');
+    expect(node.textContent).toContain('The cell in a.ipynb has not changed since the job ran.');
     button(node, 'Open notebook').click();
     expect(onOpen).toHaveBeenCalledWith('a.ipynb');
   });
 
   it.each([
-    ['program', 'handed in by a program'],
-    ['unnamed', 'names no notebook'],
-    ['elsewhere', 'outside of the folder'],
+    ['program', 'submitted by a program'],
+    ['unnamed', 'does not name a notebook'],
+    ['elsewhere', 'outside the root folder'],
     ['gone', 'moved or deleted'],
-    ['no-cell', 'not in its notebook any more']
+    ['no-cell', 'no longer in its notebook']
   ] as const)('says why it cannot be compared: %s', async (since, words) => {
     const node = await drawn(<Code {...common} since={since} />);
     expect(node.querySelector('[role=status]')?.textContent).toContain(words);
@@ -377,7 +377,7 @@ describe('comparing a job', () => {
     const props = { name: 'a-2', others: [completed(1)], other: '', trans, onChoose };
     const node = await drawn(<Compare {...props} found={found} />);
     expect(node.querySelector('[role=status]')?.textContent).toBe(found.sentence);
-    expect(rows(node, 'What differs between a-1 and a-2')).toEqual(['hyperparameter|lr|–|2']);
+    expect(rows(node, 'Differences between a-1 and a-2')).toEqual(['hyperparameter|lr|–|2']);
     expect(node.querySelectorAll('ins')).toHaveLength(1);
     expect(node.textContent).toContain('a-1 left no provenance.');
     const select = node.querySelector('select');
@@ -387,9 +387,7 @@ describe('comparing a job', () => {
   it('says what the server says when there is nothing to compare with', async () => {
     const props = { name: 'a', others: [], other: '', trans, onChoose: jest.fn() };
     const node = await drawn(<Compare {...props} found="a has no run before a-1." />);
-    expect(node.querySelector('[role=status]')?.textContent).toBe(
-      'a has no run before a-1.'
-    );
+    expect(node.querySelector('[role=status]')?.textContent).toBe('a has no run before a-1.');
     expect(node.querySelector('table')).toBeNull();
   });
 });

@@ -69,7 +69,7 @@ describe('a log over the routes of the server', () => {
     const read: unknown = await log.read(ask, signal).catch((reason: unknown) => reason);
     const what = { host: '', attempt: 1, text: 'x', matchCase: false, after: 0 };
     const found: unknown = await log.find(what, signal).catch((reason: unknown) => reason);
-    const message = 'The server answered with a page instead of data.';
+    const message = 'The server returned a web page instead of data.';
     expect(classifyFailure(read)).toMatchObject({ kind, message });
     expect(classifyFailure(found)).toMatchObject({ kind, message });
   });

@@ -57,7 +57,7 @@ describe('the view of a log', () => {
     await become(() => log.searched.length > 1);
     await waitForRender();
     expect([count(), pressed('Follow')]).toEqual(['2 of 2', 'true']);
-    button(view.node, 'Previous line that has it').click();
+    button(view.node, 'Previous match').click();
     await waitForRender();
     expect([count(), pressed('Follow')]).toEqual(['1 of 2', 'false']);
   });
@@ -65,7 +65,7 @@ describe('the view of a log', () => {
   it('follows on where nothing has the words, also when something has later', async () => {
     await shown();
     await find('epoch');
-    expect(count()).toBe('No line has it');
+    expect(count()).toBe('No matches');
     log.grow('\nepoch 1');
     await become(() => count() === '1 of 1');
     expect(pressed('Follow')).toBe('true');
@@ -75,9 +75,11 @@ describe('the view of a log', () => {
     await shown();
     jest.spyOn(log, 'find').mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
     await find('loss');
-    expect(count()).toBe('Stopped: Bad Gateway');
-    expect(view.node.querySelector('.jp-smx-spoken')?.textContent).toBe('Stopped: Bad Gateway');
-    button(view.node, 'Next line that has it').click();
+    expect(count()).toBe('Search stopped: Bad Gateway');
+    expect(view.node.querySelector('.jp-smx-spoken')?.textContent).toBe(
+      'Search stopped: Bad Gateway'
+    );
+    button(view.node, 'Next match').click();
     await become(() => count() === '2 of 2');
     expect(pressed('Follow')).toBe('false');
   });
@@ -116,7 +118,7 @@ describe('the view of a log', () => {
     log.errors = [new ApiError(503, 'ServiceUnavailable', 'No controller runs.')];
     await shown();
     expect(view.node.querySelector('[role=alert]')?.textContent).toContain('No controller runs.');
-    button(view.node, 'Start it').click();
+    button(view.node, 'Start the controller').click();
     await become(() => view.node.querySelector('[role=alert]') === null);
     expect(startController).toHaveBeenCalledTimes(1);
   });

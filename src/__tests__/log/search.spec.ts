@@ -70,7 +70,7 @@ describe('the search in a log', () => {
     await Promise.resolve();
     expect(words()).toBe('1 line, 14 % searched');
     await found('c');
-    expect(words()).toBe('No line has it');
+    expect(words()).toBe('No matches');
     await found('');
     expect(words()).toBe('');
     expect(search.words).toBeNull();
@@ -117,7 +117,7 @@ describe('the search in a log', () => {
     log.grow('\r 11%');
     search.resume(log.bytes.length);
     await settled();
-    expect([search.place, words()]).toEqual([null, 'No line has it']);
+    expect([search.place, words()]).toEqual([null, 'No matches']);
   });
 
   it('looks through what comes while it looks, however much that is', async () => {
@@ -158,7 +158,7 @@ describe('the search in a log', () => {
     const find = log.find.bind(log);
     log.find = () => Promise.reject(new ApiError(502, '', 'Bad Gateway'));
     await found('b');
-    expect(words()).toBe('Stopped: Bad Gateway');
+    expect(words()).toBe('Search stopped: Bad Gateway');
     log.find = find;
     search.resume();
     await settled();

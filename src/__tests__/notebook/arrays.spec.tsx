@@ -83,10 +83,10 @@ describe('the card of an array', () => {
     expect(widget.node.querySelector('[role=status]')?.textContent).toBe('1 of 4 done, 1 failed');
     const marks = [...widget.node.querySelectorAll('[role=listitem]')];
     expect(marks.map(mark => mark.getAttribute('aria-label'))).toEqual([
-      'task 0 completed',
-      'task 1 failed',
-      'task 2 waits',
-      'task 3 waits'
+      'task 0: completed',
+      'task 1: failed',
+      'task 2: pending',
+      'task 3: pending'
     ]);
     model.become(applyListing(EMPTY_STATE, [task(2), task(3, done), completed(1)], [], 1).state);
     await waitForRender();
@@ -97,7 +97,7 @@ describe('the card of an array', () => {
   });
 
   it('says that it may be old where nobody knows more of a task than the notebook', async () => {
-    const old = 'as it was when the notebook was saved';
+    const old = 'as of the last save of the notebook';
     const model = new FakeModel();
     const widget = shown(card, model);
     await waitForRender();
@@ -115,7 +115,7 @@ describe('the card of an array', () => {
     const lost = { kind: 'lost', status: 0, message: '', retryAfter: 0 } as const;
     model.become(applyFailure({ ...model.state, lastResponseAt: 1100 }, lost));
     await waitForRender();
-    expect(widget.node.textContent).toContain('no answer from the server');
+    expect(widget.node.textContent).toContain('server not reachable');
     model.become(
       applyArrayCounts(applyListing(EMPTY_STATE, [], [], 1).state, [arraySummary({ completed: 2 })])
     );

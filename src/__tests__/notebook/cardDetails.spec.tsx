@@ -34,17 +34,17 @@ describe('the way to the first line', () => {
 
   it('has a stage for what takes its time, in the order of the moments', () => {
     expect(words({ ...WARM, awake: 0.01, first_line: 0.012 })).toEqual([
-      'hand in 3 ms',
+      'submit 3 ms',
       'queue 1 ms',
       'hosts 2 ms',
-      'inputs and process 4 ms',
+      'inputs and startup 4 ms',
       'first line 2 ms'
     ]);
   });
 
   it('counts what came before and after an environment as one wait', () => {
     expect(words({ accepted: 0, building: 2, built: 62, committed: 65, sent: 67 })).toEqual([
-      'hand in 0 ms',
+      'submit 0 ms',
       'queue 5.0 s',
       'environment 01:00',
       'hosts 2.0 s'
@@ -53,7 +53,7 @@ describe('the way to the first line', () => {
 
   it('takes no time away for clocks that differ, and says nothing before there is something', () => {
     expect(words({ accepted: 0, committed: 5, sent: 4, received: 6 })).toEqual([
-      'hand in 0 ms',
+      'submit 0 ms',
       'queue 5.0 s',
       'hosts 1.0 s'
     ]);
@@ -161,7 +161,7 @@ describe('a card', () => {
     await fold();
     expect(text()).toContain(WHY);
     expect(text()).toContain('$0.02 so far');
-    expect(text()).toContain('hand in 3 ms · queue 1 ms · hosts 2 ms');
+    expect(text()).toContain('submit 3 ms · queue 1 ms · hosts 2 ms');
   });
 
   it('draws figures over time with the newest value, and the last five lines of the log', async () => {
@@ -228,7 +228,7 @@ describe('a card', () => {
     button(card.node, 'Open train-digits-0').click();
     model.become(applyListing(EMPTY_STATE, [completed(0)], [], 2).state);
     await waitForRender();
-    button(card.node, 'Run train-digits-0 again').click();
+    button(card.node, 'Rerun train-digits-0').click();
     await fold();
     button(card.node, 'Outputs').click();
     const { stopJob, openLog, openJob, rerunJob } = CommandIDs;
@@ -240,7 +240,7 @@ describe('a card', () => {
   it('says that the job is gone', async () => {
     read.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'no'));
     await fold();
-    expect(text()).toContain('it was deleted with its log and its files');
+    expect(text()).toContain('it was deleted with its log and files');
   });
 });
 
@@ -311,7 +311,7 @@ it('an open card that cannot be loaded says so, and is tried again', async () =>
   };
   await waitForRender();
   await fold();
-  expect(card.node.textContent).toContain('This cannot be shown: Loading chunk 7 failed.');
+  expect(card.node.textContent).toContain('Cannot show this card: Loading chunk 7 failed.');
   await fold();
   await fold();
   expect(open).toHaveBeenCalledTimes(2);

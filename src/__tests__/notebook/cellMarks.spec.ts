@@ -49,7 +49,7 @@ describe('the mark of a cell', () => {
 
   it('is as the notebook says where nobody knows more', () => {
     const words = createCellMark(cards(1), EMPTY_STATE, trans)?.words;
-    expect(words).toBe('Job train-digits-1: Training, as it was when the notebook was saved');
+    expect(words).toBe('Job train-digits-1: Training, as of the last save of the notebook');
     expect(createCellMark([read({ id: 'x', name: 'y' })], EMPTY_STATE, trans)).toBeNull();
     expect(createCellMark([], EMPTY_STATE, trans)).toBeNull();
   });
@@ -74,7 +74,7 @@ describe('the mark of a cell', () => {
 
   it('is as the notebook says of a job whose controller left meanwhile', () => {
     const gone = applyControllerStopped(knowing(job(0, { start: 'warm' }))).state;
-    expect(createCellMark(cards(0), gone, trans)?.words).toContain('when the notebook was saved');
+    expect(createCellMark(cards(0), gone, trans)?.words).toContain('last save of the notebook');
   });
 
   it('counts the tasks of an array', () => {
@@ -82,7 +82,7 @@ describe('the mark of a cell', () => {
     const mark = createCellMark([read(array)], EMPTY_STATE, trans);
     expect([mark?.status, mark?.words]).toEqual([
       'InProgress',
-      'Array train-a1: 2 of 4 done, 1 failed, 1 running, as it was when the notebook was saved'
+      'Array train-a1: 2 of 4 done, 1 failed, 1 running, as of the last save of the notebook'
     ]);
     const goesOn = applyArrayCounts(EMPTY_STATE, [
       arraySummary({ completed: 2, failed: 1, running: 1 })

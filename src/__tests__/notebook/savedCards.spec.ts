@@ -71,9 +71,9 @@ describe('a card in a notebook that 6b340c9 saved', () => {
     const widget = await draw(cards.get('grid'));
     const marks = [...widget.node.querySelectorAll('[role=listitem]')];
     expect(marks.map(mark => mark.getAttribute('aria-label'))).toEqual([
-      'task 0 completed',
-      'task 1 completed',
-      'task 2 completed'
+      'task 0: completed',
+      'task 1: completed',
+      'task 2: completed'
     ]);
     widget.dispose();
   });

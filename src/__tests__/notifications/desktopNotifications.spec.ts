@@ -96,14 +96,14 @@ describe('a hidden tab', () => {
   it('asks there about a pool, and a click opens the panel', async () => {
     const tab = await hiddenTab({ pools: [pool(1, { idle_since: 1000, expires_at: 1600 })] });
     await jest.advanceTimersByTimeAsync(360_000);
-    expect(titles()).toEqual(['Keep the warm pool?']);
-    expect(FakeDesktop.shown[0].body).toContain('ends in 2 min');
+    expect(titles()).toEqual(['Extend the warm pool?']);
+    expect(FakeDesktop.shown[0].body).toContain('expires in 2 min');
     FakeDesktop.shown[0].onclick?.();
     await settled();
     expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
     // The question itself stands on the page now.
     expect(Notification.manager.notifications.map(one => one.message)).toEqual([
-      expect.stringContaining('The pool local × 1 ends in')
+      expect.stringContaining('Pool local × 1 expires in')
     ]);
     tab.close();
   });
@@ -258,7 +258,7 @@ describe('the permission', () => {
   it('is offered once in a browser, and only where it is open', () => {
     FakeDesktop.clear('default');
     const memory = new FakeStorage();
-    expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
+    expect(consent({ memory }).consent.offer()?.label).toBe('Enable desktop notifications');
     expect(consent({ memory }).consent.offer()).toBeNull();
     FakeDesktop.clear('granted');
     expect(consent().consent.offer()).toBeNull();
@@ -271,7 +271,7 @@ describe('the permission', () => {
     const storage = new FakeStorage();
     storage.isFull = true;
     const memory = storageOver(storage);
-    expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
+    expect(consent({ memory }).consent.offer()?.label).toBe('Enable desktop notifications');
     expect(consent({ memory }).consent.offer()).toBeNull();
   });
 
@@ -280,9 +280,9 @@ describe('the permission', () => {
     FakeDesktop.answer = 'granted';
     const { consent: asked, switchOn } = consent();
     const done = asked.ask();
-    const reason = await answer('Ask the Browser');
+    const reason = await answer('Enable');
     await done;
-    expect(reason).toContain('While this tab is hidden, a notification says that a job ended');
+    expect(reason).toContain('While this tab is hidden, a notification appears when a job ends');
     expect(FakeDesktop.permission).toBe('granted');
     expect(switchOn).toHaveBeenCalledTimes(1);
   });
@@ -301,14 +301,14 @@ describe('the permission', () => {
     FakeDesktop.clear('default');
     FakeDesktop.answer = 'denied';
     const done = consent().consent.ask();
-    await answer('Ask the Browser');
+    await answer('Enable');
     expect(await answer('OK')).toContain('set Notifications to Allow');
     await done;
   });
 
   it('that no browser gives is explained', async () => {
     const done = consent({ isSecureContext: false }).consent.ask();
-    expect(await answer('OK')).toContain('https');
+    expect(await answer('OK')).toContain('HTTPS');
     await done;
   });
 });

@@ -89,11 +89,11 @@ describe('the question about a pool', () => {
 
   it('says how long it stays, what it was good for, and what more of it costs', () => {
     expect(formatPoolPrompt(dear, 1000, 900, '14:05', trans)).toBe(
-      'The pool local × 1 ends in 2 min, at 14:05. 9 jobs ran on it, 13 min saved. 15 min more cost $0.06.'
+      'Pool local × 1 expires in 2 min, at 14:05. 9 jobs used it, 13 min saved. Another 15 min: $0.06.'
     );
     const free = pool(1, { expires_at: 1030, price_per_hour: 0 });
     expect(formatPoolPrompt(free, 1000, 900, '14:05', trans)).toBe(
-      'The pool local × 1 ends in 30 s, at 14:05. 1 job ran on it. 15 min more cost nothing.'
+      'Pool local × 1 expires in 30 s, at 14:05. 1 job used it. Another 15 min: free.'
     );
   });
 

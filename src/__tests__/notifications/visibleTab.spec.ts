@@ -223,7 +223,7 @@ describe('the question about a pool', () => {
     expect(said()).toEqual([]);
     await jest.advanceTimersByTimeAsync(1100);
     expect(said()).toHaveLength(1);
-    expect(said()[0]).toMatch(/^The pool local × 1 ends in 2 min, at .* 15 min more cost \$0.06.$/);
+    expect(said()[0]).toMatch(/^Pool local × 1 expires in 2 min, at .* Another 15 min: \$0.06.$/);
     await jest.advanceTimersByTimeAsync(60_000);
     tab.model.become(tab.model.state);
     expect(said()).toHaveLength(1);
@@ -252,7 +252,7 @@ describe('the question about a pool', () => {
     await untilAsked();
     const other = await openTab({ trans, memory, pools: pools(), now: 1490 });
     expect(said()).toHaveLength(2);
-    press('Let it go');
+    press('Dismiss');
     expect(said()).toHaveLength(1);
     tab.notifier.onOtherTab();
     other.notifier.onOtherTab();

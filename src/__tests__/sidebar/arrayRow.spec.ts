@@ -68,7 +68,7 @@ describe('the row of an array', () => {
   };
 
   it('counts all tasks, listed or not, in words and as a bar', () => {
-    expect(row().textContent).toContain('2 running, 5 waiting, 4 completed, 1 failed of 12 tasks');
+    expect(row().textContent).toContain('2 running, 5 pending, 4 completed, 1 failed of 12 tasks');
     expect(row().querySelectorAll('.jp-smx-count-bar span')).toHaveLength(12);
     expect(row().querySelector('.jp-smx-time [aria-hidden]')?.textContent).toBe('02:14');
   });
@@ -79,7 +79,7 @@ describe('the row of an array', () => {
     fold.click();
     await waitForRender();
     expect(tasks()).toEqual(['0: lr=0', '1: lr=1', '2: lr=2']);
-    expect(row().textContent).toContain('3 of them listed here');
+    expect(row().textContent).toContain('3 listed');
     expect(button(row(), 'Tasks of train-a1').getAttribute('aria-expanded')).toBe('true');
   });
 
@@ -117,7 +117,7 @@ describe('the row of an array', () => {
   it('is deleted with its tasks when it is over', async () => {
     model.become(stateOf([over(0), over(1)], { completed: 12 }));
     await waitForRender();
-    button(row(), 'Delete all tasks of train-a1 that are listed').click();
+    button(row(), 'Delete the listed tasks of train-a1').click();
     expect(executed).toEqual([[CommandIDs.deleteArray, 'a1']]);
   });
 });

@@ -129,14 +129,14 @@ describe('the rows', () => {
   it('are looked for among older jobs as long as the filter lets none through', async () => {
     await show(2);
     await type('nobody');
-    expect(panel.node.textContent).toContain('Looking through older jobs…');
+    expect(panel.node.textContent).toContain('Searching older jobs…');
     const asked = model.loadMore.mock.calls.length;
     model.become({ ...model.state, cursor: 'job-x' });
     await waitForRender();
     expect(model.loadMore).toHaveBeenCalledTimes(asked + 1);
     model.become({ ...model.state, cursor: null });
     await waitForRender();
-    expect(panel.node.textContent).toContain('Nothing here matches the filter.');
+    expect(panel.node.textContent).toContain('No items match the filter.');
     expect(model.loadMore).toHaveBeenCalledTimes(asked + 1);
   });
 
@@ -231,7 +231,7 @@ describe('the rows', () => {
     await type('digits-1');
     expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(1);
     await type('nobody');
-    expect(panel.node.textContent).toContain('Nothing here matches the filter.');
+    expect(panel.node.textContent).toContain('No items match the filter.');
     expect(field().value).toBe('nobody');
   });
 });

@@ -48,7 +48,7 @@ describe('the panel', () => {
     expect(text).toContain('train-digits-0');
     expect(text).toContain('02:14');
     expect(text).toContain('07:52');
-    expect(text).toContain('ends in 7 minutes 52 seconds');
+    expect(text).toContain('expires in 7 minutes 52 seconds');
     expect(text).toContain('took 1 minute 40 seconds');
     expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 running · 1 warm');
   });
@@ -117,7 +117,7 @@ describe('the panel', () => {
     const done = completed(1, { metrics: { acc: 0.97 }, progress: halfway.progress });
     model.become(applyListing(EMPTY_STATE, [waiting, done], [], 1).state);
     await waitForRender();
-    expect(panel.node.textContent).toContain('Queued, position 2 · begins in ~40 s');
+    expect(panel.node.textContent).toContain('Queued, position 2 · starts in ~40 s');
     expect(panel.node.textContent).toContain('acc 0.97');
     expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
   });
@@ -136,8 +136,8 @@ describe('the panel', () => {
   it('says how to start a job and how to keep a pool when there is none', async () => {
     model.become(applyListing(EMPTY_STATE, [], [], 1).state);
     await waitForRender();
-    expect(panel.node.textContent).toContain('A cell that begins with %%train starts one.');
-    expect(panel.node.textContent).toContain('A job with --keep-alive 10m leaves one behind.');
+    expect(panel.node.textContent).toContain('To start one, add %%train at the top of a cell.');
+    expect(panel.node.textContent).toContain('To keep one after a job, add --keep-alive 10m.');
     const [option] = panel.node.querySelectorAll('.jp-smx-empty .jp-smx-word');
     expect(option.textContent).toBe('--keep-alive 10m');
   });
@@ -146,7 +146,7 @@ describe('the panel', () => {
     model.become(applyListing(EMPTY_STATE, [job(0)], [pool(1)], 1).state);
     await waitForRender();
     button(panel.node, 'Stop train-digits-0').click();
-    button(panel.node, 'Keep pool local-1 15 minutes longer').click();
+    button(panel.node, 'Extend pool local-1 by 15 minutes').click();
     button(panel.node, 'Release pool local-1').click();
     expect(executed).toEqual([
       [CommandIDs.stopJob, 'job-0'],
@@ -181,7 +181,7 @@ describe('the panel', () => {
     const alert = panel.node.querySelector('[role=alert]');
     expect(alert?.textContent).toContain('pip install jupyter-smx');
     expect(alert?.textContent).toContain('jupyter server extension list');
-    button(panel.node, 'Look again').click();
+    button(panel.node, 'Check again').click();
     expect(executed).toEqual([[CommandIDs.refresh, undefined]]);
   });
 
@@ -190,7 +190,7 @@ describe('the panel', () => {
     model.become(applyControllerStopped(known).state);
     await waitForRender();
     expect(panel.node.textContent).not.toContain('train-digits-0');
-    expect(panel.node.textContent).toContain('No pool is warm.');
+    expect(panel.node.textContent).toContain('No warm pools.');
     expect(panel.node.textContent).toContain('train-digits-1');
     const task = completed(2, { array: arrayTask(0, 2) });
     const array = applyArrayCounts(applyListing(EMPTY_STATE, [task], [], 1).state, [
@@ -260,7 +260,7 @@ describe('the card', () => {
     button(renderer.node, 'Stop train-digits-0').focus();
     model.become(applyListing(EMPTY_STATE, [completed(0)], [], 2).state);
     await waitForRender();
-    expect(document.activeElement).toBe(button(renderer.node, 'Run train-digits-0 again'));
+    expect(document.activeElement).toBe(button(renderer.node, 'Rerun train-digits-0'));
     renderer.dispose();
   });
 
@@ -293,7 +293,7 @@ describe('the card', () => {
 
   it('falls back to the snapshot, says so, and offers nothing that cannot work', async () => {
     const renderer = await card(new FakeModel(), saved);
-    expect(renderer.node.textContent).toContain('as it was when the notebook was saved');
+    expect(renderer.node.textContent).toContain('as of the last save of the notebook');
     expect(renderer.node.querySelector('button')).toBeNull();
     renderer.dispose();
   });
@@ -307,7 +307,7 @@ describe('the card', () => {
     } as const;
     model.become(applyListing(EMPTY_STATE, [job(0, wait)], [], 1).state);
     const renderer = await card(model, saved);
-    expect(renderer.node.textContent).toContain('begins in ~40 s');
+    expect(renderer.node.textContent).toContain('starts in ~40 s');
     const aloud = renderer.node.querySelector('[role=status]');
     expect(aloud?.textContent).toBe('Queued, position 2 · local × 1');
     renderer.dispose();
@@ -356,7 +356,7 @@ describe('the card', () => {
     const model = new FakeModel();
     model.become(applyControllerStopped(applyListing(EMPTY_STATE, [job(0)], [], 1).state).state);
     const renderer = await card(model, saved);
-    expect(renderer.node.textContent).toContain('as it was when the notebook was saved');
+    expect(renderer.node.textContent).toContain('as of the last save of the notebook');
     model.become(
       applyControllerStopped(applyListing(EMPTY_STATE, [completed(0)], [], 1).state).state
     );
@@ -367,7 +367,7 @@ describe('the card', () => {
 
   it('says that it cannot be read', async () => {
     const renderer = await card(new FakeModel(), { id: 3 });
-    expect(renderer.node.textContent).toContain('cannot be read');
+    expect(renderer.node.textContent).toContain('Cannot show this card');
     renderer.dispose();
   });
 });

@@ -56,18 +56,18 @@ const PAGE = '<html><body>502 Bad Gateway</body></html>';
 describe('an answer that was not meant', () => {
   it.each([
     ['no answer', new TypeError('Failed to fetch'), 'lost', 'Failed to fetch'],
-    ["a proxy's page", answer(502, PAGE), 'broken', 'The server answered 502 Bad Gateway.'],
-    ["a proxy's page without a phrase", answer(504, PAGE), 'broken', 'The server answered 504.'],
+    ["a proxy's page", answer(502, PAGE), 'broken', 'The server returned 502 Bad Gateway.'],
+    ["a proxy's page without a phrase", answer(504, PAGE), 'broken', 'The server returned 504.'],
     ["Jupyter's 404", answer(404, '{"message": "Not Found"}'), 'missing', 'Not Found'],
-    ["a hub's 403", answer(403, PAGE), 'loggedOut', 'The server answered 403.'],
-    ['401', answer(401, 'null'), 'loggedOut', 'The server answered 401.'],
+    ["a hub's 403", answer(403, PAGE), 'loggedOut', 'The server returned 403.'],
+    ['401', answer(401, 'null'), 'loggedOut', 'The server returned 401.'],
     [
       'a login page after a redirect',
       answer(200, PAGE, { 'X-Redirected': '1' }),
       'loggedOut',
-      'The server answered with a page instead of data.'
+      'The server returned a web page instead of data.'
     ],
-    ['a page', answer(200, PAGE), 'broken', 'The server answered with a page instead of data.'],
+    ['a page', answer(200, PAGE), 'broken', 'The server returned a web page instead of data.'],
     [
       'nobody logged in',
       answer(403, ours('UnrecognizedClientException')),
@@ -111,14 +111,14 @@ describe('the words for it', () => {
   const atThousand = new Date(1_000_000).toLocaleTimeString();
 
   it.each([
-    ['lost', 'no connection to the Jupyter server'],
+    ['lost', 'Cannot reach the Jupyter server'],
     ['loggedOut', 'Log in again'],
-    ['broken', 'The server answered 502'],
+    ['broken', 'The server returned status 502'],
     ['refused', 'Why. And what helps.']
   ] as const)('say of %s what it is and how old everything is', (kind, words) => {
     const [what, since] = describeFailure(of(kind), 1100, trans);
     expect(what).toContain(words);
-    expect(since).toBe(`Everything here is as it was at ${atThousand}.`);
+    expect(since).toBe(`Last updated ${atThousand}.`);
   });
 
   it('say the day where the time of day is not enough', () => {
@@ -129,14 +129,14 @@ describe('the words for it', () => {
   it('say nothing of how old it is where nothing was ever known, or may not be shown', () => {
     expect(describeFailure(of('lost', EMPTY_STATE), 1100, trans)).toHaveLength(1);
     expect(describeFailure(of('forbidden'), 1100, trans)).toEqual([
-      'This Jupyter server does not show you jobs and pools. Why. And what helps.'
+      'This Jupyter server does not allow you to see jobs and pools. Why. And what helps.'
     ]);
   });
 
   it('are short on a card', () => {
     expect(describeStaleness(before, 1100, trans)).toBe('');
     expect(describeStaleness(of('lost'), 1100, trans)).toBe(
-      `as it was at ${atThousand}; no answer from the server`
+      `last updated ${atThousand}; server not reachable`
     );
     expect(describeStaleness(of('loggedOut'), 1100, trans)).toContain('log in again');
     const { failure } = of('refused');

@@ -34,14 +34,14 @@ export function Code(props: ICodeProps): JSX.Element {
       <div className="jp-smx-code-line">
         <p role="status">{sinceWords(props)}</p>
         {lines.length > 0 ? (
-          <span className="jp-smx-acts" role="group" aria-label={trans.__('What to show')}>
+          <span className="jp-smx-acts" role="group" aria-label={trans.__('View')}>
             <TextButton
-              label={trans.__('Changes since')}
+              label={trans.__('Changes')}
               isPressed={isDiff}
               onClick={() => setDiff(true)}
             />
             <TextButton
-              label={trans.__('As it ran')}
+              label={trans.__('As submitted')}
               isPressed={!isDiff}
               onClick={() => setDiff(false)}
             />
@@ -50,9 +50,13 @@ export function Code(props: ICodeProps): JSX.Element {
         <GoThere {...props} />
       </div>
       {showsDiff ? (
-        <DiffLines lines={lines} label={trans.__('Changes in the code of %1 since it ran', name)} />
+        <DiffLines lines={lines} label={trans.__('Changes to the code of %1 since it ran', name)} />
       ) : (
-        <Listing ran={ran} label={trans.__('Code of %1 as it ran', name)} languages={languages} />
+        <Listing
+          ran={ran}
+          label={trans.__('Code of %1 as submitted', name)}
+          languages={languages}
+        />
       )}
     </>
   );
@@ -62,20 +66,18 @@ function sinceWords({ since, isFile, trans }: ICodeProps): string {
   if (typeof since !== 'string') {
     return since.lines.length > 0
       ? trans.__('%1 has changed since the job ran.', whatWords(since.origin, isFile, trans))
-      : trans.__('%1 is as the job ran it.', whatWords(since.origin, isFile, trans));
+      : trans.__('%1 has not changed since the job ran.', whatWords(since.origin, isFile, trans));
   }
   const words: Record<Exclude<CodeComparison, object>, string> = {
     asking: '',
-    program: trans.__('This code was handed in by a program, so no cell has it.'),
-    unnamed: trans.__('The record names no notebook, so it is not known which cell this was.'),
+    program: trans.__('This code was submitted by a program, not from a cell.'),
+    unnamed: trans.__('The record does not name a notebook, so the cell cannot be found.'),
     elsewhere: trans.__(
-      'Its file lies outside of the folder that this server shows, so it cannot be compared with now.'
+      'The file is outside the root folder of this server, so changes cannot be shown.'
     ),
-    gone: trans.__(
-      'Its file was moved or deleted, or cannot be read, so it cannot be compared with now.'
-    ),
+    gone: trans.__('The file was moved or deleted, or cannot be read, so changes cannot be shown.'),
     'no-cell': trans.__(
-      'The cell is not in its notebook any more, or more than one has the same code.'
+      'The cell is no longer in its notebook, or several cells have the same code.'
     )
   };
   return words[since];

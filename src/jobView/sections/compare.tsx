@@ -32,7 +32,7 @@ export function Compare(props: ICompareProps): JSX.Element {
           value={other}
           onChange={event => onChoose(event.target.value)}
         >
-          <option value="">{trans.__('the run of the same name before it')}</option>
+          <option value="">{trans.__('Previous run')}</option>
           {withChosen(props).map(({ id, name }) => (
             <option key={id} value={id}>
               {name}
@@ -66,9 +66,9 @@ function Differences({
   return (
     <>
       {changes.length > 0 ? (
-        <Subsection title={trans.__('What differs')}>
+        <Subsection title={trans.__('Differences')}>
           <Table
-            label={trans.__('What differs between %1 and %2', before, after)}
+            label={trans.__('Differences between %1 and %2', before, after)}
             head={[trans.__('What'), trans.__('Name'), before, after]}
             rows={changes.map(one => [one.section, one.name, one.before ?? '–', one.after ?? '–'])}
           />
@@ -80,7 +80,7 @@ function Differences({
         </Subsection>
       ) : null}
       {unknown.length > 0 ? (
-        <Subsection title={trans.__('What could not be compared')}>
+        <Subsection title={trans.__('Not compared')}>
           {unknown.map(sentence => (
             <p key={sentence}>{sentence}</p>
           ))}

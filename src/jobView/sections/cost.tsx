@@ -41,11 +41,11 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
             ran > billed ? trans.__('%1 %', ((1 - billed / ran) * 100).toFixed(1)) : ''
           ],
           [
-            trans.__('Idle time of its pool'),
+            trans.__('Idle time of pool'),
             job.warm_pool ? formatLongDuration(bill.retained_seconds, trans) : ''
           ],
           [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
-          [trans.__('Cost of a step'), stepWords(job, trans)]
+          [trans.__('Cost per step'), stepWords(job, trans)]
         ]}
       />
       <Groups bill={bill} charged={charged} trans={trans} />
@@ -53,7 +53,7 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
       {job.warm_pool?.status === 'Available' ? (
         <p>
           {trans.__(
-            'Its pool is kept warm: what it stands idle is added when it ends or is taken.'
+            'The pool is still warm. Its idle time is added when it is reused or released.'
           )}
         </p>
       ) : null}
@@ -88,7 +88,7 @@ function Groups({ bill, charged, trans }: IGroupsProps): JSX.Element | null {
     sumWords(priceOf(group.price_per_hour, charged), trans),
     group.until
   ]);
-  return <Table label={trans.__('Cost of each group')} head={head} rows={rows} />;
+  return <Table label={trans.__('Cost per group')} head={head} rows={rows} />;
 }
 
 function priceOf(rate: number | null, seconds: number): number | null {
@@ -96,11 +96,11 @@ function priceOf(rate: number | null, seconds: number): number | null {
 }
 
 function rateWords(rate: number | null, trans: TranslationBundle): string {
-  return rate === null ? trans.__('not known') : trans.__('%1 an hour', formatExactMoney(rate));
+  return rate === null ? trans.__('unknown') : trans.__('%1 per hour', formatExactMoney(rate));
 }
 
 function sumWords(sum: number | null, trans: TranslationBundle): string {
-  return sum === null ? trans.__('not known') : formatExactMoney(sum);
+  return sum === null ? trans.__('unknown') : formatExactMoney(sum);
 }
 
 /** How the job could run better: rules of SageMaker's profiler, with their numbers and what they predict. */
@@ -110,7 +110,7 @@ function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element |
     return null;
   }
   if (typeof advice === 'string') {
-    return <p>{trans.__('Whether it could run better is not known: %1', advice)}</p>;
+    return <p>{trans.__('Recommendations are not available: %1', advice)}</p>;
   }
   return (
     <section aria-label={trans.__('Advice')}>
@@ -149,13 +149,13 @@ function priceWords({ price_per_hour: rate, groups }: Bill, trans: TranslationBu
     const unknown = groups.filter(group => group.price_per_hour === null);
     const types = [...new Set(unknown.map(group => group.instance_type))].join(', ');
     return trans.__(
-      'The catalogue has no price for %1. An administrator sets one with c.ControllerApp.prices.',
+      'The catalog has no price for %1. An administrator can set one with c.ControllerApp.prices.',
       types
     );
   }
   return rate === 0
-    ? trans.__('A share of this machine costs nothing.')
-    : trans.__('Prices are those of the catalogue, on demand, for all hosts together.');
+    ? trans.__('Instances on this machine are free.')
+    : trans.__('On-demand prices of the catalog, for all hosts together.');
 }
 
 /** What a step costs while steps are done, with its unit; empty where the job counts none. */
@@ -165,6 +165,6 @@ function stepWords({ bill }: IJobRecord, trans: TranslationBundle): string {
   }
   const took = formatPreciseDuration(bill.step_seconds, trans);
   return bill.cost_per_step === null
-    ? trans.__('not known, at %1 each', took)
-    : trans.__('%1 per step, at %2 each', formatExactMoney(bill.cost_per_step), took);
+    ? trans.__('unknown, %1 per step', took)
+    : trans.__('%1 per step of %2', formatExactMoney(bill.cost_per_step), took);
 }

@@ -42,15 +42,15 @@ export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
 /** Why nobody wrote down what the job ran with. */
 function unknownWords({ ended_at }: IJobRecord, trans: TranslationBundle): string {
   return ended_at === null
-    ? trans.__('Packages, hashes and hosts are written down when the job ends.')
-    : trans.__('There are no packages, hashes and hosts: the job ended before it ran.');
+    ? trans.__('Packages, hashes and hosts are recorded when the job ends.')
+    : trans.__('No packages, hashes or hosts were recorded: the job ended before it ran.');
 }
 
 function withoutSecrets(
   variables: Readonly<Record<string, string>>,
   trans: TranslationBundle
 ): Record<string, string> {
-  const hidden = trans.__('(not shown)');
+  const hidden = trans.__('(hidden)');
   const shown = ([name, value]: [string, string]): [string, string] => [
     name,
     SECRET.test(name) ? hidden : value
@@ -63,7 +63,7 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
   const seconds = (value: number): string => (value > 0 ? formatLongDuration(value, trans) : '');
   const yes = (is: boolean): string => (is ? trans.__('Yes') : '');
   return (
-    <Subsection title={trans.__('What was asked for')}>
+    <Subsection title={trans.__('Job settings')}>
       <DescriptionList
         facts={[
           [trans.__('Kind'), spec.kind === 'train' ? trans.__('Training') : trans.__('Processing')],
@@ -78,11 +78,11 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Checkpoints'), spec.checkpoint && <Monospace>{spec.checkpoint}</Monospace>],
           [trans.__('Image'), spec.image && <Monospace>{imageWords(job)}</Monospace>],
           [
-            trans.__('Image in its registry'),
+            trans.__('Image digest'),
             job.image?.digest && <Monospace>{job.image.digest}</Monospace>
           ],
           [
-            trans.__('Checkpoints in the job'),
+            trans.__('Local checkpoint path'),
             spec.checkpoint_local_path && <Monospace>{spec.checkpoint_local_path}</Monospace>
           ],
           [trans.__('Role'), spec.role],
@@ -145,7 +145,7 @@ function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
         />
       </Subsection>
       <Packages found={found} trans={trans} />
-      <Subsection title={trans.__('What it came from')}>
+      <Subsection title={trans.__('Source')}>
         <DescriptionList
           facts={[
             [trans.__('Git commit'), commit],
@@ -155,11 +155,11 @@ function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
               found.sent_sha256 && <Monospace>{found.sent_sha256}</Monospace>
             ],
             [
-              trans.__('SHA-256 of the folder of code'),
+              trans.__('SHA-256 of the source folder'),
               found.source_dir_sha256 && <Monospace>{found.source_dir_sha256}</Monospace>
             ],
             [trans.__('Seeds'), seeds.sentence],
-            [trans.__('Calls that set a seed'), seeds.calls.join(', ')],
+            [trans.__('Seed calls'), seeds.calls.join(', ')],
             [trans.__('PYTHONHASHSEED'), seeds.hash_seed]
           ]}
         />
@@ -177,20 +177,20 @@ function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
 function Packages({ found, trans }: { found: Provenance; trans: TranslationBundle }): JSX.Element {
   const packages = Object.entries(found.packages);
   return (
-    <Subsection title={trans.__('Packages that it imported')}>
+    <Subsection title={trans.__('Imported packages')}>
       {packages.length === 0 ? (
-        <p>{trans.__('None but those of Python itself.')}</p>
+        <p>{trans.__('Only the Python standard library.')}</p>
       ) : (
         <Table
-          label={trans.__('Packages that it imported')}
+          label={trans.__('Imported packages')}
           head={[trans.__('Package'), trans.__('Version')]}
           rows={packages}
         />
       )}
       {found.own_modules.length > 0 ? (
         <Table
-          label={trans.__('Modules of your own')}
-          head={[trans.__('Module of your own'), trans.__('File'), trans.__('SHA-256')]}
+          label={trans.__('Local modules')}
+          head={[trans.__('Local module'), trans.__('File'), trans.__('SHA-256')]}
           rows={found.own_modules.map(({ name, path, sha256 }) => [
             name,
             <Monospace>{path}</Monospace>,
@@ -207,7 +207,9 @@ function limitWords(limits: HostLimits, trans: TranslationBundle): string {
   const { cpus, memory_bytes, reason } = limits;
   const said = [
     cpus > 0 ? trans._n('%1 CPU', '%1 CPUs', cpus) : '',
-    memory_bytes > 0 ? trans.__('%1 GiB of memory with swap', (memory_bytes / GIB).toFixed(1)) : ''
+    memory_bytes > 0
+      ? trans.__('%1 GiB of memory including swap', (memory_bytes / GIB).toFixed(1))
+      : ''
   ].filter(Boolean);
   const words = said.join(', ');
   return reason ? `${words || trans.__('none')}: ${reason}` : words;
@@ -216,9 +218,9 @@ function limitWords(limits: HostLimits, trans: TranslationBundle): string {
 function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle }): JSX.Element {
   const { machine } = host;
   const isolation: Record<string, string> = {
-    container: trans.__('a container of its own'),
-    namespace: trans.__('namespaces of its own'),
-    variables: trans.__('variables of its environment only')
+    container: trans.__('container'),
+    namespace: trans.__('Linux namespaces'),
+    variables: trans.__('environment variables only')
   };
   const kept = isolation[host.isolation] ?? host.isolation;
   return (
@@ -227,7 +229,7 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
         facts={[
           [trans.__('Instance type'), host.instance_type],
           [trans.__('Isolation'), [kept, host.isolation_reason].filter(Boolean).join(': ')],
-          [trans.__('Given up'), (host.given_up ?? []).join(' ')],
+          [trans.__('Limitations'), (host.given_up ?? []).join(' ')],
           [trans.__('Limits'), limitWords(host.limits, trans)],
           [trans.__('Machine'), machine.hostname],
           [trans.__('Platform'), machine.platform],

@@ -29,7 +29,7 @@ export function Events({ job, now, trans }: IEventsProps): JSX.Element {
       <Subsection title={trans.__('Steps')}>
         <Table
           label={trans.__('Steps of %1', job.name)}
-          head={[trans.__('Step'), trans.__('Began'), trans.__('Took'), trans.__('Message')]}
+          head={[trans.__('Step'), trans.__('Started'), trans.__('Duration'), trans.__('Message')]}
           rows={job.transitions.map(step => [
             statusWords(step, job, trans),
             <Timestamp at={step.start_time} />,
@@ -66,7 +66,7 @@ function ClockSet({ job, now, trans }: IEventsProps): JSX.Element | null {
   return seconds === null || !wasClockChanged(job, now) ? null : (
     <p>
       {trans.__(
-        'The clock was set meanwhile, so steps look longer or shorter than they were. Counted without it, the hosts worked for %1.',
+        'The system clock was changed during the job, so step durations may be wrong. Unaffected by the change, the hosts worked for %1.',
         formatDuration(seconds, trans)
       )}
     </p>
@@ -104,22 +104,22 @@ function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
 
 function WhyPart({ why, trans }: { why: Why; trans: TranslationBundle }): JSX.Element {
   const titles: Record<Why['start'], string> = {
-    warm: trans.__('Why it began warm'),
-    cold: trans.__('Why it began cold'),
-    queued: trans.__('Why it waits'),
-    none: trans.__('Why it waits')
+    warm: trans.__('Why the start was warm'),
+    cold: trans.__('Why the start was cold'),
+    queued: trans.__('Why the job is waiting'),
+    none: trans.__('Why the job is waiting')
   };
   return (
     <Subsection title={titles[why.start]}>
       <p>{why.sentence}</p>
       {why.differences.length > 0 ? (
         <Table
-          label={trans.__('Pools that could not be taken')}
+          label={trans.__('Pools that could not be reused')}
           head={[
             trans.__('Pool'),
-            trans.__('Field that differed'),
-            trans.__('This job'),
-            trans.__('The pool')
+            trans.__('Field'),
+            trans.__('Value in job'),
+            trans.__('Value in pool')
           ]}
           rows={why.differences.map(one => [one.pool, one.field, one.wanted, one.found])}
         />
@@ -151,20 +151,20 @@ const MOMENTS = [
 
 function momentWords(trans: TranslationBundle): Record<(typeof MOMENTS)[number], string> {
   return {
-    magic: trans.__('It was asked for'),
-    accepted: trans.__('The controller took the job'),
-    building: trans.__('Its environment, or its image, began to be prepared'),
-    pulling: trans.__('The download of its image began'),
-    pulled: trans.__('Its image was downloaded'),
-    built: trans.__('Its environment, or its image, was ready'),
-    committed: trans.__('Its hosts were chosen'),
-    sent: trans.__('It was sent to its hosts'),
-    received: trans.__('A host received it'),
-    awake: trans.__('Its process was awake'),
-    first_line: trans.__('Its first line ran'),
-    exited: trans.__('Its code ended'),
-    ended: trans.__('Its outputs were packed'),
-    final: trans.__('Its verdict was written')
+    magic: trans.__('Submitted'),
+    accepted: trans.__('Accepted by the controller'),
+    building: trans.__('Preparing environment or image'),
+    pulling: trans.__('Image download started'),
+    pulled: trans.__('Image downloaded'),
+    built: trans.__('Environment or image ready'),
+    committed: trans.__('Hosts selected'),
+    sent: trans.__('Sent to the hosts'),
+    received: trans.__('Received by a host'),
+    awake: trans.__('Process started'),
+    first_line: trans.__('First line ran'),
+    exited: trans.__('Code ended'),
+    ended: trans.__('Outputs packed'),
+    final: trans.__('Result recorded')
   };
 }
 
@@ -177,10 +177,10 @@ function StartUp({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
   const words = momentWords(trans);
   const begin = timings[known[0]];
   return (
-    <Subsection title={trans.__('Way to the first line and to the end')}>
+    <Subsection title={trans.__('Timeline')}>
       <Table
-        label={trans.__('Moments of %1', job.name)}
-        head={[trans.__('Moment'), trans.__('After'), trans.__('Since the one before')]}
+        label={trans.__('Timeline of %1', job.name)}
+        head={[trans.__('Event'), trans.__('Elapsed'), trans.__('Since previous')]}
         rows={known.map((name, index) => [
           words[name],
           formatDuration(timings[name] - begin, trans),
@@ -194,21 +194,21 @@ function StartUp({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
 function Attempts({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null {
   if (job.attempts.length === 0) {
     return job.spec.retries === 0 ? null : (
-      <Subsection title={trans.__('Runs')}>
+      <Subsection title={trans.__('Attempts')}>
         <DescriptionList
           facts={[
-            [trans.__('This run'), job.attempt],
-            [trans.__('Retries that are allowed'), job.spec.retries]
+            [trans.__('This attempt'), job.attempt],
+            [trans.__('Maximum retries'), job.spec.retries]
           ]}
         />
       </Subsection>
     );
   }
   return (
-    <Subsection title={trans.__('Runs before this one')}>
+    <Subsection title={trans.__('Earlier attempts')}>
       <Table
-        label={trans.__('Earlier runs of %1', job.name)}
-        head={[trans.__('Run'), trans.__('Ended'), trans.__('Took'), trans.__('Reason')]}
+        label={trans.__('Earlier attempts of %1', job.name)}
+        head={[trans.__('Attempt'), trans.__('Ended'), trans.__('Duration'), trans.__('Reason')]}
         rows={job.attempts.map(one => [
           one.number,
           <Timestamp at={one.ended_at} />,

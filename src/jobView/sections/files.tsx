@@ -41,7 +41,7 @@ export function Files(props: IFilesProps): JSX.Element {
           <Outputs {...props} />
         </Subsection>
       ) : null}
-      <Subsection title={trans.__('Artefacts')}>
+      <Subsection title={trans.__('Artifacts')}>
         <Artifacts {...props} />
       </Subsection>
     </>
@@ -66,22 +66,24 @@ function Inputs(props: IFilesProps): JSX.Element {
     const held = filesWords(source_dir.files, source_dir.size, trans);
     const folder = <Monospace>{source_dir.folder}</Monospace>;
     const open = <OpenButton path={source_dir.folder} {...props} />;
-    rows.push([trans.__('folder of code'), folder, '', held, open]);
+    rows.push([trans.__('source folder'), folder, '', held, open]);
   }
   if (rows.length === 0) {
-    return <p>{trans.__('The job has no input. With %1 it gets files.', '--input NAME=PATH')}</p>;
+    return (
+      <p>{trans.__('This job has no inputs. Use %1 to provide files.', '--input NAME=PATH')}</p>
+    );
   }
   return (
     <Table
       label={trans.__('Inputs of %1', job.name)}
-      head={[trans.__('Name'), trans.__('From'), trans.__('How'), trans.__('Content'), '']}
+      head={[trans.__('Name'), trans.__('From'), trans.__('Mode'), trans.__('Content'), '']}
       rows={rows}
     />
   );
 }
 
 function modeWords({ mode, distribution, groups }: Channel, trans: TranslationBundle): string {
-  const how = distribution === 'FullyReplicated' ? '' : trans.__('a share for each host');
+  const how = distribution === 'FullyReplicated' ? '' : trans.__('sharded by host');
   const whom = groups.length > 0 ? trans.__('for %1', groups.join(', ')) : '';
   return [mode, how, whom].filter(Boolean).join(', ');
 }
@@ -107,7 +109,7 @@ function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Elem
       formatBytes(size, trans)
     ]);
   const asked = job.spec.receive.filter(name => !(name in job.received));
-  const way = job.ended_at === null ? trans.__('to be received') : trans.__('not received');
+  const way = job.ended_at === null ? trans.__('pending') : trans.__('not received');
   const rows = [
     ...sized(trans.__('sent'), job.spec.send?.sizes ?? {}),
     ...sized(trans.__('received'), job.received),
@@ -116,14 +118,18 @@ function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Elem
   if (rows.length === 0) {
     return (
       <p>
-        {trans.__('None went in and none came back: %1 and %2 name them.', '--send', '--receive')}
+        {trans.__(
+          'No variables were sent or received. Use %1 and %2 to name them.',
+          '--send',
+          '--receive'
+        )}
       </p>
     );
   }
   return (
     <Table
       label={trans.__('Variables of %1', job.name)}
-      head={[trans.__('Way'), trans.__('Name'), trans.__('Size')]}
+      head={[trans.__('Direction'), trans.__('Name'), trans.__('Size')]}
       rows={rows}
     />
   );
@@ -132,11 +138,11 @@ function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Elem
 function Outputs(props: IFilesProps): JSX.Element {
   const { job, trans } = props;
   const where = ({ destination }: Output): TableCell =>
-    destination ? <Monospace>{destination}</Monospace> : trans.__("the job's own folder");
+    destination ? <Monospace>{destination}</Monospace> : trans.__('the job folder');
   return (
     <Table
       label={trans.__('Outputs of %1', job.name)}
-      head={[trans.__('Name'), trans.__('In the job'), trans.__('Goes to'), '']}
+      head={[trans.__('Name'), trans.__('Path in job'), trans.__('Destination'), '']}
       rows={job.spec.outputs.map(output => [
         output.name,
         <Monospace>{output.path}</Monospace>,
@@ -154,8 +160,8 @@ function Artifacts(props: IFilesProps): JSX.Element {
     return (
       <p>
         {job.ended_at === null
-          ? trans.__('They come with the end of the job.')
-          : trans.__('The job left no file.')}
+          ? trans.__('Artifacts are available when the job ends.')
+          : trans.__('This job has no artifacts.')}
       </p>
     );
   }
@@ -180,12 +186,12 @@ function Artifacts(props: IFilesProps): JSX.Element {
   return (
     <>
       <Table
-        label={trans.__('Artefacts of %1', job.name)}
+        label={trans.__('Artifacts of %1', job.name)}
         head={[trans.__('Name'), trans.__('Size'), ...(isHashed ? [trans.__('SHA-256')] : []), '']}
         rows={artifacts.slice(0, MOST).map(row)}
       />
       {left > 0 ? (
-        <p>{trans._n('%1 more file lies beside them.', '%1 more files lie beside them.', left)}</p>
+        <p>{trans._n('%1 more file is not listed.', '%1 more files are not listed.', left)}</p>
       ) : null}
     </>
   );

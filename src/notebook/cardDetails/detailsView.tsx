@@ -61,7 +61,7 @@ function RecordErrorNotice({
 }: ICardDetailsViewProps): JSX.Element | null {
   const { failure, job } = detail.record;
   if (failure === null) {
-    return job === null ? <p role="status">{trans.__('The job is being read.')}</p> : null;
+    return job === null ? <p role="status">{trans.__('Loading the job…')}</p> : null;
   }
   const { message } = describeRecordError(failure, connectionStatus, job !== null, trans);
   return <p role="status">{message || failure.message}</p>;
@@ -105,7 +105,7 @@ function Curves({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
   const lines = detail.historyPoller.history.lines.filter(line => SHOWN.has(line.kind));
   const panels = buildPanels(lines, trans).slice(0, CURVES);
   return panels.length > 0 ? (
-    <ul className="jp-smx-curves" aria-label={trans.__('Figures over time')}>
+    <ul className="jp-smx-curves" aria-label={trans.__('Metrics over time')}>
       {panels.map(panel => (
         <Curve key={panel.key} panel={panel} trans={trans} />
       ))}
@@ -143,13 +143,13 @@ function Tail({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
     return <p>{formatLogError(problem, trans)}</p>;
   }
   if (rows.length === 0) {
-    const words = isEnded ? trans.__('Nothing was printed.') : trans.__('Nothing was printed yet.');
+    const words = isEnded ? trans.__('No output.') : trans.__('No output yet.');
     return latest ? <p>{words}</p> : null;
   }
   return (
     <>
       <span id={id} className="jp-smx-spoken">
-        {trans.__('The last lines of the log')}
+        {trans.__('Last lines of the log')}
       </span>
       <pre
         className="jp-smx-tail jp-RenderedText"

@@ -44,7 +44,7 @@ export function formatStage({ stage, seconds }: ITimedStage, trans: TranslationB
   const time = formatDuration(seconds, trans);
   switch (stage) {
     case 'submit':
-      return trans.__('hand in %1', time);
+      return trans.__('submit %1', time);
     case 'queue':
       return trans.__('queue %1', time);
     case 'environment':
@@ -52,7 +52,7 @@ export function formatStage({ stage, seconds }: ITimedStage, trans: TranslationB
     case 'hosts':
       return trans.__('hosts %1', time);
     case 'process':
-      return trans.__('inputs and process %1', time);
+      return trans.__('inputs and startup %1', time);
     case 'firstLine':
       return trans.__('first line %1', time);
   }

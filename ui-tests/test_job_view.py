@@ -223,7 +223,7 @@ def test_a_view_of_a_controller_that_has_left_starts_another_one(
     lab.command("New Launcher")
     lab.page.get_by_role("tab", name=re.compile("^asleep-")).click()
     alert = view.head.get_by_role("alert")
-    expect(alert).to_contain_text("The controller, which knows this job, has left", timeout=WAKE)
+    expect(alert).to_contain_text("The controller that has this job is idle", timeout=WAKE)
     expect(view.head).to_contain_text("Completed")
     view.button("Start the controller").click()
     expect(alert).to_have_count(0, timeout=WAKE)

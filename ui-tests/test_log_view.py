@@ -139,7 +139,7 @@ def test_a_gigabyte_opens_at_its_end_and_is_searched_and_paged(
     expect(current.locator("mark")).to_have_text("Needle in")
     log.lab.photograph("log-found-dark")
     log.field.fill("loss")
-    expect(log.count).to_contain_text("The last 100,000 lines", timeout=60_000)
+    expect(log.count).to_contain_text("Last 100,000 matches", timeout=60_000)
     log.lines.focus()
     log.lab.page.keyboard.press("Control+End")
     expect(log.row("the very last line")).to_be_visible()
@@ -154,7 +154,7 @@ def test_lines_without_an_end_and_bytes_that_are_no_text(log: Log, finished: Cal
         file.write(b"the end\n\x00\xff\xfe no text\n")
     log.lab.page.evaluate(WATCH, [job, "no text"])
     assert log.lab.page.wait_for_function("() => window.logWatch.took").json_value() < OPENED
-    expect(log.foot).to_contain_text("Some bytes are no text")
+    expect(log.foot).to_contain_text("Bytes that are not text")
     expect(log.row("\ufffd\ufffd\ufffd no text")).to_be_visible()
     expect(log.row("long line, continued below").first).to_be_attached()
     log.lab.photograph("log-wide")

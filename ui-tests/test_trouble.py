@@ -203,7 +203,7 @@ def test_a_server_that_is_killed_and_comes_back_in_the_middle_of_a_job_costs_not
     expect(lab.panel.running("survivor")).to_contain_text("Training", timeout=WAKE)
     mended.kill()
     expect(alert(lab)).to_contain_text("Cannot reach the Jupyter server.", timeout=NOTICED)
-    expect(alert(lab)).to_contain_text(re.compile(r"Everything here is as it was at \d"))
+    expect(alert(lab)).to_contain_text(re.compile(r"Last updated \d"))
     expect(lab.panel.running("survivor")).to_contain_text("Training")
     expect(lab.card("survivor")).to_contain_text("server not reachable")
     lab.photograph("trouble-lost")
@@ -263,7 +263,7 @@ def test_who_is_logged_out_is_sent_to_the_login_page_and_goes_on_here_afterwards
     # Who takes a token away changes the secret as well, or old cookies would do.
     (mended.folder / "runtime" / "jupyter_cookie_secret").unlink()
     mended.restart(token="another")  # noqa: S106 - of a server that lives for a test
-    expect(alert(lab)).to_contain_text("You are not logged in to this Jupyter server any more.", timeout=NOTICED)
+    expect(alert(lab)).to_contain_text("You are logged out of this Jupyter server.", timeout=NOTICED)
     asked = requests_of(lab)
     lab.photograph("trouble-logged-out")
     link = alert(lab).get_by_role("link", name=re.compile("Log in"))
@@ -325,7 +325,7 @@ def test_who_has_no_right_is_told_which_right_and_nothing_is_claimed_of_jobs(
     mended.restart(config=config, environment={"PYTHONPATH": str(tmp_path)})
     lab.open()
     lab.panel.show()
-    expect(alert(lab)).to_contain_text("This Jupyter server does not show you jobs and pools.", timeout=KERNEL_LIMIT)
+    expect(alert(lab)).to_contain_text("This Jupyter server does not allow you to see jobs and pools.", timeout=KERNEL_LIMIT)
     expect(alert(lab)).to_contain_text("Ask the administrator of this Jupyter server for the right")
     expect(lab.panel.region).not_to_contain_text("No jobs are running")
     lab.photograph("trouble-forbidden")

@@ -66,10 +66,11 @@ def should_wait(*, option: bool, setting: str | None, presence: Interactivity) -
         found = _BOOLEANS.get(setting.strip().lower())
         if found is None:
             raise ValidationError(
-                f"{WAIT_VARIABLE}: {setting!r} is neither 1 nor 0.",
+                f"{WAIT_VARIABLE}: {setting!r} is not a valid value.",
                 field=WAIT_VARIABLE,
                 value=setting,
-                cure="Set one of them.",
+                rule="It is 1 or 0.",
+                cure=f"Set {WAIT_VARIABLE}=1 to wait for jobs, or {WAIT_VARIABLE}=0.",
             )
         return found
     return not presence.has_person()

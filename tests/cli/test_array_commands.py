@@ -62,7 +62,7 @@ def test_ctrl_c_leaves_a_grid_running_and_says_which_one_it_is(terminal: Termina
         if form:
             assert json.loads(out)["name"] == name
         else:
-            assert f"{name} goes on. `jupyter smx stop {name}` ends it, `jupyter smx jobs` says how far" in said
+            assert f"{name} is still running. Stop it with `jupyter smx stop {name}`, see its progress" in said
         terminal.run("stop", name)
 
 

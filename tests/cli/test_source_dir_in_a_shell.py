@@ -38,7 +38,7 @@ def test_a_script_has_the_folder_beside_it(project: Terminal) -> None:
 def test_a_script_that_misses_its_folder_is_told_the_option(project: Terminal) -> None:
     done = project.run("run", "alone.py", *WARM)
     assert done.returncode == 1
-    assert f"tools lies in src in {project.folder} and not in the job. Pass --source-dir src\n" in done.stderr
+    assert f"tools is in src in {project.folder} but not in the job. Add --source-dir src\n" in done.stderr
 
 
 def test_two_scripts_are_one_too_many(project: Terminal) -> None:

@@ -78,7 +78,7 @@ def test_a_script_keeps_its_name_as_on_sagemaker(terminal: Terminal, kind: str) 
     [
         ("import sys\nsys.exit(7)", 7, "Exit Code: 7"),
         ("x = 0\n1 / x", 1, "ZeroDivisionError: division by zero (fails.py, line 2)"),
-        ("import os\nos.kill(os.getpid(), 9)", 137, "SIGKILL ended it on algo-1"),
+        ("import os\nos.kill(os.getpid(), 9)", 137, "SIGKILL terminated it on algo-1"),
     ],
 )
 def test_a_script_that_fails_gives_its_own_code(terminal: Terminal, code: str, expected: int, said: str) -> None:
@@ -129,7 +129,10 @@ def test_ctrl_c_leaves_the_job_running_and_a_stopped_job_has_its_code(terminal: 
     _, said = first.communicate(timeout=30)
     name = said.split()[0]
     assert first.returncode == 130
-    assert f"{name} goes on. `jupyter smx stop {name}` ends it, `jupyter smx logs {name} -f` follows it." in said
+    assert (
+        f"{name} is still running. Stop it with `jupyter smx stop {name}`, follow it with `jupyter smx logs {name} -f`."
+        in said
+    )
     assert terminal.document("jobs", "--status", "inprogress")["jobs"][0]["name"] == name
     follower = terminal.start("logs", name, "-f", "--json")
     assert follower.stdout is not None
@@ -257,7 +260,7 @@ def test_pools_are_listed_extended_and_released(terminal: Terminal) -> None:
     pools = terminal.document("pools")["pools"]
     assert [set(pool) for pool in pools] == [fields(PoolSummary)] * 2
     other = next(pool for pool in pools if pool["instances"].startswith("ml.t3.medium"))
-    assert terminal.run("extend", other["name"], "15m").stdout == f"{other['name']} is kept for 15 min from now.\n"
+    assert terminal.run("extend", other["name"], "15m").stdout == f"{other['name']} expires in 15 min.\n"
     extended = terminal.document("extend", other["name"], "20m")
     assert extended["expires_at"] > other["expires_at"] + 900
     assert set(extended) == fields(PoolSummary)
@@ -273,7 +276,7 @@ def test_pools_are_listed_extended_and_released(terminal: Terminal) -> None:
 def test_the_doctor_has_one_page(terminal: Terminal) -> None:
     text = terminal.run("doctor").stdout
     assert "data folder: " in text
-    assert "was running" in text
+    assert "already running" in text
     told = terminal.document("doctor")
     assert told["data_folder"] == os.environ["JUPYTER_SMX_DATA_DIR"]
     assert told["controller"]["engines"]["local"]

@@ -303,8 +303,8 @@ class Client:
             return _decode(answer.body, kind)
         except msgspec.DecodeError as error:
             raise UnavailableError(
-                f"The controller answered {method} {target} with something else than a {kind.__name__}: {error}.",
-                cure="It may be of another version: `%smx doctor` says which.",
+                f"The controller answered {method} {target} with an invalid {kind.__name__}: {error}.",
+                cure="It may have another version. Check it with `%smx doctor`.",
             ) from error
 
     def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Response:
@@ -323,8 +323,8 @@ class Client:
                 answer = connection.exchange(method, target, body, self._timeout + wait)
         except (OSError, http.client.HTTPException) as error:
             raise UnavailableError(
-                f"The controller at {self.path} does not answer: {type(error).__name__}: {error}.",
-                cure="Its log is controller.log in the same folder; `%smx doctor` starts a new one.",
+                f"The controller at {self.path} does not respond: {type(error).__name__}: {str(error).rstrip('.')}.",
+                cure="See controller.log in the same folder. `%smx doctor` starts a new controller.",
                 transient=True,
             ) from error
         if answer.status >= _ERROR:
@@ -359,11 +359,11 @@ def _encode(body: object) -> bytes:
     except UnicodeEncodeError as error:
         part = error.object[max(0, error.start - 10) : error.end + 10]
         raise ValidationError(
-            f"The job holds half a character (a lone surrogate): {part!r}.",
+            f"The job contains a lone surrogate, which is not valid Unicode: {part!r}.",
             field="source",
             value=repr(part),
-            rule="Text is Unicode that can be written as UTF-8.",
-            cure="It often comes of a file name or a text that was read with errors='surrogateescape'.",
+            rule="Text must be encodable as UTF-8.",
+            cure="Check file names and text that was read with errors='surrogateescape'.",
         ) from error
 
 
@@ -372,8 +372,8 @@ def _too_large(size: int) -> ValidationError:
         f"The job has {size / 2**20:.1f} MiB of code and settings.",
         field="source",
         value=size,
-        rule=f"A job has {MAX_SPEC_BYTES / 2**20:g} MiB at most.",
-        cure="Put data into a file for --input or into a variable for --send, and code into a --source-dir.",
+        rule=f"The maximum is {MAX_SPEC_BYTES / 2**20:g} MiB.",
+        cure="Pass data with --input or --send, and code with --source-dir.",
     )
 
 
@@ -382,17 +382,17 @@ def _error_body(answer: Response) -> ErrorBody:
         return msgspec.json.decode(answer.body, type=ErrorBody)
     except msgspec.DecodeError:
         text = answer.body[:200].decode(errors="replace")
-        return ErrorBody(code="InternalServerError", message=f"The controller answered {answer.status}: {text}")
+        return ErrorBody(code="InternalServerError", message=f"The controller returned status {answer.status}: {text}")
 
 
 def _path(ref: object) -> str:
     if isinstance(ref, str) and ref and ref.isprintable():
         return quote(ref, safe="")
     raise ValidationError(
-        f"{format_value(ref)} names no job, no array and no pool.",
+        f"{format_value(ref)} is not a job, array or pool.",
         field="job",
         value=format_value(ref),
-        rule="Each is meant by its name, its id, or the beginning of one, as text.",
+        rule="It is a name, an ID, or the start of either, as text.",
         cure="`%smx jobs` and `%smx pools` list them.",
     )
 

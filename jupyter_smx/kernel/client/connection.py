@@ -128,5 +128,5 @@ class Connection:
         else:
             kept.sock.settimeout(timeout)
         if self._is_aborted:  # asked when there is a socket: who hung up before had none to shut down
-            raise ConnectionAbortedError(errno.ECONNABORTED, "This connection was hung up")
+            raise ConnectionAbortedError(errno.ECONNABORTED, "This connection was closed")
         return kept

@@ -33,10 +33,10 @@ def _dependency_id(each: object, namespace: Mapping[str, Any], client: Client) -
     if isinstance(each, str):
         return _id_by_name(each, client)
     raise ValidationError(
-        f"--after: a {type(each).__name__} is no job.",
+        f"--after: a value of type {type(each).__name__} is not a job.",
         field="after",
         value=each,
-        rule="It takes handles of jobs, and their names, ids or the beginnings of those.",
+        rule="It takes job handles, names, IDs, or the start of a name or ID.",
         cure="`%smx jobs` lists them.",
     )
 

@@ -71,6 +71,6 @@ def _array_error(array: ArrayDetail) -> ValidationError:
         f"{array.name} is an array of {array.size} tasks.",
         field="job",
         value=array.name,
-        rule="Each of its tasks is a job of its own.",
-        cure=f"Name one of them, as {one.name}{', which failed' if failed else ''}." if one else "",
+        rule="This command takes one job, and each task is a job.",
+        cure=f"Name one task, e.g. {one.name}{', which failed' if failed else ''}." if one else "",
     )

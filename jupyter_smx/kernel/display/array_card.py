@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import JobSummary
 
-_STATE_LABELS = {"p": "waits", "r": "runs", "c": "completed", "f": "failed", "s": "stopped"}
+_STATE_LABELS = {"p": "pending", "r": "running", "c": "completed", "f": "failed", "s": "stopped"}
 _MARKS = {"p": "▢", "r": "▨", "c": "▣", "f": "✗", "s": "■"}
 _MAX_MARKS = 200
 """Marks on a card; of more tasks the last ones have none, and the line counts them all the same."""
@@ -78,7 +78,7 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
         return f'<div class="jp-smx-card" role="group" aria-label="Array {escape(self.name)}">{body}</div>'
 
     def _task_title(self, index: int) -> str:
-        return f"task {index} {_STATE_LABELS[self.states[index]]}"
+        return f"task {index}: {_STATE_LABELS[self.states[index]]}"
 
     def _mark(self) -> str:
         if not self.is_final:

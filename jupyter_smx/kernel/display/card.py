@@ -91,7 +91,7 @@ class Card(Struct, frozen=True, kw_only=True):
             rows.append(f"<b>{escape(self.failure)}</b>")
         if self.tail:
             rows.append(f"<pre>{escape(chr(10).join(self.tail))}</pre>")
-        said = "Ended" if self.is_final else "Still going when this was written,"
+        said = "Ended at" if self.is_final else "Still running at"
         rows.append(f"<small>{said} {escape(_format_time(self._until()))}. Job {escape(self.id)}</small>")
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
@@ -124,7 +124,7 @@ class Card(Struct, frozen=True, kw_only=True):
         seconds = self.summary.first_line_seconds
         if not self.why:
             return "" if self.is_final else self.summary.message
-        return self.why if seconds is None else f"{self.why} First line after {duration.format_duration(seconds)}."
+        return self.why if seconds is None else f"{self.why} Time to first line: {duration.format_duration(seconds)}."
 
     def _variables(self) -> str:
         both = (("sent", self.sent), ("received", self.received))
@@ -146,7 +146,7 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
     if news is not None and news.status is summary.status:
         summary = msgspec.structs.replace(summary, cost=news.cost)
     if summary.queue_position:
-        words = f"Waiting for room, {format_queue_position(summary, at)}."
+        words = f"Waiting for capacity, {format_queue_position(summary, at)}."
         summary = msgspec.structs.replace(summary, message=words)
     failure = failure_of(job)
     return Card(

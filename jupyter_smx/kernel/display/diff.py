@@ -45,10 +45,10 @@ def diff_by_ref(client: Client, ref: str, other: str = "") -> Diff:
     """
     if not ref:
         raise ValidationError(
-            "diff: a job needs a name.",
+            "diff: the name of a job is missing.",
             field="job",
             value="",
-            rule="It is a name, an id, or the beginning of one.",
+            rule="A job is named by its name, its ID, or the start of either.",
             cure="`%smx jobs` lists them.",
         )
     job = job_refs.resolve_job(client, ref)
@@ -72,11 +72,11 @@ def previous_run(client: Client, job: Job) -> Job:
             break
         last = page[-1].id
     raise ResourceNotFoundError(
-        f"There is no run of {name} before {job.name}.",
+        f"{job.name} has no previous run of {name}.",
         field="job",
         value=job.name,
-        rule="Runs of one base name are runs of the same.",
-        cure="With two names any two jobs are compared.",
+        rule="Without a second job, diff uses the previous job with the same base name.",
+        cure="Name two jobs to compare any two.",
     )
 
 
@@ -88,7 +88,7 @@ def diff_page(diff: Diff) -> Page:
             (change.section, change.name, _dash_if_none(change.before), _dash_if_none(change.after))
             for change in diff.changes
         ]
-        pages.append(table_page(("WHAT", "NAME", "BEFORE", "AFTER"), rows))
+        pages.append(table_page(("SECTION", "NAME", "BEFORE", "AFTER"), rows))
     if diff.code:
         lines = "\n".join(_highlight(line) for line in diff.code)
         pages.append(("\n".join(diff.code), f"<pre>{lines}</pre>"))

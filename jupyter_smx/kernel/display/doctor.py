@@ -37,7 +37,7 @@ def collect_facts(client: Client) -> dict[str, Any]:
         told = client.doctor()
     except SmxError as error:
         return facts | {"controller": str(error)}
-    how = "was running" if running else "was started just now"
+    how = "already running" if running else "just started"
     return facts | {
         "controller": {"found": f"process {greeting.pid}, version {greeting.version}, {how}", **_format_facts(told)}
     }
@@ -52,7 +52,7 @@ def _format_facts(told: dict[str, Any]) -> dict[str, Any]:
 
 def _wait_setting() -> str:
     setting = front_end.wait_setting()
-    return f"{front_end.WAIT_VARIABLE}={setting}" if setting else "when no front end asks for input"
+    return f"{front_end.WAIT_VARIABLE}={setting}" if setting else "if no front end accepts input"
 
 
 def _find_path(name: str, folders: list[str], cure: str) -> str:

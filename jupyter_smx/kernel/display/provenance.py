@@ -17,7 +17,7 @@ def provenance_page(job: Job) -> Page:
     """Show what a job ran with."""
     found = job.provenance
     if found is None:
-        why = "what it ran with is written with its end" if job.ended_at is None else "it ended before it ran"
+        why = "provenance is recorded when the job ends" if job.ended_at is None else "it ended before it ran"
         return text_page(f"{job.name} is {job.state.value}: {why}.")
     facts = {job.name: _code(job, found) | _python(found) | _data(job, found)}
     facts[job.name]["seeds"] = found.seeds.sentence
@@ -41,10 +41,10 @@ def _code(job: Job, found: Provenance) -> dict[str, Any]:
 
 def _python(found: Provenance) -> dict[str, Any]:
     packages = [f"{name} {version}" for name, version in found.packages.items()]
-    own = {one.name: f"{one.path}, SHA-256 {one.sha256 or 'not known'}" for one in found.own_modules}
+    own = {one.name: f"{one.path}, SHA-256 {one.sha256 or 'unknown'}" for one in found.own_modules}
     facts: dict[str, Any] = {"image": found.image} if found.image else {}
     facts |= {"python": f"{found.python_version} ({found.python})", "packages": packages}
-    return facts | ({"own modules": own} if own else {})
+    return facts | ({"local modules": own} if own else {})
 
 
 def _data(job: Job, found: Provenance) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _input(one: InputDigest) -> str:
 def _limits(limits: HostLimits) -> str:
     """Say what a job may have there; "" where nobody speaks of limits."""
     cpus = format_count(limits.cpus, "CPU") if limits.cpus else ""
-    memory = f"{limits.memory_bytes / 2**30:.1f} GiB with swap" if limits.memory_bytes else ""
+    memory = f"{limits.memory_bytes / 2**30:.1f} GiB including swap" if limits.memory_bytes else ""
     said = ", ".join(filter(None, (cpus, memory)))
     return f"{said or 'none'} ({limits.reason})" if limits.reason else said
 
@@ -77,7 +77,7 @@ def _host(host: HostProvenance) -> dict[str, Any]:
     facts = {
         "instance type": host.instance_type,
         "isolation": host.isolation + (f" ({host.isolation_reason})" if host.isolation_reason else ""),
-        "given up": list(host.given_up),
+        "limitations": list(host.given_up),
         "limits": _limits(host.limits),
         "machine": machine.hostname,
         "platform": machine.platform,

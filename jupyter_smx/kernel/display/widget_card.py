@@ -40,7 +40,7 @@ class WidgetCard:
         self._log = ipywidgets.HTML()
         self._stop_button = self._button("Stop", "stop", lambda: actions.stop(self._job))
         self._log_button = self._button("Log", "list", lambda: self._show_log(actions.log(self._job)))
-        self._rerun_button = self._button("Run again", "repeat", lambda: actions.rerun(self._job))
+        self._rerun_button = self._button("Rerun", "repeat", lambda: actions.rerun(self._job))
         self._error = ipywidgets.HTML()
         buttons = ipywidgets.HBox([self._stop_button, self._log_button, self._rerun_button])
         self.box = ipywidgets.VBox([self._facts, self._progress, buttons, self._error, self._log])

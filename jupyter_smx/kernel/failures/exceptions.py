@@ -62,12 +62,12 @@ class StillRunning(KeyboardInterrupt):
 
 def still_running_message(name: str) -> str:
     """Say that a job outlives the cell or the command that showed it."""
-    return f"{name} goes on. `%smx stop {name}` ends it, `%smx logs {name} -f` follows it."
+    return f"{name} is still running. Stop it with `%smx stop {name}`, follow it with `%smx logs {name} -f`."
 
 
 def array_still_running_message(name: str) -> str:
     """Say the same of an array, of which there is no one log."""
-    return f"{name} goes on. `%smx stop {name}` ends it, `%smx jobs` says how far it is."
+    return f"{name} is still running. Stop it with `%smx stop {name}`, see its progress with `%smx jobs`."
 
 
 def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) -> JobError | None:
@@ -94,13 +94,13 @@ def _append_hint(reason: str, hint: str) -> str:
 
 def _reason(job: Job, end: HostEnd | None) -> str:
     if end is None:
-        return job.failure_text() or "no host reported an end."
+        return job.failure_text() or "no host reported an exit status."
     if end.exception:
         script = f"{job.spec.entry_point}, " if job.spec.entry_point else ""
         line = f" ({script}line {end.exception.line})" if end.exception.line else ""
         return f"{end.exception.type}: {end.exception.message}{line}"
     if end.signal:
-        return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_text()}".rstrip()
+        return f"{signal_name(end.signal)} terminated it on {end.host}. {job.failure_text()}".rstrip()
     return job.failure_text() or f"exit code {end.exit_code} on {end.host}."
 
 

@@ -50,7 +50,7 @@ def _paths(message: str) -> list[str]:
 
 
 def _folder_text(spec: JobSpec) -> str:
-    return "beside the notebook" if spec.notebook else f"in {spec.working_directory}"
+    return "in the folder of the notebook" if spec.notebook else f"in {spec.working_directory}"
 
 
 def _file_hint(spec: JobSpec, word: str) -> str:
@@ -66,12 +66,12 @@ def _file_hint(spec: JobSpec, word: str) -> str:
             folder = input_folder(spec.kind, channel.name, channel.path)
             return f"It is in channel {channel.name}: {folder}/{name} in the job."
     if Path(word).is_absolute():
-        return f"{word} is there on this machine and not in the job. {_input_option_hint(spec, word)}"
-    return f"{word} lies {_folder_text(spec)} and not in the job. {_input_option_hint(spec, word)}"
+        return f"{word} exists on this machine but not in the job. {_input_option_hint(spec, word)}"
+    return f"{word} is {_folder_text(spec)} but not in the job. {_input_option_hint(spec, word)}"
 
 
 def _not_packed_hint(word: str, folder: str) -> str:
-    return f"{word} lies in {folder} and stayed there: .gitignore names it, or it came later."
+    return f"{word} is in {folder} but was not sent: .gitignore excludes it, or it was added later."
 
 
 def _input_option_hint(spec: JobSpec, word: str) -> str:
@@ -80,27 +80,25 @@ def _input_option_hint(spec: JobSpec, word: str) -> str:
     is_deep = not Path(word).is_absolute() and ".." not in parts and len(parts) > 1
     source = parts[0] if is_deep else word
     name = slug(Path(source).stem)[:64].strip("-") or "data"
-    return f"Pass it with --input {name}={source}: it is then in {input_folder(spec.kind, name)}."
+    return f"Add --input {name}={source} to provide it as {input_folder(spec.kind, name)}."
 
 
 def _module_hint(spec: JobSpec, name: str) -> str:
     if spec.source_dir and _has_module(Path(spec.source_dir.folder), name):
         return _not_packed_hint(name, spec.source_dir.folder)
     if spec.source_dir and not spec.requirements and Path(spec.source_dir.folder, "requirements.txt").is_file():
-        return f"{spec.source_dir.folder}/requirements.txt may name it. Pass it with --requirements"
+        return f"{spec.source_dir.folder}/requirements.txt may list it. Add --requirements"
     here = Path(spec.working_directory)
     if not spec.working_directory:
         return ""
     if _has_module(here, name):
         already = " instead" if spec.source_dir else ""
-        return f"{name} lies {_folder_text(spec)} and not in the job. Pass --source-dir .{already}"
+        return f"{name} is {_folder_text(spec)} but not in the job. Add --source-dir .{already}"
     for folder in sorted(
         path for path in _first_entries(here.iterdir()) if path.is_dir() and not path.name.startswith(".")
     ):
         if _has_module(folder, name):
-            return (
-                f"{name} lies in {folder.name} {_folder_text(spec)} and not in the job. Pass --source-dir {folder.name}"
-            )
+            return f"{name} is in {folder.name} {_folder_text(spec)} but not in the job. Add --source-dir {folder.name}"
     return ""
 
 
@@ -118,8 +116,8 @@ def _variable_hint(name: str, namespace: Mapping[str, Any]) -> str:
     value = namespace[name]
     if isinstance(value, ModuleType):
         alias = "" if value.__name__ == name else f" as {name}"
-        return f"{name} is a module of the notebook. Import it in the cell: import {value.__name__}{alias}"
-    return f"{name} is a variable of the notebook, and the job was not sent it. Pass it with --send {name}"
+        return f"{name} is a module that the notebook imported. Import it in the cell: import {value.__name__}{alias}"
+    return f"{name} is a notebook variable that was not sent to the job. Add --send {name}"
 
 
 def missing_variable_hint(name: str, spec: JobSpec) -> str:
@@ -131,7 +129,7 @@ def missing_variable_hint(name: str, spec: JobSpec) -> str:
         return ""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _assigns(node, name):
-            return f"It is a variable inside {node.name}(): return it, and assign it outside of any function."
+            return f"It is a local variable of {node.name}(). Return it and assign it at the top level."
     return ""
 
 

@@ -48,17 +48,17 @@ def format_step_cost(bill: Bill) -> str:
 
 
 def _format_amount(amount: float | None) -> str:
-    return "not known" if amount is None else format_usd(amount)
+    return "unknown" if amount is None else format_usd(amount)
 
 
 def _format_rate(price_per_hour: float) -> str:
-    return f"{format_usd(price_per_hour)} an hour"
+    return f"{format_usd(price_per_hour)} per hour"
 
 
 def _format_group(group: GroupBill) -> str:
-    """Say what one group's part is, as ``data: ml.c5.xlarge × 2, $0.41 an hour, $0.0122, helps dnn``."""
+    """Say what one group's part is, as ``data: ml.c5.xlarge × 2, $0.41 per hour, $0.0122, helps dnn``."""
     price = (
-        "price not known"
+        "price unknown"
         if group.price_per_hour is None
         else f"{_format_rate(group.price_per_hour)}, {_format_amount(group.cost)}"
     )
@@ -68,18 +68,18 @@ def _format_group(group: GroupBill) -> str:
 
 def cost_page(name: str, bill: Bill) -> Page:
     """Say what a job costs, line by line."""
-    rate = "not known" if bill.price_per_hour is None else f"{_format_rate(bill.price_per_hour)}, all hosts together"
+    rate = "unknown" if bill.price_per_hour is None else f"{_format_rate(bill.price_per_hour)} for all hosts"
     lines = [f"{name}: {_format_amount(bill.cost)}", f"  price: {rate}"]
     if len(bill.groups) > 1:
         lines += [f"  group {_format_group(group)}" for group in bill.groups]
     if bill.training_seconds > bill.billable_seconds:
-        saved = f"{bill.savings():.1f} % of it saved by managed spot"
+        saved = f"{bill.savings():.1f} % saved by managed spot"
         lines.append(f"  running time: {duration.format_duration(bill.training_seconds)}, {saved}")
     lines.append(f"  billed time: {duration.format_duration(bill.billable_seconds)}")
     if bill.retained_seconds:
-        lines.append(f"  idle time of its pool: {duration.format_duration(bill.retained_seconds)}")
+        lines.append(f"  idle time of pool: {duration.format_duration(bill.retained_seconds)}")
     if bill.step_seconds is not None:
-        cost = format_step_cost(bill) or "the price of a step is not known"
+        cost = format_step_cost(bill) or "cost per step unknown"
         lines.append(f"  steps: {bill.steps:g} so far, {duration.format_precise(bill.step_seconds)} each, {cost}")
     return text_page("\n".join(lines))
 

@@ -55,7 +55,7 @@ class Reply(Generic[_Value]):
         received = self._received_variables()
         if VALUE not in received:
             reason = received.missing[VALUE]
-            raise SmxError(f"{self.job.name} completed and its value did not come back: {reason}", field=VALUE)
+            raise SmxError(f"{self.job.name} completed, but its value was not returned: {reason}", field=VALUE)
         value: _Value = received[VALUE]
         return value
 

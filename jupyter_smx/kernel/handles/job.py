@@ -189,7 +189,9 @@ class Job:
             while not is_final(self._record.state):
                 left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
                 if left <= 0:
-                    raise TimeoutError(f"{self.name} is {self._record.state.value} after {timeout} s and goes on.")
+                    raise TimeoutError(
+                        f"{self.name} is {self._record.state.value} after {timeout} s and still running."
+                    )
                 self.update(retry_while_unavailable(partial(self._client.wait, self.id, left)))
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
@@ -331,7 +333,7 @@ class Job:
         if name in artifacts:
             return artifacts[name]
         hint = suggest_names(str(name), [*received, *artifacts])
-        raise KeyError(f"{self.name} brought home no {name!r}. {hint}".strip())
+        raise KeyError(f"{self.name} returned no variable or artifact {name!r}. {hint}".strip())
 
     def __contains__(self, name: object) -> bool:
         """Say whether a variable or an artefact of that name was brought home; waits for the job."""
@@ -351,7 +353,7 @@ class Job:
         try:
             record = self.record
         except SmxError:
-            return f"<Job {self.name}: last seen {self._record.state.value}, the controller does not answer>"
+            return f"<Job {self.name}: last state {self._record.state.value}, the controller does not respond>"
         word = record.state if record.status() is Status.IN_PROGRESS else record.status()
         reason = f": {failure}" if (failure := failure_of(record, self._namespace)) else ""
         shown = word.value if isinstance(word, (SecondaryStatus, Status)) else str(word)

@@ -299,7 +299,7 @@ class JobArray:
         """Wait until more than ``over`` tasks have a verdict or were deleted, one turn at most, and look at all."""
         left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
         if left <= 0:
-            raise TimeoutError(f"{self.name}: {format_counts(self._summary)}; the others go on.")
+            raise TimeoutError(f"{self.name}: {format_counts(self._summary)}; the other tasks are still running.")
         ask = partial(self._client.array, self.id, ended=over, wait=left, tasks=False)
         waiting = retry_while_unavailable(ask).counts.remaining_count()
         if len(self) - waiting > over:

@@ -75,7 +75,7 @@ class Usage:
         :raises KeyError: the job has no samples of that host.
         """
         if host and host not in self._hosts:
-            raise KeyError(f"{self._job} has no samples of host {host!r}, but of {', '.join(self._hosts) or 'none'}.")
+            raise KeyError(f"{self._job} has no samples of host {host!r}, only of {', '.join(self._hosts) or 'none'}.")
         found = self._hosts.get(host) or next(iter(self._hosts.values()), None)
         return [] if found is None else _samples(found)
 
@@ -87,7 +87,7 @@ class Usage:
             None if self.gpu_percent is None else f"GPU {self.gpu_percent:.0f} %",
             None if self.gpu_memory_bytes is None else f"GPU memory {format_size(self.gpu_memory_bytes)}",
         )
-        return f"<Usage of {self._job}: {', '.join(word for word in words if word) or 'nothing is known'}>"
+        return f"<Usage of {self._job}: {', '.join(word for word in words if word) or 'no measurements'}>"
 
 
 def _samples(host: HostUsage) -> list[Sample]:

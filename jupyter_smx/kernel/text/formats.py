@@ -17,6 +17,9 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 
 _CONTROL = dict.fromkeys([code for code in (*range(32), *range(127, 160)) if code not in (9, 13)])
 
+_ISOLATION = {"namespace": "Linux namespaces", "variables": "environment variables only"}
+"""Isolation of a host in words; other kinds are words already."""
+
 _CELLS = 8
 
 _MAX_METRICS = 3
@@ -76,10 +79,10 @@ def format_expected_duration(job: JobSummary) -> str:
 
 
 def format_queue_position(job: JobSummary, now: float) -> str:
-    """Say where a waiting job stands and for how long, as ``number 2 in the queue, ~40 s``; empty for others."""
+    """Say where a waiting job stands and for how long, as ``queue position 2, ~40 s``; empty for others."""
     if not job.queue_position:
         return ""
-    words = f"number {job.queue_position} in the queue"
+    words = f"queue position {job.queue_position}"
     if job.expected_start_at is None or job.expected_start_at <= now:
         return words
     return f"{words}, ~{duration.format_estimate(job.expected_start_at - now)}"
@@ -89,15 +92,16 @@ def format_start_reason(job: Job) -> str:
     """Say why a job started warm or cold, each pool that was passed over, and how long the start took."""
     why = job.why
     if why is None:
-        return f"{job.name} has not been placed yet."
+        return f"{job.name} has no hosts yet."
     lines = [why.sentence]
     lines += [
-        f"  pool {found.pool}: {found.field} is {found.found}, wanted is {found.wanted}" for found in why.differences
+        f"  pool {found.pool}: {found.field} is {found.found}, the job needs {found.wanted}"
+        for found in why.differences
     ]
     if (seconds := start_seconds(job)) is not None:
-        lines.append(f"  from the cell to the first line: {duration.format_duration(seconds)}")
+        lines.append(f"  Time to first line: {duration.format_duration(seconds)}")
     if why.isolation:
-        lines.append(f"  isolation: {why.isolation}")
+        lines.append(f"  Isolation: {_ISOLATION.get(why.isolation, why.isolation)}")
     lines += [f"  {note}" for note in why.notes]
     return "\n".join(lines)
 

@@ -32,8 +32,8 @@ Page = tuple[str, str]
 """The same thing as text and as HTML."""
 
 _NO_ADVICE = (
-    "{job}: no rule found anything. CPUBottleneck and LowGPUUtilization look at hosts whose GPUs were measured, after "
-    "their patience of 50 s and 500 s."
+    "No recommendations for {job}. CPUBottleneck and LowGPUUtilization evaluate hosts with measured GPUs, after "
+    "50 s and 500 s."
 )
 
 
@@ -92,7 +92,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     """List live pools: name, state, how long it is kept, what it did, and which image, where any is made of one."""
     pools = list(pools)
     if not pools:
-        return text_page("No warm pools. A job leaves one with --keep-alive 10m.")
+        return text_page("No warm pools. To keep one after a job, add --keep-alive 10m.")
     of_images = any(pool.image for pool in pools)
     headers = ("POOL", "STATUS", "EXPIRES IN", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
     rows = [
@@ -117,7 +117,7 @@ def format_keep_alive(pool: PoolSummary, now: float) -> str:
     """Say for how long a pool is kept, or, of one that is let go, where it is."""
     if pool.expires_at is None:
         return f"{pool.name}: {pool.state}."
-    return f"{pool.name} is kept for {duration.format_duration(max(0, round(pool.expires_at - now)))} from now."
+    return f"{pool.name} expires in {duration.format_duration(max(0, round(pool.expires_at - now)))}."
 
 
 def format_dollars(dollars: float | None) -> str:
@@ -195,16 +195,16 @@ def types_page(found: TypesListing) -> Page:
         (
             kind.name,
             str(kind.vcpus),
-            f"{kind.memory_gib:g} GiB" if kind.memory_gib else "its share",
+            f"{kind.memory_gib:g} GiB" if kind.memory_gib else "share",
             str(kind.gpus),
-            "not known" if kind.price_per_hour is None else f"${kind.price_per_hour:.4f}",
+            "unknown" if kind.price_per_hour is None else f"${kind.price_per_hour:.4f}",
             kind.source,
             kind.hardware_source,
         )
         for kind in found.instance_types
     ]
-    text, html = table_page(("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE FROM", "REST FROM"), rows)
-    where = text_page(f"From {found.file}." if found.file else "The catalogue that ships with jupyter-smx.")
+    text, html = table_page(("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE SOURCE", "HARDWARE SOURCE"), rows)
+    where = text_page(f"From {found.file}." if found.file else "From the catalog of jupyter-smx.")
     return f"{text}\n{where[0]}", html + where[1]
 
 

@@ -221,7 +221,7 @@ def _hosts(job: Job) -> Facts:
         machine = host.machine
         about = {
             "isolation": host.isolation,
-            "given up": " ".join(host.given_up),
+            "limitations": " ".join(host.given_up),
             "machine": machine.hostname,
             "platform": machine.platform,
             "CPU": machine.cpu_model,

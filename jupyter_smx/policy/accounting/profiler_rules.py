@@ -128,7 +128,7 @@ def _cpu_bottleneck(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advic
         sentence=(
             f"CPUBottleneck on {host.host}: the CPU was above {rules.cpu_threshold:g} % and the GPUs were below "
             f"{rules.gpu_threshold:g} % for {100 * share:.0f} % of the time, in {len(judged)} samples after the "
-            f"first {rules.patience * POINT:g} s. The rule reports from {rules.threshold:g} % on."
+            f"first {rules.patience * POINT:g} s. The threshold is {rules.threshold:g} %."
         ),
         numbers={"share": round(share, 4), "samples": float(len(judged))},
     )
@@ -141,11 +141,11 @@ def _low_gpu(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advice | Non
         return None
     p95, p5 = (_quantile(recent, part) for part in (0.95, 0.05))
     if p95 < rules.threshold_p95:
-        what = f"95 % of the time they were below {p95:.0f} %; the rule reports below {rules.threshold_p95:g} %"
+        what = f"utilization was below {p95:.0f} % for 95 % of the time; the threshold is {rules.threshold_p95:g} %"
     elif p5 < rules.threshold_p5:
         what = (
-            f"they went between {p5:.0f} % and {p95:.0f} % (5 % and 95 % of the time); the rule reports when "
-            f"the low figure is below {rules.threshold_p5:g} %"
+            f"utilization varied between {p5:.0f} % and {p95:.0f} % (5th and 95th percentile); the threshold of "
+            f"the 5th percentile is {rules.threshold_p5:g} %"
         )
     else:
         return None
@@ -153,7 +153,7 @@ def _low_gpu(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advice | Non
     return Advice(
         rule="LowGPUUtilization",
         host=host.host,
-        sentence=f"LowGPUUtilization on {host.host}: of the GPUs' last {over:.0f} s, {what}.",
+        sentence=f"LowGPUUtilization on {host.host}: in the last {over:.0f} s, GPU {what}.",
         numbers={"p95": round(p95, 2), "p5": round(p5, 2)},
     )
 
@@ -211,10 +211,10 @@ def _prediction(
     numbers = {"waits": round(waits, 4), "more_vcpus": round(found.more_vcpus, 1)}
     words = (
         f"Input-bound: for {100 * waits:.0f} % of the time the GPUs were idle while the CPU was busy. A data "
-        f"group with {math.ceil(found.more_vcpus - 1e-9)} more vCPUs would bring a step down to "
-        f"{100 * (1 - waits):.0f} % of its time at best{_format_step_gain(found, setting, numbers)}. This "
-        "assumes that the GPUs wait for input only, that preparing it takes the same CPU time elsewhere, and "
-        "that the network carries it."
+        f"group with {math.ceil(found.more_vcpus - 1e-9)} more vCPUs could reduce the step time to "
+        f"{100 * (1 - waits):.0f} % at best{_format_step_gain(found, setting, numbers)}. This "
+        "assumes that the GPUs wait for input only, that preparing it takes the same CPU time on other hosts, and "
+        "that the network bandwidth is sufficient."
     )
     return words, numbers
 

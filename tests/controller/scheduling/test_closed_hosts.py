@@ -191,7 +191,7 @@ def test_what_is_given_up_is_in_the_job_from_its_start_on_and_on_its_record(sim:
 def test_where_nothing_is_given_up_nothing_is_said(sim: Simulation) -> None:
     job = sim.run_to_end()
     assert "Given up" not in format_start_reason(sim.job(job))
-    assert "given up" not in provenance_page(sim.job(job))[0]
+    assert "limitations" not in provenance_page(sim.job(job))[0]
 
 
 def test_engines_that_are_not_whole_here_can_do_nothing_and_stand_in_nobodys_way() -> None:

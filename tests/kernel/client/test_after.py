@@ -57,6 +57,6 @@ def test_functions_take_a_handle_a_name_or_several(controller: ScriptedControlle
 
 @pytest.mark.usefixtures("shell")
 def test_what_is_no_job_is_refused(controller: ScriptedController) -> None:
-    with pytest.raises(ValidationError, match="a int is no job"):
+    with pytest.raises(ValidationError, match="a value of type int is not a job"):
         smx.train("pass", after=[3])  # type: ignore[list-item]
     assert controller.jobs == {}

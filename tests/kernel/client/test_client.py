@@ -43,7 +43,7 @@ def test_requests_share_one_connection(client: Client, controller: ScriptedContr
 def test_what_cannot_be_a_name_is_refused_before_anybody_is_asked(
     client: Client, controller: ScriptedController, ref: Any
 ) -> None:
-    with pytest.raises(ValidationError, match="names no job"):
+    with pytest.raises(ValidationError, match="is not a job"):
         client.job(ref)
     assert controller.targets == []
 

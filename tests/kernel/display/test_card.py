@@ -57,7 +57,7 @@ def test_nothing_from_outside_becomes_a_tag(name: str, sentence: str, line: str)
 
 def test_a_saved_card_says_when_it_was_true() -> None:
     running = card_of(a_job(state=SecondaryStatus.TRAINING, timings={"first_line": 100.006}), 160.0)
-    assert re.search(r"Still going when this was written, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", running.html())
+    assert re.search(r"Still running at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", running.html())
     assert "Training for 1 min" in running.html()
     over = card_of(a_job(state=SecondaryStatus.COMPLETED, ended_at=104.0), 999.0)
     assert "Ended" in over.html()
@@ -80,7 +80,7 @@ def test_a_card_tells_why_how_fast_what_went_and_what_came() -> None:
         ),
     )
     text = card_of(job, 101.0).html()
-    for words in ("Warm: reused", "First line after 6 ms", "sent: cfg 812 B", "received: model 1.2 MB"):
+    for words in ("Warm: reused", "Time to first line: 6 ms", "sent: cfg 812 B", "received: model 1.2 MB"):
         assert words in text
     assert "files: outputs/clean 1.5 kB" in text
 
@@ -101,7 +101,7 @@ def test_a_card_holds_a_whole_summary_as_lists_and_events_have_it() -> None:
 
 def test_a_job_in_the_queue_says_its_place() -> None:
     waiting = summary_of(a_job(), queue_position=3)
-    assert "number 3 in the queue" in card_of(a_job(), 101.0, news=waiting).html()
+    assert "queue position 3" in card_of(a_job(), 101.0, news=waiting).html()
 
 
 def test_a_failure_is_on_the_card_with_its_line() -> None:

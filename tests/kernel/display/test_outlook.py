@@ -77,8 +77,8 @@ def test_the_list_shows_progress_expected_time_and_values() -> None:
     assert "2 min 14 s of ~3 min" in text
     assert "epoch 7/10, 74 % · loss 0.2134, acc nan" in text
     waiting = a_row(a_record(state=SecondaryStatus.PENDING), queue_position=2, expected_start_at=274.0)
-    assert "number 2 in the queue, ~40 s" in jobs_page([waiting], 234.0)[0]
-    assert "number 2 in the queue\n" in jobs_page([replace(waiting, expected_start_at=None)], 234.0)[0] + "\n"
+    assert "queue position 2, ~40 s" in jobs_page([waiting], 234.0)[0]
+    assert "queue position 2\n" in jobs_page([replace(waiting, expected_start_at=None)], 234.0)[0] + "\n"
     failed = a_row(status=Status.FAILED, failure_type="KeyError", failure_line=14, ended_at=150.0, progress=HALF)
     assert "KeyError, line 14 · epoch 7/10, 74 %" in jobs_page([failed], 234.0)[0]
 
@@ -137,7 +137,7 @@ def test_metrics_are_the_newest_values_by_name_with_their_histories() -> None:
     assert repr(metrics) == "<Metrics of train-ababab: loss=nan, mine=3>"
     with pytest.raises(KeyError, match="Did you mean loss"):
         metrics["los"]
-    with pytest.raises(KeyError, match="but of algo-2"):
+    with pytest.raises(KeyError, match="only of algo-2"):
         metrics.history("mine", host="algo-1")
 
 

@@ -106,7 +106,7 @@ def test_it_changes_from_another_thread_and_offers_another_run_at_the_end() -> N
     assert (bar.value, bar.layout.display) == (0.5, "")
     ended = replace(TRAINING, state=SecondaryStatus.COMPLETED, ended_at=105.0)
     draw(card, card_of(ended, 105.0))
-    assert set(buttons(card)) == {"Log", "Run again"}
+    assert set(buttons(card)) == {"Log", "Rerun"}
     assert "Completed after 5" in shown(card)
     assert "&lt;b&gt;" in shown(card)
 

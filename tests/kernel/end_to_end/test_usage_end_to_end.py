@@ -98,7 +98,7 @@ def test_what_nobody_measured_is_said_to_be_unknown() -> None:
     usage = Usage(JobUsage(job="digits-1"))
     assert (usage.cpu_percent, usage.memory_bytes, usage.gpu_percent, usage.gpu_memory_bytes) == (None,) * 4
     assert (usage.history(), usage.hosts, usage.peak) == ([], (), None)
-    assert repr(usage) == "<Usage of digits-1: nothing is known>"
+    assert repr(usage) == "<Usage of digits-1: no measurements>"
     with pytest.raises(KeyError, match="no samples of host 'algo-2', but of none"):
         usage.history("algo-2")
 

@@ -39,7 +39,7 @@ def test_variables_go_to_a_job_and_come_back_cold_and_warm(notebook: Any) -> Non
     cell(notebook, "%%train -k 1m --as second\npass")
     assert notebook.user_ns["first"].record.why.start == "cold"
     assert notebook.user_ns["second"].record.why.start == "warm"
-    assert "from the cell to the first line" in notebook.user_ns["second"].why
+    assert "Time to first line" in notebook.user_ns["second"].why
 
 
 def test_a_traceback_of_the_job_has_the_lines_of_the_cell(notebook: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -315,7 +315,7 @@ def test_a_grid_becomes_one_array_with_one_card(
     assert len({shot["transient"]["display_id"] for shot in front_end.shown}) == 1
     shown = front_end.shown[-1]["data"]
     assert shown["text/plain"].startswith("✗ sweep lr, depth: 3 of 4 done, 1 failed")
-    assert 'aria-label="task 3 failed"' in shown["text/html"]
+    assert 'aria-label="task 3: failed"' in shown["text/html"]
     with pytest.raises(JobFailed, match=r"^Task 3 of 4, lr=0.01, depth=4: "):
         array.results(20)
     rows = array.table()
@@ -368,10 +368,10 @@ def test_a_bare_word_means_the_sweep_that_came_last_and_not_the_job_before_it(
     before = smx.train("pass", name="before")
     array = smx.train("pass", hyperparameters={"lr": [1, 2]}, sweep=True, name="grid")
     for line in ("logs", "why", "rerun", "diff", f"diff {before.name} {array.name}", f"logs {array.name}"):
-        with pytest.raises(ValidationError, match=rf"{array.name} is an array of 2 tasks\..*as {array.name}-0\."):
+        with pytest.raises(ValidationError, match=rf"{array.name} is an array of 2 tasks\..*e\.g\. {array.name}-0\."):
             shell.run_line_magic("smx", line)
     controller.end(task_id(array.id, 1), SecondaryStatus.FAILED)
-    with pytest.raises(ValidationError, match=rf"Name one of them, as {array.name}-1, which failed\."):
+    with pytest.raises(ValidationError, match=rf"Name one task, e\.g\. {array.name}-1, which failed\."):
         shell.run_line_magic("smx", "logs")
     capsys.readouterr()
     shell.run_line_magic("smx", "stop")

@@ -60,9 +60,9 @@ def test_the_page_has_the_lines_that_make_the_sum() -> None:
     text, html = cost_page("train-1", BILL)
     assert text.splitlines() == [
         "train-1: $52.54",
-        "  price: $45.03 an hour, all hosts together",
+        "  price: $45.03 per hour for all hosts",
         "  billed time: 1 h",
-        "  idle time of its pool: 10 min",
+        "  idle time of pool: 10 min",
         "  steps: 500 so far, 86 ms each, $0.00108 per step",
     ]
     assert "per step" in html
@@ -71,8 +71,8 @@ def test_the_page_has_the_lines_that_make_the_sum() -> None:
 def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:
     bill = Bill(price_per_hour=None, billable_seconds=9, retained_seconds=0, cost=None, steps=3, step_seconds=2)
     text, _ = cost_page("train-1", bill)
-    assert "train-1: not known" in text
-    assert "steps: 3 so far, 2 s each, the price of a step is not known" in text
+    assert "train-1: unknown" in text
+    assert "steps: 3 so far, 2 s each, cost per step unknown" in text
 
 
 @pytest.mark.parametrize(("amount", "words"), [(None, ""), (0, "$0.00"), (0.001, "< $0.01"), (0.006, "$0.01")])

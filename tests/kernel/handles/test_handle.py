@@ -68,13 +68,13 @@ def test_the_result_has_the_received_variables_by_key_attribute_and_index(
     assert str(job["model.tar.gz"]) == "/some/model.tar.gz"
     with pytest.raises(KeyError, match="Did you mean model"):
         job["modle"]
-    with pytest.raises(KeyError, match="brought home no 0"):
+    with pytest.raises(KeyError, match="returned no variable or artifact 0"):
         job[0]
     assert [name in job for name in ("model", "model.tar.gz", "modle", 0)] == [True, True, False, False]
 
 
 def test_waiting_has_a_limit_and_leaves_the_job_alone(job: Job, controller: ScriptedController) -> None:
-    with pytest.raises(TimeoutError, match="goes on"):
+    with pytest.raises(TimeoutError, match="still running"):
         job.wait(0.05)
     assert controller.jobs[job.id].state is SecondaryStatus.PENDING
     assert "POST" not in " ".join(request for request in controller.requests if request.endswith("stop"))
@@ -102,7 +102,7 @@ def test_a_failed_job_raises_its_remote_exception_with_the_lines_of_the_cell(
 @pytest.mark.parametrize(
     ("end", "sentence"),
     [
-        (HostEnd(host="algo-1", cause="signal", signal=9), "SIGKILL ended it on algo-1"),
+        (HostEnd(host="algo-1", cause="signal", signal=9), "SIGKILL terminated it on algo-1"),
         (HostEnd(host="algo-1", cause="exit", exit_code=7), "exit code 7 on algo-1"),
     ],
 )
@@ -166,7 +166,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_job(
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(StillRunning, match="goes on"):
+    with pytest.raises(StillRunning, match="is still running"):
         job.wait(30)
     thread.join()
     assert controller.jobs[job.id].state is SecondaryStatus.PENDING
@@ -291,7 +291,7 @@ def test_a_job_says_what_it_costs_however_many_came_after_it(job: Job, controlle
 def test_why_names_each_pool_that_was_passed_over(job: Job, controller: ScriptedController) -> None:
     differs = Difference(pool="m5-1", field="role", wanted="a", found="b")
     controller.change(job.id, why=Why(start="cold", sentence="Cold.", differences=(differs,), notes=("slow disk",)))
-    assert job.why == "Cold.\n  pool m5-1: role is b, wanted is a\n  slow disk"
+    assert job.why == "Cold.\n  pool m5-1: role is b, the job needs a\n  slow disk"
 
 
 def test_a_handle_without_a_controller_still_has_a_repr(
@@ -299,7 +299,7 @@ def test_a_handle_without_a_controller_still_has_a_repr(
 ) -> None:
     monkeypatch.setattr(job._client, "_start", lambda: (_ for _ in ()).throw(ConnectionRefusedError()))
     controller.kill()
-    assert "last seen Pending" in repr(job)
+    assert "last state Pending" in repr(job)
 
 
 def test_a_job_that_somebody_deleted_is_let_go_and_the_others_are_watched(

@@ -58,11 +58,11 @@ def beside(tmp_path: Path) -> Path:
     [
         (
             "data/train.csv",
-            "data/train.csv lies beside the notebook and not in the job. Pass it with --input data=data: it is then in",
+            "data/train.csv is in the folder of the notebook but not in the job. Add --input data=data to provide it",
         ),
-        ("table.csv", "Pass it with --input table=table.csv: it is then in /opt/ml/input/data/table."),
-        ("./table.csv", "Pass it with --input table=./table.csv"),
-        ("data", "Pass it with --input data=data"),
+        ("table.csv", "Add --input table=table.csv to provide it as /opt/ml/input/data/table."),
+        ("./table.csv", "Add --input table=./table.csv"),
+        ("data", "Add --input data=data"),
         ("absent.csv", ""),
         ("data/absent.csv", ""),
         ("/opt/ml/input/data/train", ""),
@@ -76,7 +76,7 @@ def test_a_file_beside_the_notebook_is_an_input(beside: Path, path: str, said: s
 
 def test_an_absolute_path_of_this_machine_is_an_input(beside: Path) -> None:
     path = str(beside / "table.csv")
-    assert f"{path} is there on this machine and not in the job. Pass it with --input table={path}" in hint(
+    assert f"{path} exists on this machine but not in the job. Add --input table={path}" in hint(
         beside, "FileNotFoundError", no_file(path)
     )
 
@@ -93,25 +93,25 @@ def test_what_is_in_a_channel_is_named_where_it_is(beside: Path) -> None:
 def test_what_stayed_in_the_folder_of_code_is_said_to(beside: Path) -> None:
     source = packed(beside / "src")
     found = hint(beside, "FileNotFoundError", no_file("lost.csv"), source_dir=source)
-    assert f"lost.csv lies in {beside}/src and stayed there: .gitignore names it" in found
+    assert f"lost.csv is in {beside}/src but was not sent: .gitignore excludes it" in found
     assert "--input lost=lost.csv" in found
-    assert "stayed there" in hint(beside, "ModuleNotFoundError", "No module named 'deep'", source_dir=source)
+    assert "was not sent" in hint(beside, "ModuleNotFoundError", "No module named 'deep'", source_dir=source)
 
 
 def test_requirements_of_the_folder_are_named(beside: Path) -> None:
     (beside / "src" / "requirements.txt").touch()
     error = ("ModuleNotFoundError", "No module named 'nowhere'")
     found = hint(beside, *error, source_dir=packed(beside / "src"))
-    assert found == f"{beside}/src/requirements.txt may name it. Pass it with --requirements"
+    assert found == f"{beside}/src/requirements.txt may list it. Add --requirements"
     assert hint(beside, *error, source_dir=packed(beside / "src"), requirements=("numpy",)) == ""
 
 
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("helper", "helper lies beside the notebook and not in the job. Pass --source-dir ."),
-        ("pkg.part.deeper", "pkg lies beside the notebook and not in the job. Pass --source-dir ."),
-        ("deep", "deep lies in src beside the notebook and not in the job. Pass --source-dir src"),
+        ("helper", "helper is in the folder of the notebook but not in the job. Add --source-dir ."),
+        ("pkg.part.deeper", "pkg is in the folder of the notebook but not in the job. Add --source-dir ."),
+        ("deep", "deep is in src in the folder of the notebook but not in the job. Add --source-dir src"),
         ("empty", ""),
         ("nowhere", ""),
     ],
@@ -122,12 +122,12 @@ def test_a_module_beside_the_notebook_is_a_folder_of_code(beside: Path, module: 
 
 def test_without_a_notebook_the_folder_is_named(beside: Path) -> None:
     found = hint(beside, "ModuleNotFoundError", "No module named 'helper'", notebook="")
-    assert found == f"helper lies in {beside} and not in the job. Pass --source-dir ."
+    assert found == f"helper is in {beside} but not in the job. Add --source-dir ."
 
 
 def test_a_variable_of_the_notebook_is_sent_and_a_module_imported(tmp_path: Path) -> None:
     names = {"cfg": 1, "np": collections, "os": os, "_hidden": 2}
-    said = "cfg is a variable of the notebook, and the job was not sent it. Pass it with --send cfg"
+    said = "cfg is a notebook variable that was not sent to the job. Add --send cfg"
     assert hint(tmp_path, "NameError", "name 'cfg' is not defined", names) == said
     assert "Import it in the cell: import collections as np" in hint(
         tmp_path, "NameError", "name 'np' is not defined", names
@@ -159,15 +159,15 @@ def failed(folder: Path, message: str, kind: str) -> Job:
 def test_the_hint_stands_in_what_is_raised(beside: Path) -> None:
     failure = failure_of(failed(beside, "No module named 'helper'", "ModuleNotFoundError"))
     assert str(failure) == (
-        "train-1 failed: ModuleNotFoundError: No module named 'helper' (line 3). helper lies beside the notebook "
-        "and not in the job. Pass --source-dir ."
+        "train-1 failed: ModuleNotFoundError: No module named 'helper' (line 3). helper is in the folder of "
+        "the notebook but not in the job. Add --source-dir ."
     )
 
 
 def test_a_handle_knows_the_variables_of_its_notebook(tmp_path: Path) -> None:
     record = failed(tmp_path, "name 'cfg' is not defined", "NameError")
     handle = Handle(record, None, lambda _job: None, {"cfg": 1})  # type: ignore[arg-type]  # a final job asks nobody
-    with pytest.raises(JobFailed, match="Pass it with --send cfg"):
+    with pytest.raises(JobFailed, match="Add --send cfg"):
         handle.result()
 
 
@@ -176,10 +176,10 @@ def test_a_handle_knows_the_variables_of_its_notebook(tmp_path: Path) -> None:
     [
         (
             "def fit():\n    model = 1\n",
-            "It is a variable inside fit(): return it, and assign it outside of any function.",
+            "It is a local variable of fit(). Return it and assign it at the top level.",
         ),
-        ("async def fit():\n    for model in []: pass\n", "It is a variable inside fit()"),
-        ("class A:\n    def fit(self):\n        with x as model: pass\n", "It is a variable inside fit()"),
+        ("async def fit():\n    for model in []: pass\n", "It is a local variable of fit()"),
+        ("class A:\n    def fit(self):\n        with x as model: pass\n", "It is a local variable of fit()"),
         ("def fit():\n    return model\n", ""),
         ("def (", ""),
     ],

@@ -143,7 +143,7 @@ def test_a_job_is_stopped(
 def test_why_answers(
     shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record
 ) -> None:
-    assert "not been placed yet" in page(shell, front_end, "why")["text/plain"]
+    assert "has no hosts yet" in page(shell, front_end, "why")["text/plain"]
     controller.run(job.id)
     assert "Cold: there was no warm pool." in page(shell, front_end, f"why {job.name}")["text/plain"]
 
@@ -154,7 +154,7 @@ def test_pools_are_listed_extended_and_released(
     assert "No warm pools" in page(shell, front_end, "pools")["text/plain"]
     controller.pools[POOL.name] = POOL
     assert "m5-fefefe  Available" in page(shell, front_end, "pools")["text/plain"]
-    assert "kept for 15 min" in page(shell, front_end, "extend m5-fefefe 15m")["text/plain"]
+    assert "expires in 15 min" in page(shell, front_end, "extend m5-fefefe 15m")["text/plain"]
     assert controller.pools[POOL.name].expires_at == pytest.approx(time.time() + 900, abs=5)
     assert "Releasing" in page(shell, front_end, "release m5-fefefe")["text/plain"]
     with pytest.raises(ResourceNotFoundError):
@@ -185,7 +185,7 @@ def test_pools_name_their_images_where_any_has_one(
 @pytest.mark.usefixtures("controller")
 def test_the_doctor_tells_what_it_finds(shell: InteractiveShell, front_end: Screenshots) -> None:
     text = page(shell, front_end, "doctor")["text/plain"]
-    for words in ("python:", "data folder:", "was running", "isolation:", "mode: variables", "engines: local"):
+    for words in ("python:", "data folder:", "already running", "isolation:", "mode: variables", "engines: local"):
         assert words in text
 
 

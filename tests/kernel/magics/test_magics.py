@@ -301,6 +301,6 @@ def test_ctrl_c_in_a_waiting_cell_says_that_the_job_goes_on(
     controller.on_submit = interrupt
     done = run(shell, "%%train --as job --wait\npass")
     assert isinstance(done.error_in_exec, StillRunning)
-    assert "goes on. `%smx stop train-" in (shown := capsys.readouterr().out)
+    assert "is still running. Stop it with `%smx stop train-" in (shown := capsys.readouterr().out)
     assert "Traceback" not in shown
     assert shell.user_ns["job"].status == "InProgress"

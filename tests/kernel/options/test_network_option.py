@@ -84,7 +84,7 @@ def test_two_jobs_differ_in_it_and_in_what_their_hosts_gave_up() -> None:
     )
     assert {change.text() for change in compare(before, after).changes} >= {
         "option network isolation (new: yes)",
-        "host algo-1 given up (new: It is root.)",
+        "host algo-1 limitations (new: It is root.)",
     }
 
 

@@ -49,7 +49,7 @@ def test_a_full_cpu_beside_idle_gpus_is_a_bottleneck_and_says_its_numbers() -> N
     assert first.rule == "CPUBottleneck"
     assert first.sentence == (
         "CPUBottleneck on algo-1: the CPU was above 90 % and the GPUs were below 10 % for 100 % of the time, in 849 "
-        "samples after the first 50 s. The rule reports from 50 % on."
+        "samples after the first 50 s. The threshold is 50 %."
     )
     assert first.numbers["share"] == 1
 
@@ -146,7 +146,7 @@ def test_the_prediction_is_what_was_published_where_the_gpus_were_as_idle_as_tha
 def test_without_steps_or_prices_it_says_what_it_can() -> None:
     samples = [host([99.0] * SECONDS, [3.0] * SECONDS)]
     plain = advise(samples, setting(("ml.p3.2xlarge", 1)))[0]
-    assert "a step down to 3 % of its time at best. This assumes" in plain.prediction
+    assert "the step time to 3 % at best. This assumes" in plain.prediction
     unknown = advise(samples, setting(("ml.p5.48xlarge", 1), step=1.0))[0]
     assert "from 1 s to 30 ms. This assumes" in unknown.prediction
     assert "$" not in unknown.prediction

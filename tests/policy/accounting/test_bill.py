@@ -174,12 +174,12 @@ def page(last: str = "completed", before: Sequence[tuple[float, bool]] = (), **f
 def test_the_page_has_a_line_for_each_group_and_for_what_spot_saved() -> None:
     assert page(before=[(10_800.0, True)], warm_pool=pool(1_800)) == [
         "train-1: $11.25",
-        "  price: $7.50 an hour, all hosts together",
-        "  group data: ml.c5.9xlarge × 2, $3.67 an hour, $5.51, helps dnn",
-        "  group dnn: ml.p3.2xlarge × 1, $3.83 an hour, $5.74",
-        "  running time: 4 h, 75.0 % of it saved by managed spot",
+        "  price: $7.50 per hour for all hosts",
+        "  group data: ml.c5.9xlarge × 2, $3.67 per hour, $5.51, helps dnn",
+        "  group dnn: ml.p3.2xlarge × 1, $3.83 per hour, $5.74",
+        "  running time: 4 h, 75.0 % saved by managed spot",
         "  billed time: 1 h",
-        "  idle time of its pool: 30 min",
+        "  idle time of pool: 30 min",
     ]
 
 
@@ -190,5 +190,5 @@ def test_the_page_of_a_job_that_nobody_interrupted_does_not_speak_of_savings() -
 def test_a_group_without_a_price_is_named() -> None:
     spec = a_spec(instance_groups=(InstanceGroup(name="a", instance_type="ml.m5.large"), HELPED[1]))
     text, _ = cost_page("train-1", price.bill(a_job(spec=spec), WITHOUT_ONE, NOW))
-    assert "train-1: not known" in text
-    assert "  group a: ml.m5.large × 1, price not known\n  group dnn: ml.p3.2xlarge × 1, $3.83 an hour, $0.00" in text
+    assert "train-1: unknown" in text
+    assert "  group a: ml.m5.large × 1, price unknown\n  group dnn: ml.p3.2xlarge × 1, $3.83 per hour, $0.00" in text

@@ -127,7 +127,7 @@ REUSED_BY = {
 
 def test_the_page_on_warm_pools_names_each_field_that_makes_a_start_cold() -> None:
     page = " ".join((DOCS / "users/howto/warm-pools.md").read_text(encoding="utf-8").split())
-    sentence = page.partition("when these are equal: ")[2].partition(".")[0]
+    sentence = page.partition("if these match: ")[2].partition(".")[0]
     assert set(REUSED_BY) == set(ReuseKey.__struct_fields__)
     assert [words for words in REUSED_BY.values() if words not in sentence] == []
 

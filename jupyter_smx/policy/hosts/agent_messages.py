@@ -244,6 +244,6 @@ def isolation_notes(hosts: Iterable[Host]) -> tuple[str, ...]:
         for sentence in host.given_up:
             whose.setdefault(sentence, []).append(host.name)
     return tuple(
-        f"Given up: {sentence}" if len(names) == len(hosts) else f"Given up on {', '.join(names)}: {sentence}"
+        f"Limitation: {sentence}" if len(names) == len(hosts) else f"Limitation on {', '.join(names)}: {sentence}"
         for sentence, names in whose.items()
     )

@@ -171,7 +171,7 @@ def test_what_is_given_up_is_in_the_job_from_its_start_on_and_on_its_record(sim:
     engine(sim).lacks = {"algo-1": ("It shares a network.", "It is root."), "algo-2": ("It is root.",)}
     job = sim.submit(hosts=2, keep_alive=600)
     sim.pass_time(1.0)
-    notes = ("Given up on algo-1: It shares a network.", "Given up: It is root.")
+    notes = ("Limitation on algo-1: It shares a network.", "Limitation: It is root.")
     assert sim.start_reason(job).notes[-2:] == notes
     assert all(f"  {note}\n" in f"{format_start_reason(sim.job(job))}\n" for note in notes)
     sim.restart()
@@ -190,7 +190,7 @@ def test_what_is_given_up_is_in_the_job_from_its_start_on_and_on_its_record(sim:
 
 def test_where_nothing_is_given_up_nothing_is_said(sim: Simulation) -> None:
     job = sim.run_to_end()
-    assert "Given up" not in format_start_reason(sim.job(job))
+    assert "Limitation" not in format_start_reason(sim.job(job))
     assert "limitations" not in provenance_page(sim.job(job))[0]
 
 

@@ -325,7 +325,9 @@ def test_who_has_no_right_is_told_which_right_and_nothing_is_claimed_of_jobs(
     mended.restart(config=config, environment={"PYTHONPATH": str(tmp_path)})
     lab.open()
     lab.panel.show()
-    expect(alert(lab)).to_contain_text("This Jupyter server does not allow you to see jobs and pools.", timeout=KERNEL_LIMIT)
+    expect(alert(lab)).to_contain_text(
+        "This Jupyter server does not allow you to see jobs and pools.", timeout=KERNEL_LIMIT
+    )
     expect(alert(lab)).to_contain_text("Ask the administrator of this Jupyter server for the right")
     expect(lab.panel.region).not_to_contain_text("No jobs are running")
     lab.photograph("trouble-forbidden")

@@ -308,7 +308,7 @@ async def test_a_name_that_somebody_else_has_is_left_to_them(harness: DockerHarn
         name = f"jupyter-smx-{request.cluster}"
         theirs = harness.run_docker("network", "create", name)
     try:
-        with pytest.raises(UnavailableError, match=f"another {kind} is called {name}"):
+        with pytest.raises(UnavailableError, match=f"another {kind} has the name {name}"):
             await harness.acquire(request)
         assert harness.leftovers(request.cluster) == []
         assert theirs in harness.run_docker(kind, "ls", "--no-trunc", "-q", *(["-a"] if kind == "container" else []))

@@ -10,7 +10,7 @@ from jupyter_smx.cli.commands.run import KINDS
 from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.subcommands.completion import complete_argument, query_names
-from jupyter_smx.kernel.subcommands.table import ROWS
+from jupyter_smx.kernel.subcommands.table import ROWS, TABLE
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -59,10 +59,13 @@ def run_argcomplete(tree: Parser) -> None:
     argcomplete.autocomplete(tree, always_complete_options="long")
 
 
-def add_completers(parser: Parser) -> Parser:
-    """Tell argcomplete where the names of each value come from."""
+def add_completers(parser: Parser, name: str = "") -> Parser:
+    """Tell argcomplete where the names of each value come from: the row of the subcommand, if it has one."""
+    row = TABLE.get(name)
+    of_row = {one.name: _from_table(one) for one in row.arguments if one.completion not in ("", "file")} if row else {}
+    sources = _SOURCES | of_row
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to look at a parser
-        source = _SOURCES.get(action.dest)
+        source = sources.get(action.dest)
         if source is not None:
             action.completer = source  # type: ignore[attr-defined]  # argcomplete's hook
     return parser

@@ -34,7 +34,7 @@ EXIT_CODES = {
     str(SUCCESS): "done; of run: the job completed",
     str(FAILURE): "refused, or the job failed without an exit code of its own",
     str(USAGE_ERROR): "wrong subcommand, option or value; nothing was started",
-    str(STOPPED): "the job was stopped, by somebody, or by its maximum run time or wait time",
+    str(STOPPED): "the job was stopped, by a user, or by its maximum run time or wait time",
     str(NO_CONTROLLER): "no controller can be reached or started",
     str(INTERRUPTED): "Ctrl-C; the job goes on",
     "N": "the script's own exit code",

@@ -95,7 +95,7 @@ def command_tree() -> Parser:
         whole.add_argument(option, action="store_true", dest=option.strip("-"))
     below = whole.add_subparsers()
     for subcommand in SUBCOMMANDS.values():
-        parser = completion.add_completers(parser_of(subcommand))
+        parser = completion.add_completers(parser_of(subcommand), subcommand.name)
         below.add_parser(subcommand.name, parents=[parser], add_help=False, help=subcommand.help)
     return whole
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.cli import completion as cli_completion
 from jupyter_smx.cli import surface
 from jupyter_smx.cli.completion import add_completers
 from jupyter_smx.cli.main import SUBCOMMANDS, format_manual, parser_of
@@ -17,6 +18,7 @@ from jupyter_smx.kernel.magics import completion, subcommands
 from jupyter_smx.kernel.magics.subcommands import NotebookSurface
 from jupyter_smx.kernel.subcommands import table
 from jupyter_smx.kernel.subcommands.declaration import Argument, Result, Subcommand
+from jupyter_smx.kernel.subcommands.job_subcommands import STATUSES
 from jupyter_smx.kernel.subcommands.table import NOTEBOOK_ONLY, TABLE, TERMINAL_ONLY
 from jupyter_smx.kernel.text.pages import text_page
 from jupyter_smx.model.errors import ValidationError
@@ -51,6 +53,8 @@ def test_both_sides_say_the_same_of_a_row(name: str) -> None:
         "--help",
     }
     assert notebook.description == terminal.description
+    assert f"usage: {notebook.usage}" in " ".join(notebook.format_help().split())
+    assert f"usage: {terminal.usage}" in " ".join(terminal.format_help().split())
     assert SUBCOMMANDS[name].help == TABLE[name].help
     words = ["x"] * 4
     refusals = []
@@ -129,4 +133,18 @@ def test_a_new_row_is_in_both_manuals_and_both_completions(greet: Callable[..., 
         "Stopped",
     ]
     assert "greet" in completion.complete_subcommand(None, SimpleNamespace(symbol="gr", text_until_cursor="%smx gr"))
-    assert add_completers(parser_of(SUBCOMMANDS["greet"]))
+    parser = add_completers(parser_of(SUBCOMMANDS["greet"]), "greet")
+    offered: Any = next(action for action in parser._actions if action.dest == "word")
+    assert list(offered.completer()) == list(STATUSES)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_shell_completes_each_argument_as_its_row_has_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_completion, "complete_argument", lambda argument: [argument.completion])
+    parser = add_completers(parser_of(SUBCOMMANDS[name]), name)
+    completers = {action.dest: getattr(action, "completer", None) for action in parser._actions}
+    for argument in TABLE[name].arguments:
+        completer: Any = completers[argument.name]
+        # A shell completes files by itself.
+        expected = None if argument.completion in ("", "file") else [argument.completion]
+        assert (completer and completer()) == expected

@@ -29,6 +29,18 @@ class Parser(argparse.ArgumentParser):
         """
         raise ValidationError(f"{self.prog}: {message}.", field="line", cure=self._usage())
 
+    def format_help(self) -> str:
+        """Write the page of the arguments.
+
+        argparse expands ``%`` in a usage, and would take the first letters of ``%smx`` for a format.
+        """
+        usage = self.usage
+        self.usage = usage.replace("%", "%%") if usage else usage
+        try:
+            return super().format_help()
+        finally:
+            self.usage = usage
+
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Read the words after the subcommand.
 

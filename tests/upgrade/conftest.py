@@ -24,6 +24,15 @@ RENAMED = {
     "wish ": "option ",
     "Nothing differs": "No differences",
     "KEPT FOR": "EXPIRES IN",
+    "WHAT  ": "SECTION  ",
+    "PRICE FROM": "PRICE SOURCE",
+    "REST FROM": "HARDWARE SOURCE",
+    "  its share  ": "  share  ",
+    "The catalogue that ships with jupyter-smx.": "From the catalog of jupyter-smx.",
+    " an hour, all hosts together": " per hour for all hosts",
+    "idle time of its pool:": "idle time of pool:",
+    "from the cell to the first line:": "Time to first line:",
+    "\\n  isolation: namespace\\n": "\\n  Isolation: Linux namespaces\\n",
 }
 """Words for people that were changed on purpose; what programs read is as it was."""
 
@@ -34,6 +43,13 @@ def said() -> dict[str, Any]:
     text = (FIXTURE / "answers.json").read_text(encoding="utf-8")
     for old, new in RENAMED.items():
         text = text.replace(old, new)
+    text = re.sub(
+        r"([\w-]+): no rule found anything\. CPUBottleneck and LowGPUUtilization look at hosts whose GPUs were "
+        r"measured, after their patience of 50 s and 500 s\.",
+        r"No recommendations for \1. CPUBottleneck and LowGPUUtilization evaluate hosts with measured GPUs, "
+        r"after 50 s and 500 s.",
+        text,
+    )
     text = re.sub(r"There is no run of (\S+) before (\S+)\.", r"\1 has no run before \2.", text)
     told: dict[str, Any] = json.loads(text)
     # A record keeps the words of its time; a step that has none gets today's.

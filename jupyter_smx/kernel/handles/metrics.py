@@ -84,7 +84,7 @@ class Metrics(Mapping[str, float]):
         if not host:
             return next(iter(hosts.values()))
         if host not in hosts:
-            raise KeyError(f"{self._job} has no {name} of host {host!r}, only of {', '.join(hosts)}.")
+            raise KeyError(f"{self._job} has no {name} of host {host!r}. Hosts with it: {', '.join(hosts)}.")
         return hosts[host]
 
 

@@ -75,7 +75,9 @@ class Usage:
         :raises KeyError: the job has no samples of that host.
         """
         if host and host not in self._hosts:
-            raise KeyError(f"{self._job} has no samples of host {host!r}, only of {', '.join(self._hosts) or 'none'}.")
+            raise KeyError(
+                f"{self._job} has no samples of host {host!r}. Hosts with samples: {', '.join(self._hosts) or 'none'}."
+            )
         found = self._hosts.get(host) or next(iter(self._hosts.values()), None)
         return [] if found is None else _samples(found)
 

@@ -137,7 +137,7 @@ def test_metrics_are_the_newest_values_by_name_with_their_histories() -> None:
     assert repr(metrics) == "<Metrics of train-ababab: loss=nan, mine=3>"
     with pytest.raises(KeyError, match="Did you mean loss"):
         metrics["los"]
-    with pytest.raises(KeyError, match="only of algo-2"):
+    with pytest.raises(KeyError, match="Hosts with it: algo-2"):
         metrics.history("mine", host="algo-1")
 
 

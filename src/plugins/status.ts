@@ -10,7 +10,7 @@ import { loadTranslation } from './translation';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:status',
-  description: "Shows running jobs, warm pools and today's cost in the status bar.",
+  description: 'Shows running jobs, warm pools and the cost of today in the status bar.',
   autoStart: true,
   requires: [IJobsModel],
   // Notebook 7 has none.

@@ -108,7 +108,7 @@ def test_the_limits_are_read_from_the_greeting_or_left_open() -> None:
 
 @pytest.mark.parametrize(
     ("known", "said"),
-    [({}, "what it ran with is written with its end"), ({"ended_at": 2.0}, "it ended before it ran")],
+    [({}, "provenance is recorded when the job ends"), ({"ended_at": 2.0}, "it ended before it ran")],
 )
 def test_a_job_of_which_nothing_is_written_down_says_why(known: dict[str, Any], said: str) -> None:
     assert said in provenance_page(a_job(**known))[0]
@@ -117,9 +117,9 @@ def test_a_job_of_which_nothing_is_written_down_says_why(known: dict[str, Any], 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (HostLimits(cpus=1, memory_bytes=2**33), "1 CPU, 8.0 GiB with swap"),
-        (HostLimits(cpus=2, memory_bytes=2**33), "2 CPUs, 8.0 GiB with swap"),
-        (HostLimits(memory_bytes=2**33, reason="no controller for cpu"), "8.0 GiB with swap (no controller for cpu)"),
+        (HostLimits(cpus=1, memory_bytes=2**33), "1 CPU, 8.0 GiB including swap"),
+        (HostLimits(cpus=2, memory_bytes=2**33), "2 CPUs, 8.0 GiB including swap"),
+        (HostLimits(memory_bytes=2**33, reason="no controller for cpu"), "8.0 GiB including swap (no controller for cpu)"),
         (HostLimits(reason="no control groups"), "none (no control groups)"),
     ],
 )

@@ -97,7 +97,7 @@ def test_charts_grow_while_the_job_runs_and_end_with_it(lab: Lab, server: LabSer
     assert not [url for url in chunks if "uPlot" in url], "what draws is not loaded before it is needed"
     view = show(lab, job)
     expect(view.get_by_role("status")).to_have_text("Updating live.", timeout=WAKE)
-    expect(view.get_by_role("img", name=re.compile("^Chart of CPU.* on average"))).to_be_visible()
+    expect(view.get_by_role("img", name=re.compile("^Chart of CPU.* average"))).to_be_visible()
     expect(view.get_by_role("img", name=re.compile("^Chart of loss: loss fell from 1 to 0.2"))).to_be_visible()
     expect(view.get_by_role("img", name=re.compile("GPU"))).to_have_count(0)
     assert [url for url in chunks if "uPlot" in url]

@@ -102,7 +102,7 @@ def test_the_code_is_compared_with_the_cell_while_it_is_edited(lab: Lab, server:
     lab.page.keyboard.press("Control+End")
     lab.page.keyboard.type("\nprint(x + 1)")
     lab.page.get_by_role("tab", name=re.compile("^edited-")).click()
-    changes = view.region.get_by_role("region", name=re.compile("^Changes in the code of edited"))
+    changes = view.region.get_by_role("region", name=re.compile("^Changes to the code of edited"))
     expect(code.get_by_role("status")).to_have_text("The cell in edited.ipynb has changed since the job ran.")
     expect(changes).to_contain_text("+print(x + 1)")
     lab.photograph("job-diff")

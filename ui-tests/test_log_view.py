@@ -254,7 +254,7 @@ def test_what_cannot_be_read_says_what_to_do(
     log.lab.page.locator(".lm-DockPanel-tabBar .lm-mod-current .lm-TabBar-tabCloseIcon").click()
     expect(log.lines).to_have_count(0)
     log.open(other)
-    expect(log.problem).to_contain_text("This job was deleted")
+    expect(log.problem).to_contain_text("This job and its log were deleted")
 
 
 def test_a_download_is_the_whole_log_with_a_name(log: Log, finished: Callable[..., tuple[str, Path]]) -> None:

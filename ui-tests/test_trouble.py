@@ -127,7 +127,7 @@ class InTheWay:
 class NewerRecords:
     """Records that a newer version wrote."""
 
-    words = re.compile("could not be started: .*written by a newer jupyter-smx.*Update jupyter-smx here")
+    words = re.compile("could not be started: .*written by a newer jupyter-smx.*Update jupyter-smx")
 
     def __init__(self, server: LabServer) -> None:
         self._records = server.folder / "smx" / "smx.sqlite"

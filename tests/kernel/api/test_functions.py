@@ -141,8 +141,8 @@ BIG, NAN = 10**5_000, math.nan
             "yes",
             r"network_isolation='yes' has the wrong type\. It is True or False\. For example",
         ),
-        ("after", 3, r"after: a int is no job\."),
-        ("after", BIG, r"after: a int is no job\."),
+        ("after", 3, r"after: a value of type int is not a job\."),
+        ("after", BIG, r"after: a value of type int is not a job\."),
     ],
     ids=lambda value: "" if isinstance(value, int) else None,
 )
@@ -210,7 +210,7 @@ def test_two_jobs_are_compared_by_name_and_by_handle_and_one_with_the_run_before
     with pytest.raises(ResourceNotFoundError):
         smx.diff(first, "never")
     for wrong in ("", smx.train("x = 1", hyperparameters={"lr": [1, 2]}, sweep=True, name="grid")):
-        with pytest.raises(ValidationError, match=r"a job needs a name|is an array of 2 tasks"):
+        with pytest.raises(ValidationError, match=r"the name of a job is missing|is an array of 2 tasks"):
             smx.diff(wrong)  # type: ignore[arg-type]  # an array is no job
 
 

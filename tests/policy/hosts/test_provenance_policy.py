@@ -119,7 +119,10 @@ def test_a_job_of_which_nothing_is_written_down_says_why(known: dict[str, Any], 
     [
         (HostLimits(cpus=1, memory_bytes=2**33), "1 CPU, 8.0 GiB including swap"),
         (HostLimits(cpus=2, memory_bytes=2**33), "2 CPUs, 8.0 GiB including swap"),
-        (HostLimits(memory_bytes=2**33, reason="no controller for cpu"), "8.0 GiB including swap (no controller for cpu)"),
+        (
+            HostLimits(memory_bytes=2**33, reason="no controller for cpu"),
+            "8.0 GiB including swap (no controller for cpu)",
+        ),
         (HostLimits(reason="no control groups"), "none (no control groups)"),
     ],
 )

@@ -24,7 +24,7 @@ from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.options.help_pages import help_text
-from jupyter_smx.kernel.subcommands.table import TABLE as SHARED
+from jupyter_smx.kernel.subcommands.table import rows_on
 from jupyter_smx.model import http_routes
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.options.table import TABLE
@@ -80,9 +80,9 @@ def _elsewhere(option: Option) -> str:
 def subcommands(_: str) -> str:
     """List what ``%smx`` can do."""
     rows = [
-        (f"`{f'%smx {row.name} {row.usage(terminal=False)}'.rstrip()}`", sentence(row.help)) for row in SHARED.values()
+        (f"`{f'%smx {row.name} {row.usage(terminal=False)}'.rstrip()}`", sentence(row.help))
+        for row in rows_on("notebook")
     ]
-    rows.append(("`%smx config [OPTION=VALUE …]`", "Show or set default options for this kernel."))
     return table(("Line", "What it does"), rows)
 
 
@@ -95,7 +95,9 @@ def _subcommand(found: Any) -> str:
     parser = parser_of(found)
     actions = parser._actions  # noqa: SLF001 - argparse has no other way to look at a parser
     own = [_argument(action) for action in actions]
-    return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", sentence(found.help), *own])
+    return "\n\n".join(
+        [f"## jupyter smx {found.row.name}", f"```text\n{parser.usage}\n```", sentence(found.row.help), *own]
+    )
 
 
 def _argument(action: argparse.Action) -> str:

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.cli import conventions
-from jupyter_smx.cli.commands.run import KINDS
 from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.subcommands.completion import complete_argument, query_names
-from jupyter_smx.kernel.subcommands.table import ROWS, TABLE
+from jupyter_smx.kernel.subcommands.surface_subcommands import COMPLETION, SHELLS
+from jupyter_smx.kernel.subcommands.table import TABLE, rows_on
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -23,15 +23,9 @@ if TYPE_CHECKING:
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""
 
-_SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
-
-
-def _arguments(parser: Parser) -> None:
-    parser.add_argument("shell", metavar="SHELL", nargs="?", default="bash", help=", ".join(_SHELLS))
-
 
 def _run(found: Namespace, context: CliContext) -> int:
-    shell = match_choice(found.shell, _SHELLS, "SHELL")
+    shell = match_choice(found.shell, SHELLS, "SHELL")
     try:
         from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an optional package
     except ModuleNotFoundError:
@@ -62,8 +56,7 @@ def run_argcomplete(tree: Parser) -> None:
 def add_completers(parser: Parser, name: str = "") -> Parser:
     """Tell argcomplete where the names of each value come from: the row of the subcommand, if it has one."""
     row = TABLE.get(name)
-    of_row = {one.name: _from_table(one) for one in row.arguments if one.completion not in ("", "file")} if row else {}
-    sources = _SOURCES | of_row
+    sources = _SOURCES | {one.name: _from_table(one) for one in row.arguments if _has_names(one)} if row else _SOURCES
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to look at a parser
         source = sources.get(action.dest)
         if source is not None:
@@ -80,20 +73,17 @@ def _instance_types(**_: Any) -> Iterable[str]:
     )
 
 
+def _has_names(argument: Argument) -> bool:
+    """Return True for what we complete; a shell completes files by itself."""
+    return bool(argument.choices) or argument.completion not in ("", "file")
+
+
 def _from_table(argument: Argument) -> Callable[..., Iterable[str]]:
+    if argument.completion == "subcommand":
+        return lambda **_: [row.name for row in rows_on("terminal")]
     return lambda **_: complete_argument(argument)
 
 
-_SOURCES: dict[str, Any] = {
-    **{
-        argument.name: _from_table(argument)
-        for row in ROWS
-        for argument in row.arguments
-        if argument.completion not in ("", "file", "live_job")
-    },
-    "instance_type": _instance_types,
-    "kind": lambda **_: KINDS,
-    "shell": lambda **_: _SHELLS,
-}
+_SOURCES: dict[str, Any] = {"instance_type": _instance_types}
 
-COMPLETION = TerminalSubcommand("completion", "[SHELL]", "print the shell completion script", _arguments, _run)
+PRINT_COMPLETION = TerminalSubcommand(COMPLETION, _run)

@@ -6,28 +6,44 @@ import sys
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import completion, conventions
-from jupyter_smx.cli.commands.run import PLAN, RUN
-from jupyter_smx.cli.commands.shell import SHELL
-from jupyter_smx.cli.completion import COMPLETION
+from jupyter_smx.cli.commands.run import RUN_SCRIPT, SHOW_PLAN
+from jupyter_smx.cli.commands.shell import OPEN_SHELL
+from jupyter_smx.cli.completion import PRINT_COMPLETION
 from jupyter_smx.cli.conventions import HELP, PROG, words_before_dashes
 from jupyter_smx.cli.output import open_standard
-from jupyter_smx.cli.subcommand import CliContext
-from jupyter_smx.cli.surface import shared_parser, terminal_subcommand
+from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
+from jupyter_smx.cli.surface import terminal_subcommand
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.options.subcommand_parser import Parser
-from jupyter_smx.kernel.subcommands.table import ROWS, format_rows
+from jupyter_smx.kernel.subcommands import table
+from jupyter_smx.kernel.subcommands.surface_subcommands import HELP as HELP_ROW
 from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
 from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Sequence
 
-    from jupyter_smx.cli.subcommand import TerminalSubcommand
-
-_ALL = (RUN, PLAN, *map(terminal_subcommand, ROWS), SHELL, COMPLETION)
-SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"
 _OWN = (_JSON, "--version", *HELP)
+
+
+def _help(found: Namespace, context: CliContext) -> int:
+    """Show the manual, or the page of one subcommand."""
+    if found.subcommand:
+        row = table.find_row(found.subcommand, PROG, "terminal")
+        page = parser_of(SUBCOMMANDS[row.name]).format_help()
+    else:
+        page = format_manual()
+    context.output.show({"help": page}, page)
+    return conventions.SUCCESS
+
+
+_OWN_WAYS = {one.row.name: one for one in (RUN_SCRIPT, SHOW_PLAN, OPEN_SHELL, PRINT_COMPLETION)}
+_OWN_WAYS[HELP_ROW.name] = TerminalSubcommand(HELP_ROW, _help)
+SUBCOMMANDS = {
+    row.name: terminal_subcommand(row) if row.run else _OWN_WAYS[row.name] for row in table.rows_on("terminal")
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,16 +72,14 @@ def _run(words: list[str], context: CliContext) -> int:
     own, rest = words[:at], words[at:]
     unknown = next((word for word in own if word not in _OWN), None)
     if unknown is not None:
-        raise _unknown_word_error(unknown, "an option", _OWN)
+        raise _unknown_option_error(unknown)
     if "--version" in own:
         context.output.show({"version": installed_version()}, f"{PROG} {installed_version()}")
         return conventions.SUCCESS
-    if not rest or set(own) & set(HELP) or rest == ["help"]:
+    if not rest or set(own) & set(HELP):
         context.output.show({"help": format_manual()}, format_manual())
         return conventions.SUCCESS
-    subcommand = SUBCOMMANDS.get(rest[0])
-    if subcommand is None:
-        raise _unknown_word_error(rest[0], "a subcommand", SUBCOMMANDS)
+    subcommand = SUBCOMMANDS[table.find_row(rest[0], PROG, "terminal").name]
     parser = parser_of(subcommand)
     if set(words_before_dashes(rest)) & set(HELP):
         context.output.show({"help": parser.format_help()}, parser.format_help())
@@ -75,13 +89,7 @@ def _run(words: list[str], context: CliContext) -> int:
 
 def parser_of(subcommand: TerminalSubcommand) -> Parser:
     """Make the parser of a subcommand."""
-    if subcommand.arguments is None:
-        parser = shared_parser(subcommand.name)
-    else:
-        usage = f"{PROG} {subcommand.name} {subcommand.usage}".rstrip()
-        name = f"{PROG} {subcommand.name}"
-        parser = Parser(prog=name, usage=usage, description=subcommand.help, parents=list(subcommand.parents))
-        subcommand.arguments(parser)
+    parser = table.parser_of(subcommand.row, PROG, terminal=True, parents=subcommand.parents)
     parser.add_argument(_JSON, action="store_true", help="one JSON document on stdout, an error as JSON on stderr")
     if not subcommand.parents:
         parser.add_argument(*HELP, action="store_true", help="this page")
@@ -94,9 +102,9 @@ def command_tree() -> Parser:
     for option in _OWN:
         whole.add_argument(option, action="store_true", dest=option.strip("-"))
     below = whole.add_subparsers()
-    for subcommand in SUBCOMMANDS.values():
-        parser = completion.add_completers(parser_of(subcommand), subcommand.name)
-        below.add_parser(subcommand.name, parents=[parser], add_help=False, help=subcommand.help)
+    for name, subcommand in SUBCOMMANDS.items():
+        parser = completion.add_completers(parser_of(subcommand), name)
+        below.add_parser(name, parents=[parser], add_help=False, help=subcommand.row.help)
     return whole
 
 
@@ -106,7 +114,7 @@ def format_manual() -> str:
         [
             "Manage jobs and warm pools.",
             "",
-            *format_rows(PROG, ((row.name, row.usage, row.help) for row in SUBCOMMANDS.values())),
+            *table.format_rows(PROG, table.rows_on("terminal"), terminal=True),
             "",
             f"Each takes {_JSON} and --help; `{PROG} --version` shows the version.",
             "",
@@ -121,6 +129,6 @@ def _columns(rows: dict[str, str]) -> list[str]:
     return [f"  {left.ljust(width)}  {right}" for left, right in rows.items()]
 
 
-def _unknown_word_error(word: str, what: str, known: Sequence[str] | dict[str, TerminalSubcommand]) -> ValidationError:
-    cure = suggest_names(word, known) or f"There are {', '.join(known)}."
-    return ValidationError(f"{PROG}: {word!r} is not {what}.", field="line", value=word, cure=cure)
+def _unknown_option_error(word: str) -> ValidationError:
+    cure = suggest_names(word, _OWN) or f"There are {', '.join(_OWN)}."
+    return ValidationError(f"{PROG}: {word!r} is not an option.", field="line", value=word, cure=cure)

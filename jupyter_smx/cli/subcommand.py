@@ -1,16 +1,15 @@
-"""A subcommand that only a terminal has, and its context; separate, because commands and main import both."""
+"""A row of the table as a terminal runs it, and its context; separate, because commands and main import both."""
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct
 
 from jupyter_smx.cli.output import Console
 from jupyter_smx.kernel.client.client import Client
-from jupyter_smx.kernel.options.subcommand_parser import Parser
+from jupyter_smx.kernel.subcommands.declaration import Subcommand
 
 
 class CliContext(Struct, frozen=True):
@@ -21,12 +20,9 @@ class CliContext(Struct, frozen=True):
 
 
 class TerminalSubcommand(Struct, frozen=True):
-    """One subcommand of a terminal; ``arguments`` is None for one that a notebook shares."""
+    """One subcommand of a terminal."""
 
-    name: str
-    usage: str
-    help: str
-    arguments: Callable[[Parser], None] | None
+    row: Subcommand
     run: Callable[[Namespace, CliContext], int]
-    parents: tuple[Any, ...] = ()
+    parents: tuple[ArgumentParser, ...] = ()
     """Parsers whose options it has, too."""

@@ -11,14 +11,12 @@ from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.cli.wait_reason import wait_reporter
 from jupyter_smx.kernel.failures.exceptions import still_running_message
 from jupyter_smx.kernel.subcommands.declaration import Result
-from jupyter_smx.kernel.subcommands.table import TABLE, parser_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Mapping
 
     from jupyter_smx.kernel.client.client import Client
-    from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.kernel.subcommands.declaration import Subcommand
     from jupyter_smx.model.records.job import Job
 
@@ -71,18 +69,13 @@ class TerminalSurface:
 
 
 def terminal_subcommand(row: Subcommand) -> TerminalSubcommand:
-    """Make the terminal's form of a shared subcommand."""
-    return TerminalSubcommand(row.name, row.usage(terminal=True), row.help, None, partial(_run, row))
-
-
-def shared_parser(name: str) -> Parser:
-    """Make the parser of a shared subcommand."""
-    return parser_of(TABLE[name], PROG, terminal=True)
+    """Make the terminal's form of a subcommand that both surfaces run in the same way."""
+    return TerminalSubcommand(row, partial(_run, row))
 
 
 def _run(row: Subcommand, found: Namespace, context: CliContext) -> int:
     surface = TerminalSurface(context)
-    result = row.run(found, surface)
+    result = row.run(found, surface) if row.run else None
     if not isinstance(result, Result):
         return surface.code
     context.output.show(result.record, result.page[0])

@@ -18,7 +18,7 @@ from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.magics.magics import SmxMagics
-from jupyter_smx.kernel.magics.subcommands import NAMES as COMMANDS
+from jupyter_smx.kernel.subcommands.table import rows_on
 from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ReuseKey
 
@@ -55,6 +55,9 @@ def text(*folders: str) -> str:
 
 def everything() -> str:
     return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+COMMANDS = [row.name for row in rows_on("notebook")]
 
 
 def mentions(words: str, name: str) -> bool:

@@ -32,6 +32,7 @@ from jupyter_smx.kernel.request.origin import revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.kernel.request.script import read_script
 from jupyter_smx.kernel.subcommands.job_subcommands import document
+from jupyter_smx.kernel.subcommands.surface_subcommands import KINDS, PLAN, RUN
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import base_name
@@ -43,33 +44,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.kernel.options.line_parser import LineOptions
-    from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.kernel.request.grid import Grid
     from jupyter_smx.kernel.request.request import JobRequest
     from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-KINDS = ("train", "process")
 _ENTRY_POINT = "--entry-point"
 _WAIT_SECONDS = 20.0
 """Seconds that one request waits for the verdict."""
-
-
-def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "script",
-        metavar="SCRIPT",
-        nargs="?",
-        default="",
-        help="a Python file or a shell script: the code of the job; not with --entry-point",
-    )
-    parser.add_argument("--kind", metavar="KIND", default="train", help="train (default) or process")
-    _add_detach(parser)
-
-
-def _add_detach(parser: Parser) -> None:
-    parser.add_argument("--detach", action="store_true", help="print the job's name and come back at once")
 
 
 def _run(found: Namespace, context: CliContext) -> int:
@@ -228,7 +211,5 @@ def rerun_job(ref: str, submitted_at: float, context: CliContext, *, detach: boo
 
 
 _OPTIONS = (line_parser.parser("train"),)
-RUN = TerminalSubcommand(
-    "run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS
-)
-PLAN = TerminalSubcommand("plan", "SCRIPT [options]", "show what would happen and why", _arguments, _plan, _OPTIONS)
+RUN_SCRIPT = TerminalSubcommand(RUN, _run, _OPTIONS)
+SHOW_PLAN = TerminalSubcommand(PLAN, _plan, _OPTIONS)

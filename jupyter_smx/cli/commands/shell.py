@@ -8,26 +8,11 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import conventions
 from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
+from jupyter_smx.kernel.subcommands.surface_subcommands import SHELL
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-
-    from jupyter_smx.kernel.options.subcommand_parser import Parser
-
-
-def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "job",
-        metavar="JOB",
-        nargs="?",
-        default="",
-        help="id, name, or the beginning of one; it runs, or its hosts are warm",
-    )
-    parser.add_argument(
-        "--pool", metavar="POOL", default="", help="instead of a job: id, name, or the beginning of one"
-    )
-    parser.add_argument("--host", metavar="HOST", default="", help="which one, as algo-2; default the first")
 
 
 def _run(found: Namespace, context: CliContext) -> int:
@@ -58,10 +43,4 @@ def _run(found: Namespace, context: CliContext) -> int:
         ) from problem
 
 
-SHELL = TerminalSubcommand(
-    "shell",
-    "JOB | --pool POOL [--host HOST]",
-    "a shell where the job runs, beside it, or on a warm host",
-    _arguments,
-    _run,
-)
+OPEN_SHELL = TerminalSubcommand(SHELL, _run)

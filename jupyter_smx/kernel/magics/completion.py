@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.magics.subcommands import NAMES
 from jupyter_smx.kernel.options import defaults
 from jupyter_smx.kernel.subcommands.completion import complete_argument
-from jupyter_smx.kernel.subcommands.table import TABLE
+from jupyter_smx.kernel.subcommands.table import TABLE, rows_on
 from jupyter_smx.model.options.table import SPELLINGS
 
 if TYPE_CHECKING:
@@ -25,16 +24,22 @@ def complete_option(_: Any, event: Any) -> list[str]:
 def complete_subcommand(_: Any, event: Any) -> list[str]:
     """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
     before = event.text_until_cursor.removesuffix(event.symbol).split()[1:]
-    known = _complete_arguments(before) if before else NAMES
+    known = _complete_arguments(before) if before else _names()
     return [word for word in known if word.startswith(event.symbol)]
+
+
+def _names() -> list[str]:
+    return [row.name for row in rows_on("notebook")]
 
 
 def _complete_arguments(before: list[str]) -> Iterable[str]:
     name, *taken = before
     if name == "config":
         return [f"{option}=" for option in defaults.NAMES]
+    if name == "help":
+        return _names()
     row = TABLE.get(name)
-    if row is None:
+    if row is None or not row.is_on("notebook"):
         return []
     options = {spelling: one for one in row.arguments for spelling in one.spellings}
     last = options.get(taken[-1]) if taken else None

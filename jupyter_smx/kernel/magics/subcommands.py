@@ -8,12 +8,13 @@ from msgspec import json
 
 from jupyter_smx.kernel.failures.exceptions import StillRunning
 from jupyter_smx.kernel.handles.job import write
-from jupyter_smx.kernel.subcommands.table import HELP, NOTEBOOK_ONLY, TABLE, format_rows, parser_of
+from jupyter_smx.kernel.subcommands import table
+from jupyter_smx.kernel.subcommands.table import HELP
 from jupyter_smx.kernel.text.pages import text_page
-from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Mapping
 
     from jupyter_smx.kernel.client.client import Client
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 PROG = "%smx"
-NAMES = (*TABLE, *NOTEBOOK_ONLY)
-_CONFIG = ("config", "[OPTION=VALUE …]", "show or set default options for this kernel, e.g. keep_alive=10m")
 
 
 class NotebookSurface:
@@ -78,41 +77,44 @@ def run(words: list[str], surface: NotebookSurface, defaults: Defaults) -> None:
     :raises ValidationError: there is no such subcommand, or its arguments are not what it takes.
     :raises SmxError: what the controller answers.
     """
-    if not words or words[0] in (*HELP, "help"):
-        surface.show(*text_page(manual()))
-        return
-    name, *arguments = words
-    if name == "config" and not set(arguments) & set(HELP):
-        defaults.set_options(arguments)
-        surface.show(*defaults.page())
-        return
-    surface_page = _run_row(name, arguments, surface)
-    if surface_page is not None:
-        surface.show(*surface_page)
+    name, *arguments = words or ("help",)
+    page = _run_row("help" if name in HELP else name, arguments, surface, defaults)
+    if page is not None:
+        surface.show(*page)
 
 
-def _run_row(name: str, arguments: list[str], surface: NotebookSurface) -> Page | None:
-    row = TABLE.get(name)
-    if row is None:
-        if name in NOTEBOOK_ONLY:
-            return text_page(manual())
-        raise ValidationError(
-            f"{PROG}: {name!r} is not a subcommand.",
-            field="line",
-            value=name,
-            cure=suggest_names(name, NAMES) or f"There are {', '.join(NAMES)}.",
-        )
-    parser = parser_of(row, PROG, terminal=False)
+def _run_row(name: str, arguments: list[str], surface: NotebookSurface, defaults: Defaults) -> Page | None:
+    row = table.find_row(name, PROG, "notebook")
+    parser = table.parser_of(row, PROG, terminal=False)
     if set(arguments) & set(HELP):
         return text_page(parser.format_help())
-    result = row.run(parser.read(arguments), surface)
+    found = parser.read(arguments)
+    if row.run is None:
+        return _OWN_WAYS[name](found, defaults)
+    result = row.run(found, surface)
     return None if result is None else result.page
+
+
+def _help(found: Namespace, _: Defaults) -> Page:
+    """Return the manual, or the page of one subcommand."""
+    if not found.subcommand:
+        return text_page(manual())
+    row = table.find_row(found.subcommand, PROG, "notebook")
+    return text_page(table.parser_of(row, PROG, terminal=False).format_help())
+
+
+def _config(found: Namespace, defaults: Defaults) -> Page:
+    """Set default options, and return all of them."""
+    defaults.set_options(list(found.assignments))
+    return defaults.page()
+
+
+_OWN_WAYS: Mapping[str, Callable[[Namespace, Defaults], Page]] = {"config": _config, "help": _help}
 
 
 def manual() -> str:
     """Write the page that lists the subcommands."""
-    rows = [(row.name, row.usage(terminal=False), row.help) for row in TABLE.values()]
-    lines = format_rows(PROG, [*rows, _CONFIG])
+    lines = table.format_rows(PROG, table.rows_on("notebook"), terminal=False)
     return "\n".join(
         ["Manage jobs and warm pools.", "", *lines, "", f"`{PROG} SUBCOMMAND --help` shows its arguments."]
     )

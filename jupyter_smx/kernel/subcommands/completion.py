@@ -22,6 +22,8 @@ _MAX_JOBS = 100
 
 def complete_argument(argument: Argument) -> Iterable[str]:
     """Return values for an argument; asks a controller that runs, and starts none."""
+    if argument.choices:
+        return argument.choices
     if argument.completion == "status":
         return STATUSES
     if argument.completion == "pool":

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Client
     from jupyter_smx.model.records.job import Job
 
-Completion = Literal["", "job", "live_job", "pool", "status", "file"]
+Completion = Literal["", "job", "live_job", "pool", "status", "file", "subcommand"]
 """Where the values of an argument come from."""
+SurfaceName = Literal["notebook", "terminal"]
 SUCCESS = 0
 NO_CONTROLLER = 4
 """Exit code of a terminal if no controller runs."""
@@ -33,10 +34,16 @@ class Argument(Struct, frozen=True, kw_only=True):
     """In a notebook a missing JOB is the last job of this kernel, so some are required in a terminal only."""
     default: str = ""
     completion: Completion = ""
+    choices: tuple[str, ...] = ()
+    """The values that it takes, if they are few; for help and completion."""
+    many: bool = False
+    """A word that may be repeated."""
 
     def usage(self, *, terminal: bool) -> str:
         """Return its part of the usage, as ``[--tail N]``."""
         words = f"{self.spellings[0]} {self.metavar}".rstrip() if self.spellings else self.metavar
+        if self.many:
+            words = f"{words} …"
         return words if self.is_required(terminal=terminal) else f"[{words}]"
 
     def is_required(self, *, terminal: bool) -> bool:
@@ -89,16 +96,28 @@ class Surface(Protocol):
 
 
 class Subcommand(Struct, frozen=True):
-    """One row of the table."""
+    """One row of the table; ``run`` is None if each surface that has the subcommand runs it in a way of its own."""
 
     name: str
     help: str
-    run: Callable[[Namespace, Surface], Result | None]
+    run: Callable[[Namespace, Surface], Result | None] | None
     arguments: tuple[Argument, ...] = ()
+    only: SurfaceName | None = None
+    """The one surface that has it; None if both have it."""
+    reason: str = ""
+    """Why the other surface does not have it: a sentence."""
+    cure: str = ""
+    """What to use there instead: a sentence."""
+    synopsis: str = ""
+    """The usage, if the arguments alone do not tell it."""
 
     def usage(self, *, terminal: bool) -> str:
         """Return what follows the name: ``[JOB] [-f]``."""
-        return " ".join(argument.usage(terminal=terminal) for argument in self.arguments)
+        return self.synopsis or " ".join(argument.usage(terminal=terminal) for argument in self.arguments)
+
+    def is_on(self, surface: SurfaceName) -> bool:
+        """Return True if a surface has this subcommand."""
+        return self.only in (None, surface)
 
 
 JOB_HELP = "ID, name, or the beginning of one; default the newest"

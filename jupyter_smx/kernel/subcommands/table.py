@@ -1,4 +1,4 @@
-"""All subcommands that a notebook and a terminal share, their parser, and their manual."""
+"""All subcommands of a notebook and of a terminal, their parser, and their manual."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from jupyter_smx.kernel.options.subcommand_parser import Parser
 from jupyter_smx.kernel.subcommands import host_subcommands as hosts
 from jupyter_smx.kernel.subcommands import job_subcommands as jobs
 from jupyter_smx.kernel.subcommands import log_subcommands as logs
+from jupyter_smx.kernel.subcommands import surface_subcommands as surfaces
+from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from argparse import ArgumentParser
+    from collections.abc import Iterable, Sequence
 
-    from jupyter_smx.kernel.subcommands.declaration import Subcommand
+    from jupyter_smx.kernel.subcommands.declaration import Subcommand, SurfaceName
 
 ROWS: tuple[Subcommand, ...] = (
+    surfaces.RUN,
+    surfaces.PLAN,
     jobs.JOBS,
     logs.LOGS,
     jobs.STOP,
@@ -33,25 +38,54 @@ ROWS: tuple[Subcommand, ...] = (
     hosts.RELEASE,
     hosts.TYPES,
     hosts.DOCTOR,
+    surfaces.SHELL,
+    surfaces.CONFIG,
+    surfaces.COMPLETION,
+    surfaces.HELP,
 )
 TABLE = {row.name: row for row in ROWS}
-NOTEBOOK_ONLY = ("config",)
-"""It sets the defaults of a kernel, and a terminal has none."""
-TERMINAL_ONLY = ("run", "plan", "shell", "completion")
-"""A notebook has ``%%train`` and ``--plan``, a terminal of JupyterLab's, and Tab."""
 HELP = ("-h", "--help")
 
 
-def parser_of(row: Subcommand, prog: str, *, terminal: bool) -> Parser:
-    """Make the parser of the words after a subcommand."""
+def rows_on(surface: SurfaceName) -> list[Subcommand]:
+    """Return the rows that a surface has, in the order of its manual."""
+    return [row for row in TABLE.values() if row.is_on(surface)]
+
+
+def find_row(name: str, prog: str, surface: SurfaceName) -> Subcommand:
+    """Return the row that a name means on a surface.
+
+    :raises ValidationError: no subcommand has the name, or only the other surface has it.
+    """
+    row = TABLE.get(name)
+    if row is None:
+        names = [row.name for row in rows_on(surface)]
+        raise ValidationError(
+            f"{prog}: {name!r} is not a subcommand.",
+            field="line",
+            value=name,
+            cure=suggest_names(name, names) or f"There are {', '.join(names)}.",
+        )
+    if not row.is_on(surface):
+        raise ValidationError(
+            f"{prog}: {name} works in a {row.only} only.", field="line", value=name, rule=row.reason, cure=row.cure
+        )
+    return row
+
+
+def parser_of(row: Subcommand, prog: str, *, terminal: bool, parents: Sequence[ArgumentParser] = ()) -> Parser:
+    """Make the parser of the words after a subcommand; it has the options of ``parents``, too."""
     name = f"{prog} {row.name}"
     parser = Parser(
-        prog=name, usage=f"{name} {row.usage(terminal=terminal)}".rstrip(), description=f"{_sentence(row.help)}"
+        prog=name,
+        usage=f"{name} {row.usage(terminal=terminal)}".rstrip(),
+        description=_sentence(row.help),
+        parents=list(parents),
     )
     for argument in row.arguments:
         if not argument.spellings:
             required = argument.is_required(terminal=terminal)
-            how = {} if required else {"nargs": "?", "default": argument.default}
+            how = {} if required else {"nargs": "*" if argument.many else "?", "default": argument.default}
             parser.add_argument(argument.name, metavar=argument.metavar, help=argument.help, **how)  # type: ignore[arg-type]  # of a dict
         elif argument.metavar:
             parser.add_argument(
@@ -70,8 +104,8 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def format_rows(prog: str, rows: Iterable[tuple[str, str, str]]) -> list[str]:
+def format_rows(prog: str, rows: Iterable[Subcommand], *, terminal: bool) -> list[str]:
     """Write lines of a manual: name, usage and help of each subcommand, in columns."""
-    lines = [(f"{prog} {name} {usage}".rstrip(), text) for name, usage, text in rows]
+    lines = [(f"{prog} {row.name} {row.usage(terminal=terminal)}".rstrip(), row.help) for row in rows]
     width = max(len(left) for left, _ in lines)
     return [f"  {left.ljust(width)}  {text}" for left, text in lines]

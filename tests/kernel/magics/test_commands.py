@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx import cli
-from jupyter_smx.kernel.magics.subcommands import NAMES as COMMANDS
+from jupyter_smx.kernel.subcommands.table import rows_on
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.records.job import HostEnd, RemoteException
@@ -191,7 +191,7 @@ def test_the_doctor_tells_what_it_finds(shell: InteractiveShell, front_end: Scre
 
 def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, front_end: Screenshots) -> None:
     text = page(shell, front_end, "")["text/plain"]
-    assert all(f"%smx {name}" in text for name in COMMANDS)
+    assert all(f"%smx {name}" in text for name in (row.name for row in rows_on("notebook")))
 
 
 @pytest.mark.usefixtures("front_end")

@@ -182,7 +182,7 @@ def test_the_permission_is_asked_from_a_click_with_the_reason(windows: Windows, 
     expect(lab.toast("offered")).to_be_visible(timeout=WAKE)
     # Not by `photograph`: that ends all animations, and with them a toast that goes by itself.
     lab.page.screenshot(path=SCREENSHOTS / "toast-with-offer.png")
-    lab.toast("offered").get_by_role("button", name="Enable desktop notifications").click()
+    lab.toast("offered").get_by_role("button", name="Notify on desktop").click()
     dialog = lab.page.get_by_role("dialog")
     expect(dialog).to_contain_text("a notification appears when a job ends or a warm pool is about to expire")
     lab.photograph("permission-reason")
@@ -191,7 +191,7 @@ def test_the_permission_is_asked_from_a_click_with_the_reason(windows: Windows, 
     expect(lab.toast("You will get a desktop notification")).to_be_visible()
     server.submit("next", "print('done')")
     expect(lab.toast("next")).to_be_visible(timeout=WAKE)
-    expect(lab.toast("next").get_by_role("button", name="Enable desktop notifications")).to_have_count(0)
+    expect(lab.toast("next").get_by_role("button", name="Notify on desktop")).to_have_count(0)
 
 
 def test_who_is_refused_reads_how_to_change_it(windows: Windows) -> None:

@@ -26,7 +26,7 @@ def check_base_name(name: str) -> str:
         field="name",
         value=name,
         rule=f"A name has at most {MAX_BASE_NAME} characters: letters, digits and single inner hyphens.",
-        cure=f"{base_name(name, 'job')!r} would do.",
+        cure=f"For example {base_name(name, 'job')!r}.",
     )
 
 

@@ -28,7 +28,7 @@ export class PermissionPrompt {
     }
     storage.setItem(key, '1');
     return {
-      label: trans.__('Enable desktop notifications'),
+      label: trans.__('Notify on desktop'),
       caption: trans.__('Notify me on the desktop when a job ends while this tab is hidden'),
       callback: () => void this.ask()
     };

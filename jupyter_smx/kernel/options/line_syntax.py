@@ -227,7 +227,7 @@ def _expression_error(expression: str, option: str) -> ValidationError:
         f"{option}: {{{expression}}} is not a path to a value of the notebook.",
         field=option.removeprefix("--"),
         value=expression,
-        rule="Between braces stand a variable, attributes and constant subscripts, as {cfg.lr} or {params['lr'][0]}; "
-        "nothing is called or computed on a magic's line.",
+        rule="Braces take a variable with attributes and constant subscripts, as {cfg.lr} or {params['lr'][0]}. "
+        "A magic's line neither calls nor computes anything.",
         cure="Compute it in a cell first, or quote the braces if they are text.",
     )

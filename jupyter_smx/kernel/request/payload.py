@@ -59,7 +59,7 @@ def select_variables(names: tuple[str, ...], namespace: Mapping[str, Any]) -> di
                 f"--send: the notebook has no variable {name!r}.",
                 field="send",
                 value=name,
-                rule="What is sent are variables of the notebook, by their names.",
+                rule="--send takes names of the notebook's variables.",
                 cure=suggest_names(name, variable_names(namespace)) or "Run the cell that makes it first.",
             )
     return {name: namespace[name] for name in names}

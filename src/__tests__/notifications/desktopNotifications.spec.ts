@@ -258,7 +258,7 @@ describe('the permission', () => {
   it('is offered once in a browser, and only where it is open', () => {
     FakeDesktop.clear('default');
     const memory = new FakeStorage();
-    expect(consent({ memory }).consent.offer()?.label).toBe('Enable desktop notifications');
+    expect(consent({ memory }).consent.offer()?.label).toBe('Notify on desktop');
     expect(consent({ memory }).consent.offer()).toBeNull();
     FakeDesktop.clear('granted');
     expect(consent().consent.offer()).toBeNull();
@@ -271,7 +271,7 @@ describe('the permission', () => {
     const storage = new FakeStorage();
     storage.isFull = true;
     const memory = storageOver(storage);
-    expect(consent({ memory }).consent.offer()?.label).toBe('Enable desktop notifications');
+    expect(consent({ memory }).consent.offer()?.label).toBe('Notify on desktop');
     expect(consent({ memory }).consent.offer()).toBeNull();
   });
 

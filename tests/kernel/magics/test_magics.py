@@ -101,7 +101,7 @@ def test_variables_are_sent_in_a_file_of_their_own(
         ("%%train --hp lr={open('x')}\nx", "not a path to a value"),
         ("%%train --as 3x\nx", "'3x' cannot name a variable"),
         ("%%train --receive class\nx", "'class' cannot name a variable"),
-        ("%%train --name 'a b'\nx", "'a-b' would do"),
+        ("%%train --name 'a b'\nx", "For example 'a-b'"),
         ("%%train -n 2 -g a:local:1\nx", "Drop one of the two"),
         ("%%train --env 2=3\nx", "cannot name an environment variable"),
         ("%%process -i a=x -i a=y\nx", "a stands twice"),

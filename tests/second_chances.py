@@ -1,4 +1,4 @@
-"""The last line of a run with ``--reruns``: which tests failed at first. Each of them has a race."""
+"""The last lines of a run with ``--reruns``: which tests failed at first, and how. Each of them has a race."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_LAST_LINES = 12
+"""Lines of a first failure that are shown."""
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Write the line behind pytest's own last one."""
+    """Write the lines behind pytest's own last one."""
     yield
     config = session.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and config.getoption("reruns", None) and not hasattr(config, "workerinput"):
-        taken = sorted({report.nodeid for report in reporter.stats.get("rerun", ())})
+        taken = sorted(reporter.stats.get("rerun", ()), key=lambda report: str(report.nodeid))
         reporter.write_line(f"== second chances taken: {len(taken)}", yellow=bool(taken))
-        for name in taken:
-            reporter.write_line(f"   {name}")
+        for report in taken:
+            reporter.write_line(f"   {report.nodeid}")
+            for line in report.longreprtext.splitlines()[-_LAST_LINES:]:
+                reporter.write_line(f"      {line}")

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.transfer.job_folder import DISK_FULL_ERRNOS, JobFolder, StagingError
+from jupyter_smx.controller.transfer.read_ahead import read_ahead
 from jupyter_smx.controller.transfer.stage_out import spool_location
 from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.controller.transfer.read_ahead import ReadPiece
     from jupyter_smx.model.records.job import Job
 
 _log = logging.getLogger(__name__)
@@ -28,7 +30,7 @@ _log = logging.getLogger(__name__)
 RETRY_DELAY = 1.0
 """Seconds until a full disk is tried again."""
 PIECE = MAX_BODY
-"""Bytes in memory at once for each job and host."""
+"""Bytes of one request; a window of them is in memory at once for each job and host."""
 INLINE_READ_LIMIT = 16_384
 """Bytes that are read at once where they lie in our own data folder, on the disk of the records: a thread that does it
 takes several times as long, and most jobs are short and leave no more."""
@@ -89,7 +91,7 @@ class LogCollector:
         if stream is None and remains is not None:
             total = max(total, await asyncio.to_thread(_spool_size, remains, self._name))
         self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
-        ways: list[Callable[[int], Awaitable[bytes]]] = []
+        ways: list[ReadPiece] = []
         if remains is not None:
             ways.append(partial(self._read, key, remains))
         if stream is not None:
@@ -101,7 +103,7 @@ class LogCollector:
                 break
         self._target_sizes.pop(key, None)
 
-    async def _more(self, job: Job, host: str, ways: Sequence[Callable[[int], Awaitable[bytes]]]) -> bool:
+    async def _more(self, job: Job, host: str, ways: Sequence[ReadPiece]) -> bool:
         """Say whether one of the ways, tried in turn, brought more of the log."""
         before = self.size(job.id, host, job.attempt)
         for read in ways:
@@ -133,7 +135,7 @@ class LogCollector:
             puller.cancel()
         await asyncio.gather(*pullers, return_exceptions=True)
 
-    def _start(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> asyncio.Task[None]:
+    def _start(self, job: Job, host: str, read: ReadPiece) -> asyncio.Task[None]:
         puller = asyncio.get_running_loop().create_task(
             self._pull(job, host, read), name=f"{self._name} {job.id} {host}"
         )
@@ -152,7 +154,7 @@ class LogCollector:
             return _read_chunk(remains, self._name, offset)
         return await asyncio.to_thread(_read_chunk, remains, self._name, offset)
 
-    async def _pull(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> None:
+    async def _pull(self, job: Job, host: str, read: ReadPiece) -> None:
         path = self._path_of(JobFolder(self._jobs_folder, job.id), host, job.attempt)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,14 +162,13 @@ class LogCollector:
         except OSError as error:
             raise _disk_error(path, error) from error
         try:
-            cursor = os.fstat(log).st_size
-            while cursor < self._target_sizes.get(_key(job, host), 0):
-                piece = await read(cursor)
-                if not piece:
-                    return
-                # At its place: a controller that was replaced while it slept writes the same bytes over themselves.
-                cursor += os.pwrite(log, piece, cursor)
-                self._on_bytes(job.id)
+            cursor, key = os.fstat(log).st_size, _key(job, host)
+            ahead = read_ahead(read, cursor, lambda: self._target_sizes.get(key, 0), piece=PIECE)
+            async with aclosing(ahead) as pieces:
+                async for piece in pieces:
+                    # At its place: a controller that was replaced while it slept writes the same bytes again.
+                    cursor += os.pwrite(log, piece, cursor)
+                    self._on_bytes(job.id)
         except OSError as error:
             raise _disk_error(path, error) from error
         finally:

@@ -9,8 +9,9 @@ import os
 import re
 import shutil
 import tarfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from jupyter_smx.agent.system.files import rmtree, walk
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller.transfer import upload
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
+from jupyter_smx.controller.transfer.read_ahead import WINDOW, read_ahead, run_side_by_side
 from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.channel import Artifact
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.controller.transfer.read_ahead import ReadPiece
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.provenance import Provenance
     from jupyter_smx.model.spec.channel import Output
@@ -110,14 +113,20 @@ class OutputStager:
         hosts = sorted(everything, key=lambda left: _natural(left.host))
         incoming = folder.path / "incoming"
         for left in hosts:
-            for artifact in left.record.get("artifacts", ()):
-                await self._fetch(left, artifact, job, incoming / left.host)
+            await self._fetch_all(left, job, incoming / left.host)
         urls = await asyncio.to_thread(_store_outputs, job, folder, incoming, [left.host for left in hosts])
         # Not by a thread: uploads take long, and there are few threads for all jobs.
         await upload.upload(urls, job.spec.environment, folder.artifacts)
         return await asyncio.to_thread(_copy_to_destinations, job, folder)
 
-    async def _fetch(self, left: HostOutputs, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
+    async def _fetch_all(self, left: HostOutputs, job: Job, into: Path) -> None:
+        requests = asyncio.Semaphore(WINDOW)
+        artifacts = left.record.get("artifacts", ())
+        await run_side_by_side([partial(self._fetch, left, artifact, job, into, requests) for artifact in artifacts])
+
+    async def _fetch(
+        self, left: HostOutputs, artifact: Mapping[str, Any], job: Job, into: Path, requests: asyncio.Semaphore
+    ) -> None:
         name = _safe_path(_printable_name(artifact["name"]))
         # A long record names each file once.
         path = artifact.get("path", f"artifacts/{artifact['name']}")
@@ -127,7 +136,7 @@ class OutputStager:
             _fetch_from_spool, left.spool_path, str(where), target
         )
         if not is_here and left.stream is not None:
-            await _download(left.stream, job, str(where), target)
+            await _download(partial(_read_piece, left.stream, job, str(where), size, requests), size, target)
         found = target.stat().st_size if target.exists() else 0
         if found != size:
             raise StagingError(
@@ -235,16 +244,27 @@ def _link_or_copy(source: Path, target: Path) -> None:
             shutil.copyfile(source, part)
 
 
-async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> None:
+async def _read_piece(
+    stream: AgentStream, job: Job, name: str, size: int, requests: asyncio.Semaphore, offset: int
+) -> bytes:
+    async with requests:
+        reply, piece = await stream.read_file(job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE)
+    total = agent_messages.parse_count(reply.get("total"))
+    if total > size:
+        raise StagingError(
+            f"{name} of {job.name} on {stream.host} is lost: it grew from {size} to {total} bytes.", value=name
+        )
+    if not piece and offset < total:
+        raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read further.", transient=True)
+    return piece
+
+
+async def _download(read: ReadPiece, size: int, target: Path) -> None:
+    """Bring a file home that has ``size`` bytes, or fewer where it ends earlier."""
     with atomic_write(target) as part, part.open("wb", buffering=0) as file:
-        offset, total = 0, 1
-        while offset < total:
-            reply, piece = await stream.read_file(job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE)
-            total = agent_messages.parse_count(reply.get("total"))
-            if not piece and offset < total:
-                raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read further.", transient=True)
-            await asyncio.to_thread(file.write, piece)
-            offset += len(piece)
+        async with aclosing(read_ahead(read, 0, lambda: size, piece=PIECE)) as pieces:
+            async for piece in pieces:
+                await asyncio.to_thread(file.write, piece)
 
 
 def _store_outputs(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> list[tuple[Path, str]]:

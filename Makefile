@@ -86,7 +86,10 @@ check-kernel:
 check-history:
 	python -m pytest -q tests/structure/test_frame.py tests/structure/test_prose.py -m processes
 
-test: test-py test-js test-ui ## run every test but the heavy ones
+# Most of its time a test waits, so the three runs share the cores. Each prints its output when it ends. Built first: a
+# build beside them would change what they test.
+test: build docker.io gcc chromium ## run every test but the heavy ones
+	@$(MAKE) --no-print-directory --jobs --keep-going --output-sync=target test-py test-js test-ui
 
 test-py: build docker.io gcc
 	$(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)

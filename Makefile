@@ -103,9 +103,9 @@ test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc ## run the heavy
 mutation: $(STAMP) ## change 200 places of the policy, one at a time, and print what no test noticed
 	$(VENV)/bin/python tests/mutation.py
 
-# Beside other steps, as CI has it, five seconds are short for a test that takes a tenth of one.
+# Beside other steps five seconds are short for a test that takes a tenth of one.
 test-js: build
-	jlpm test $(if $(CI),--testTimeout=60000)
+	jlpm test --testTimeout=60000
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
 test-ui: build chromium ## run the tests in a real browser

@@ -109,8 +109,11 @@ folder = os.path.dirname(os.readlink("/proc/self/fd/1"))
 os.makedirs(folder + "/artifacts", exist_ok=True)
 for name in ("samples", "end.json.part", "../.reserve", "artifacts/model.tar.gz.part"):
     path = os.path.join(folder, name)
-    if os.path.lexists(path): os.unlink(path)
-    {harm.replace("PRECIOUS", repr(str(precious)))}
+    while True:
+        if os.path.lexists(path): os.unlink(path)
+        try: {harm.replace("PRECIOUS", repr(str(precious)))}
+        except FileExistsError: continue  # its host wrote there meanwhile
+        break
 """
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["errors"]) == ("exit", 0, [])

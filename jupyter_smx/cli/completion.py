@@ -68,9 +68,7 @@ def _instance_types(**_: Any) -> Iterable[str]:
     from jupyter_smx.model.spec.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
 
     # A controller that runs knows of the administrator's; without one those that ship are the best guess.
-    return query_names(lambda client: [row.name for row in client.instance_types().instance_types]) or sorted(
-        catalogue()
-    )
+    return query_names(lambda client: client.instance_types().names()) or sorted(catalogue())
 
 
 def _has_names(argument: Argument) -> bool:

@@ -75,7 +75,7 @@ class ControllerServer:
         self._data_dir = data_dir
         self._idle_exit = idle_exit
         self._log_signals = KeyedSignals()
-        self.live_state = LiveState(store, limits, time.time, ChangeSignal())
+        self.live_state = LiveState(store, limits, time.time, ChangeSignal(), engine_of=engine_of)
         self._housekeeping = Housekeeping(self.live_state, data_dir, retention, time.time, engine_of)
         self._agents = Agents(self._on_agent_event, self._on_stream_closed)
         jobs_folder = data_dir / "jobs"

@@ -20,7 +20,7 @@ from traitlets.config import LoggingConfigurable
 
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.image import Image
-from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,6 +72,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     group: str
     instance_type: str
     vcpus: int
+    """As the instance type says; of an engine that this machine bounds, never more than the machine has."""
     gpus: int = 0
     memory: int = 0
     """Bytes; 0 is no limit."""
@@ -166,6 +167,13 @@ class Engine(LoggingConfigurable):
     def is_network_isolated(self) -> bool:
         """Say whether hosts reach each other and nothing else whatever a job asks for, as an administrator chose."""
         return False
+
+    def instance_types(self) -> Sequence[InstanceType]:
+        """Give the instance types that this engine brings, beside those of the catalogue, without a request.
+
+        One of a name that the catalogue has replaces that one for this engine. Without a price, no cost is reported.
+        """
+        return ()
 
     def default_image(self) -> str:
         """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""

@@ -379,8 +379,8 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "instance_types",
         "list_instance_types",
-        "List the instance types that jobs may ask for, and the administrator's file where there is one.",
-        '`{"instance_types": [InstanceType], "file"}`',
+        "List the instance types that jobs may ask for, the file of the administrator, and what engines add.",
+        '`{"instance_types": [InstanceType], "file", "engines": {name: [InstanceType]}}`',
     ),
     Route(
         "GET",

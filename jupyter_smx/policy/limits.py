@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from jupyter_smx.model.spec.instance import Catalogue, catalogue
 from jupyter_smx.policy.preload import EXCLUDED_PACKAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.model.spec.instance import InstanceType
 
 HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
@@ -21,6 +29,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     catalogue: Catalogue = field(default_factory=catalogue)
     instance_types_file: str = ""
     """Where the catalogue is from; empty means that it ships with the package."""
+    bounded_by_machine: bool = True
+    """Whether a host is a share of this machine; else its instance type alone says what it has."""
     allowed_instance_types: tuple[str, ...] = ()
     allowed_engines: tuple[str, ...] = ()
     keep_alive_cap: int = 3_600
@@ -53,3 +63,13 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Packages that no host preloads."""
     input_hash_limit_mib: int = 1_024
     """Size of one input channel above which its content is not read for its digest."""
+
+
+def limits_of_engine(limits: Limits, brought: Iterable[InstanceType], *, bounded: bool) -> Limits:
+    """Give the limits for the jobs of one engine; a type that it brings replaces the one of the same name.
+
+    ``bounded`` says whether its hosts share this machine. A type that it brings without a price has none: that another
+    platform sells one of that name for so much says nothing of this engine.
+    """
+    catalogue = limits.catalogue | {kind.name: kind for kind in brought}
+    return replace(limits, catalogue=catalogue, bounded_by_machine=bounded)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.model.spec.instance import InstanceType
 
 
 class FakeAgent:
@@ -174,6 +175,9 @@ class FakeEngine(Doors):
 
     def clusters_folder(self) -> Path | None:
         return self.folder
+
+    def instance_types(self) -> Sequence[InstanceType]:
+        return ()
 
     def is_network_isolated(self) -> bool:
         return False

@@ -16,7 +16,7 @@ EVENTS_AT_ONCE = 1_000
 
 
 def list_instance_types(request: ApiHandler) -> Answer:
-    """List the catalogue, and the file that the administrator replaced it by."""
+    """List the catalogue, the file that the administrator replaced it by, and the types that engines bring."""
     return json_answer(request.facade.instance_types())
 
 

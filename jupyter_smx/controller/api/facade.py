@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from jupyter_smx.controller.api.array_facade import ArrayFacade
 from jupyter_smx.controller.api.shell_commands import ShellCommands
 from jupyter_smx.controller.api.submission import SubmissionValidator
+from jupyter_smx.controller.state.engine_limits import types_of_engine
 from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceLimitError, SmxError, ValidationError
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
@@ -301,16 +302,30 @@ class ControllerFacade:
         return self._live_state.change_signal.next_change()
 
     def instance_types(self) -> TypesListing:
-        """List the catalogue, those that the administrator allows."""
+        """List the catalogue and what engines bring beside it, those that the administrator allows."""
         limits = self._live_state.limits
-        allowed = limits.allowed_instance_types or limits.catalogue
-        rows = tuple(kind for name, kind in limits.catalogue.items() if name in allowed)
-        return TypesListing(instance_types=rows, file=limits.instance_types_file)
+        allowed = limits.allowed_instance_types
+        rows = tuple(kind for name, kind in limits.catalogue.items() if not allowed or name in allowed)
+        brought = {
+            name: tuple(kind for kind in kinds if not allowed or kind.name in allowed)
+            for name in sorted(limits.allowed_engines or self._engines)
+            if (kinds := types_of_engine(self._engine_of, name))
+        }
+        return TypesListing(instance_types=rows, file=limits.instance_types_file, engines=brought)
+
+    def _used_share(self) -> capacity.Share:
+        """Add up what hosts hold of this machine; those of engines that do not share it hold nothing of it."""
+        total = capacity.Share()
+        for cluster in self._live_state.clusters.values():
+            limits = self._live_state.limits_of(cluster.key.engine)
+            if limits.bounded_by_machine:
+                total = total.plus(capacity.used_share([cluster], limits))
+        return total
 
     async def doctor(self) -> dict[str, Any]:
         """Say what a doctor's page shows of the controller and of every engine."""
         limits = self._live_state.limits
-        used = capacity.used_share(self._live_state.clusters.values(), limits)
+        used = self._used_share()
         rows = (
             ("hosts", used.hosts, limits.max_hosts),
             ("cpus", used.cpus, limits.cpus),
@@ -346,9 +361,11 @@ def _is_reached(job: Job, until: str) -> bool:
 async def _examine(engine_of: Callable[[str], Engine], engine: str) -> dict[str, Any]:
     """Give the report of an engine on itself, or the error that it raised."""
     try:
-        return await engine_of(engine).doctor()
+        found = await engine_of(engine).doctor()
     except (SmxError, OSError) as error:
         return {"trouble": str(error)}
+    brought = [kind.name for kind in types_of_engine(engine_of, engine)]
+    return {**found, "instance_types": brought} if brought else found
 
 
 async def _sweep(engine_of: Callable[[str], Engine], engine: str, known: Callable[[], Collection[str]]) -> list[str]:

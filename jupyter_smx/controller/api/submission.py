@@ -58,7 +58,7 @@ class SubmissionValidator:
 
         :raises ValidationError: it asks for what is not there, or more than there is.
         """
-        limits = self._live_state.limits
+        limits = self._live_state.limits_of(spec.engine)
         checks.check(spec, limits, self._engines)
         engine = self._engine_of(spec.engine)
         capabilities = engine.capabilities

@@ -182,7 +182,7 @@ class ClusterReconciler:
 
     def request(self, cluster_id: str, key_groups: Cluster, preload: tuple[str, ...] = ()) -> ClusterRequest:
         """Build what an engine is asked for a cluster."""
-        limits = self._live_state.limits
+        limits = self._live_state.limits_of(key_groups.key.engine)
         groups = key_groups.key.instance_groups
         own_gpus = self._engine_of(key_groups.key.engine).capabilities.own_gpus
         hosts = []

@@ -124,7 +124,7 @@ class JobReconciler:
 
     def placement_of(self, job: Job) -> placement.Placement:
         """Ask policy where a job would go now; changes nothing."""
-        spec, limits = job.spec, self.live_state.limits
+        spec, limits = job.spec, self.live_state.limits_of(job.spec.engine)
         capabilities = self._engine_of(spec.engine).capabilities
         mine, others = engine_capabilities.split_by_engine(
             self._engine_of, self.live_state.clusters.values(), spec.engine
@@ -256,8 +256,9 @@ class JobReconciler:
 
     def _place(self, job: Job) -> None:
         try:
+            known = self.live_state.limits_of(job.spec.engine).catalogue
             for group in job.spec.instance_groups:
-                look_up(group.instance_type, self.live_state.limits.catalogue)
+                look_up(group.instance_type, known)
         except ValidationError as error:
             # The administrator took it out of the configuration while the job waited.
             self._finalizer.fail_unstarted([job], f"ClientError: {error}")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.clock import CLOCK_CHANGE_THRESHOLD, ClockOffset, monotonic_clock
 from jupyter_smx.controller.errors import log_and_continue
+from jupyter_smx.controller.state.engine_limits import EngineLimits
 from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.engines.machine.processes import boot_id
 from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.db.store import Store
     from jupyter_smx.controller.state.change_signal import ChangeSignal
+    from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.job import Job, JobSummary
     from jupyter_smx.model.results.progress import JobTelemetry, StepPace
     from jupyter_smx.model.results.reports import Bill
     from jupyter_smx.model.results.usage import JobUsage
     from jupyter_smx.model.spec.array import Array
+    from jupyter_smx.model.spec.instance import Catalogue
     from jupyter_smx.policy.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -55,9 +58,12 @@ class LiveState:
         change_signal: ChangeSignal,
         monotonic: Callable[[], float] = monotonic_clock,
         boot: str | None = None,
+        engine_of: Callable[[str], Engine] | None = None,
     ) -> None:
         self.store = store
         self.limits = limits
+        self.limits_of: Callable[[str], Limits] = EngineLimits(limits, engine_of) if engine_of else lambda _name: limits
+        """The limits for the jobs of an engine, with the instance types that it brings."""
         self.clock = clock
         self.monotonic = monotonic
         self._boot = boot_id() if boot is None else boot
@@ -174,6 +180,9 @@ class LiveState:
         """Give rows of the records with what is live as it is now."""
         return [self.summary(self.jobs[row.id]) if row.id in self.jobs else row for row in rows]
 
+    def _catalogue_of(self, engine: str) -> Catalogue:
+        return self.limits_of(engine).catalogue
+
     def cluster_of(self, job: Job) -> Cluster | None:
         """Give the live cluster that a job is on."""
         return self.clusters.get(job.cluster)
@@ -183,13 +192,13 @@ class LiveState:
         # The line learns of a change after it is written down: until then it knows of a place that the job has left.
         stands = not job.cluster and not is_final(job.state) and not is_building(job.timings)
         position = self.job_queue.position(job) if stands else None
-        cost = price.job_cost(job, self.limits.catalogue, self.clock())
+        cost = price.job_cost(job, self._catalogue_of(job.spec.engine), self.clock())
         outlook = None if is_final(job.state) else self.outlooks.get(job.id)
         return summary_of(job, queue_position=position, cost=cost, outlook=outlook)
 
     def bill(self, job: Job) -> Bill:
         """Say what a job is billed for, so far where it is not over."""
-        return price.bill(job, self.limits.catalogue, self.clock(), self.pace(job))
+        return price.bill(job, self._catalogue_of(job.spec.engine), self.clock(), self.pace(job))
 
     def pace(self, job: Job) -> StepPace | None:
         """Say how fast a job counts its steps; None where it counts none."""
@@ -198,13 +207,15 @@ class LiveState:
 
     def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
         """Say what the rules find in what a job used."""
-        setting = advice.PredictionInput(job.spec.instance_groups, self.limits.catalogue, self.pace(job))
+        known = self._catalogue_of(job.spec.engine)
+        setting = advice.PredictionInput(job.spec.instance_groups, known, self.pace(job))
         return JobAdvice(job=job.name, advice=advice.advise(usage.hosts, setting), is_final=usage.is_final)
 
     def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
         """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""
         idle = cluster.retained_seconds + transitions.idle_seconds(cluster, self.clock())
         first = cluster.hosts[0] if cluster.hosts else None
+        known = self._catalogue_of(cluster.key.engine)
         saved = (cluster.cold_start_seconds or 0.0) * max(0, cluster.jobs_served - 1)
         job = next((job for job in news if job.id == cluster.job), self.jobs.get(cluster.job))
         return PoolSummary(
@@ -220,9 +231,9 @@ class LiveState:
             jobs_served=cluster.jobs_served,
             saved_seconds=saved,
             idle_seconds=idle,
-            idle_cost=price.cost(cluster.key.instance_groups, idle, self.limits.catalogue),
+            idle_cost=price.cost(cluster.key.instance_groups, idle, known),
             idle_since=cluster.available_since,
-            price_per_hour=price.rate(cluster.key.instance_groups, self.limits.catalogue),
+            price_per_hour=price.rate(cluster.key.instance_groups, known),
             isolation=first.isolation if first else "",
             preloaded=first.preloaded if first else (),
             reason=cluster.reason,

@@ -236,7 +236,8 @@ class ProgressTracker:
         return found
 
     def _claim(self, job: Job, seconds: float | None) -> eta.Claim:
-        return eta.Claim(share=capacity.demand(job.spec.instance_groups, self._live_state.limits), seconds=seconds)
+        limits = self._live_state.limits_of(job.spec.engine)
+        return eta.Claim(share=capacity.demand(job.spec.instance_groups, limits), seconds=seconds)
 
     def _run_time(self, job: Job) -> float | None:
         waiting = replace(job, created_at=self._live_state.clock(), spec=replace(job.spec, submitted_at=0.0))

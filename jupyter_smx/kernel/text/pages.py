@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import JobSummary
     from jupyter_smx.model.results.reports import JobAdvice
     from jupyter_smx.model.spec.array import ArraySummary
-    from jupyter_smx.model.spec.instance import TypesListing
+    from jupyter_smx.model.spec.instance import InstanceType, TypesListing
 
 _HALF_A_CENT = 0.005
 
@@ -190,22 +190,30 @@ def _outcome(job: JobSummary, now: float) -> str:
 
 
 def types_page(found: TypesListing) -> Page:
-    """List instance types: vCPUs, memory, GPUs, dollars per hour, and the sources of these."""
-    rows = [
-        (
-            kind.name,
-            str(kind.vcpus),
-            f"{kind.memory_gib:g} GiB" if kind.memory_gib else "share",
-            str(kind.gpus),
-            "unknown" if kind.price_per_hour is None else f"${kind.price_per_hour:.4f}",
-            kind.source,
-            kind.hardware_source,
-        )
-        for kind in found.instance_types
-    ]
-    text, html = table_page(("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE SOURCE", "HARDWARE SOURCE"), rows)
+    """List instance types: vCPUs, memory, GPUs, dollars per hour, and the sources of these; then those of engines."""
+    text, html = table_page(_TYPE_COLUMNS, [_type_row(kind) for kind in found.instance_types])
     where = text_page(f"From {found.file}." if found.file else "From the catalog of jupyter-smx.")
-    return f"{text}\n{where[0]}", html + where[1]
+    pages = [(f"{text}\n{where[0]}", html + where[1])]
+    for engine, kinds in found.engines.items():
+        text, html = table_page(_TYPE_COLUMNS, [_type_row(kind) for kind in kinds])
+        where = text_page(f"From the engine {engine}, for its jobs only.")
+        pages.append((f"{text}\n{where[0]}", html + where[1]))
+    return "\n\n".join(text for text, _ in pages), "".join(html for _, html in pages)
+
+
+_TYPE_COLUMNS = ("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE SOURCE", "HARDWARE SOURCE")
+
+
+def _type_row(kind: InstanceType) -> tuple[str, ...]:
+    return (
+        kind.name,
+        str(kind.vcpus),
+        f"{kind.memory_gib:g} GiB" if kind.memory_gib else "share",
+        str(kind.gpus),
+        "unknown" if kind.price_per_hour is None else f"${kind.price_per_hour:.4f}",
+        kind.source,
+        kind.hardware_source,
+    )
 
 
 def advice_sentences(found: JobAdvice) -> list[str]:

@@ -60,10 +60,19 @@ def leader_of(groups: Iterable[InstanceGroup]) -> str:
 
 
 class TypesListing(Struct, frozen=True, kw_only=True):
-    """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package."""
+    """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package.
+
+    ``engines`` has those that an engine brings for its own jobs, by the engine's name.
+    """
 
     instance_types: tuple[InstanceType, ...] = ()
     file: str = ""
+    engines: dict[str, tuple[InstanceType, ...]] = {}
+
+    def names(self) -> list[str]:
+        """Name each type once, those of the catalogue first."""
+        every = (self.instance_types, *self.engines.values())
+        return list(dict.fromkeys(kind.name for kinds in every for kind in kinds))
 
 
 Catalogue = dict[str, InstanceType]
@@ -94,7 +103,7 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
             f"--instance-type: {name!r} is not an instance type.",
             field="instance_type",
             value=name,
-            rule=f"The catalogue has {len(known)} types; the type local is a share of this machine.",
+            rule=f"There are {len(known)} types for this engine; the type local has one CPU.",
             cure=suggest_names(name, known) or "`%smx types` lists them.",
         )
     return found

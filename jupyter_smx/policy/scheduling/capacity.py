@@ -1,7 +1,8 @@
 """Shares of this machine: what a job's hosts need, what is taken, whether the rest is enough, and which GPUs are used.
 
 An instance type larger than the machine gets the whole machine and a note that says so; ``local`` is one CPU and its
-share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host holds only its place.
+share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host holds only its place. Hosts of an engine
+that is not bounded by this machine have what their instance type says.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def resolve_instance_type(name: str, limits: Limits) -> InstanceType:
 
 
 def host_share(kind: InstanceType, limits: Limits) -> Share:
-    """Give one host of an instance type its share, never more than the machine has."""
+    """Give one host of an instance type its share; of this machine never more than that has."""
+    if not limits.bounded_by_machine:
+        return Share(hosts=1, cpus=kind.vcpus, memory_gib=kind.memory_gib, gpus=kind.gpus)
     memory = kind.memory_gib or limits.memory_gib / max(1, limits.cpus)
     return Share(
         hosts=1,
@@ -73,12 +76,14 @@ def host_share(kind: InstanceType, limits: Limits) -> Share:
 
 
 def demand(groups: Iterable[InstanceGroup], limits: Limits) -> Share:
-    """Add up what the hosts of all groups need; one job never asks for more than the machine has, except hosts."""
+    """Add up what the hosts of all groups need; one job never asks this machine for more than it has, except hosts."""
     total = Share()
     for group in groups:
         one = host_share(resolve_instance_type(group.instance_type, limits), limits)
         for _ in range(group.instance_count):
             total = total.plus(one)
+    if not limits.bounded_by_machine:
+        return total
     return Share(
         hosts=total.hosts,
         cpus=min(total.cpus, limits.cpus),

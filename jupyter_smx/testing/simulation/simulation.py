@@ -108,14 +108,16 @@ class Controller:
         path = world.folder / "smx.sqlite"
         self.store = CrashingStore(path, connect(path))
         self.store.on_kill = self.kill
-        self.live_state = LiveState(self.store, limits, world.clock, ChangeSignal(), world.monotonic, world.boot_id)
-        self.agents = Agents(self._on_message, self._on_stream_closed)
-        jobs_folder = world.folder / "jobs"
-        pump = self.log_collector = LogCollector(jobs_folder, self.agents, lambda _job: None)
 
         def engine_of(_name: str) -> FakeEngine:
             return engine
 
+        self.live_state = LiveState(
+            self.store, limits, world.clock, ChangeSignal(), world.monotonic, world.boot_id, engine_of
+        )
+        self.agents = Agents(self._on_message, self._on_stream_closed)
+        jobs_folder = world.folder / "jobs"
+        pump = self.log_collector = LogCollector(jobs_folder, self.agents, lambda _job: None)
         finisher = JobFinalizer(self.live_state, self.agents, pump, OutputStager(jobs_folder), engine_of)
         limit, kept = limits.environment_limit, limits.environments_kept
         environments = EnvironmentCache(world.folder / "environments", world.builder, limit=limit, max_unused=kept)

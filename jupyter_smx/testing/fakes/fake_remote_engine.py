@@ -1,0 +1,41 @@
+"""A fake engine whose hosts are not this machine's, with instance types of its own; keeps what it was asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from jupyter_smx.engines.base import Capabilities
+from jupyter_smx.model.spec.instance import InstanceType
+from jupyter_smx.testing.fakes.fake_engine import FakeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.testing.fakes.fake_world import FakeWorld
+
+
+class FakeRemoteEngine(FakeEngine):
+    """Hosts of which each has what its instance type says, however small the controller's machine is."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, environments=True, same_paths=True)
+
+    def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
+        super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)
+        self.types: tuple[InstanceType, ...] = (
+            InstanceType(name="lab.gpu", vcpus=64, memory_gib=256.0, gpus=4),
+            InstanceType(name="ml.m5.xlarge", vcpus=4, memory_gib=16.0),
+            InstanceType(name="lab.small", vcpus=2, memory_gib=4.0, price_per_hour=0.5),
+        )
+        self.requests: list[ClusterRequest] = []
+
+    def instance_types(self) -> Sequence[InstanceType]:
+        """Give three: one of its own, one of a name that the catalogue has, and one with a price."""
+        return self.types
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        """Launch as the other one does."""
+        self.requests.append(request)
+        async for handle in super().acquire(request):
+            yield handle

@@ -10,6 +10,7 @@ retries, keeps state, or knows what a job is.
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
@@ -18,12 +19,12 @@ from msgspec import Struct
 from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
-from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.engines import untrusted_files
+from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
@@ -231,8 +232,25 @@ class Engine(LoggingConfigurable):
         del cluster, host
         return None
 
-    def exit_reason(self, cluster: str, host: str) -> str:
-        """Say how a host ended, where the engine knows more of that than its agent could tell; "" where it does not."""
+    async def read_spool(
+        self, cluster: str, host: str, job: str, name: str, offset: int, limit: int
+    ) -> tuple[bytes, int] | None:
+        """Read a file of a job in a host's spool without the agent: ``limit`` bytes at most from ``offset`` on.
+
+        Gives them and the size of the whole file; by default what lies below :meth:`spool_path`. The controller asks
+        when a host is gone, also after :meth:`release`. None: of this host nothing can be read, now or later.
+
+        :raises ResourceNotFoundError: the spool of the host can be read, and has no such file.
+        :raises UnavailableError: it cannot be read now.
+        """
+        spool = self.spool_path(cluster, host)
+        return None if spool is None else await asyncio.to_thread(_read_file, spool, f"{job}/{name}", offset, limit)
+
+    async def exit_reason(self, cluster: str, host: str) -> str:
+        """Say how a host ended, where the engine has more to say than its agent could; "" where it has not.
+
+        :raises UnavailableError: the engine cannot be reached now; the reason stays unknown then.
+        """
         del cluster, host
         return ""
 
@@ -250,3 +268,14 @@ class Engine(LoggingConfigurable):
     async def doctor(self) -> dict[str, object]:
         """Give what a doctor's page shows of this engine: facts by name, looked at now."""
         return {}
+
+
+def _read_file(top: Path, name: str, offset: int, limit: int) -> tuple[bytes, int] | None:
+    try:
+        with untrusted_files.open_file(top, name) as found:
+            found.file.seek(offset)
+            return found.file.read(limit), found.size()
+    except FileNotFoundError as error:
+        raise ResourceNotFoundError(f"{name} is not in the spool.") from error
+    except OSError:
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,9 +12,9 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import UnexpectedError, wrap_unexpected
 from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
-from jupyter_smx.controller.transfer import stage_out
+from jupyter_smx.controller.transfer import host_spool, stage_out
+from jupyter_smx.controller.transfer.host_spool import PIECE, HostSpool
 from jupyter_smx.controller.transfer.stage_out import HostOutputs
-from jupyter_smx.engines.machine import untrusted_files
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import SecondaryStatus
@@ -27,7 +28,6 @@ from jupyter_smx.policy.preload import preload_candidates, preload_costs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from pathlib import Path
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.agents.stream import AgentStream
@@ -52,7 +52,7 @@ _INTERRUPTED = KeepDecision(0, "A spot interruption reclaimed its hosts.")
 _NOT_LAUNCHED = KeepDecision(0, "No hosts were launched.")
 
 
-CollectSamples: TypeAlias = "Callable[[Job, str, int, AgentStream | None, Path | None], Awaitable[None]]"
+CollectSamples: TypeAlias = "Callable[[Job, str, int, AgentStream | None, HostSpool | None], Awaitable[None]]"
 
 
 async def _collect_no_samples(*_what: object) -> None:
@@ -170,11 +170,11 @@ class JobFinalizer:
 
     async def _collect_logs(self, job: Job, runtime: JobRuntime) -> None:
         for host in runtime.hosts:
-            remains = self._spool_path(job, host)
+            spool = HostSpool() if runtime.is_spool_given_up else self._spool(job, host)
             stream = None if runtime.hosts_lost else self._agents.stream(job.cluster, host)
             record = runtime.records.get(host, {})
-            await self._log_collector.drain(job, host, int(record.get("log", 0)), stream, remains)
-            await self.collect_samples(job, host, int(record.get("samples", 0)), stream, remains)
+            await self._log_collector.drain(job, host, int(record.get("log", 0)), stream, spool)
+            await self.collect_samples(job, host, int(record.get("samples", 0)), stream, spool)
 
     def _mark_uploading(self, job: Job) -> Job:
         moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._live_state.clock())
@@ -189,7 +189,7 @@ class JobFinalizer:
             await self._collect_logs(job, runtime)
             for host, record in runtime.records.items():
                 stream = None if runtime.hosts_lost else self._agents.stream(job.cluster, host)
-                everything.append(HostOutputs(host, record, stream, self._spool_path(job, host)))
+                everything.append(HostOutputs(host, record, stream, self._spool(job, host)))
             home = await self._output_stager.stage_out(job, everything)
         except UnavailableError:
             raise
@@ -200,9 +200,11 @@ class JobFinalizer:
             return (), Outcome(state=SecondaryStatus.FAILED, reason=said[:1024])
         return home, None
 
-    def _spool_path(self, job: Job, host: str) -> Path | None:
-        folder = self._engine_of(job.spec.engine).spool_path(job.cluster, host)
-        return None if folder is None else folder / job.id
+    def _spool(self, job: Job, host: str) -> HostSpool:
+        engine = self._engine_of(job.spec.engine)
+        folder = engine.spool_path(job.cluster, host)
+        read = partial(engine.read_spool, job.cluster, host, job.id)
+        return HostSpool(None if folder is None else folder / job.id, read)
 
     def _write(self, job: Job, *, healthy: bool, idle_from: float) -> None:
         cluster = self._live_state.clusters.get(job.cluster)
@@ -314,14 +316,14 @@ class JobFinalizer:
         :raises UnavailableError: the agent does not answer.
         """
         stream = self._agents.stream(job.cluster, host)
-        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=stage_out.PIECE)
+        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=PIECE)
         try:
             reply, first = await ask(offset=0)
         except ResourceNotFoundError:
             return agent_messages.unreadable_record("it does not exist")
         total, payload = agent_messages.parse_count(reply.get("total")), bytearray(first)
-        if total > stage_out.LONGEST_RECORD:
-            return agent_messages.unreadable_record(f"it has {total} bytes; the limit is {stage_out.LONGEST_RECORD}")
+        if total > host_spool.LONGEST_RECORD:
+            return agent_messages.unreadable_record(f"it has {total} bytes; the limit is {host_spool.LONGEST_RECORD}")
         # The record names every file of every output, so it may be longer than one frame.
         while len(payload) < total:
             _, piece = await ask(offset=len(payload))
@@ -330,18 +332,21 @@ class JobFinalizer:
             payload += piece
         return await asyncio.to_thread(stage_out.parse_record, payload) or agent_messages.parse_record(None)
 
-    def host_exit_reason(self, job: Job, host: str) -> str:
+    async def host_exit_reason(self, job: Job, host: str) -> str:
         """Give what the engine knows of the end of a host, "" where that is nothing."""
-        return self._engine_of(job.spec.engine).exit_reason(job.cluster, host)
+        with suppress(UnavailableError):
+            return await self._engine_of(job.spec.engine).exit_reason(job.cluster, host)
+        return ""
 
     async def read_spool(self, job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
-        """Say whether the code may have begun on a host that is gone, and read its record if it left one."""
-        folder = self._spool_path(job, host)
-        if folder is None:
-            return True, None
+        """Say whether the code may have begun on a host that is gone, and read its record if it left one.
+
+        :raises UnavailableError: the engine cannot read it now.
+        """
+        spool = self._spool(job, host)
         # A log is there from the moment in which a process has the job; before that, inputs are copied.
-        gone = await asyncio.to_thread(untrusted_files.is_absent, *stage_out.spool_location(folder, "log"))
-        return not gone, await asyncio.to_thread(stage_out.read_record, folder)
+        absent = await spool.is_absent("log")
+        return not absent, await stage_out.read_record(spool)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""

@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 MAX_REFUSALS = 3
 _UNREACHABLE_REMARK = "Its hosts cannot be reached now: "
+_UNREADABLE_REMARK = "Its hosts are gone, and what they kept cannot be read now: "
+SPOOL_RETRY_DELAY = 5.0
+"""Seconds until an engine is asked again what lost hosts kept."""
 RETRY_DELAY = 1.0
 """Seconds until an agent that did not answer is asked again."""
 
@@ -242,10 +245,28 @@ class JobEventHandler:
         runtime.is_reading_spool = True
         try:
             await self._read_spools(job, cluster, runtime)
+        except UnavailableError as error:
+            if self._waits_for_spool(job.id, runtime, error):
+                return
         finally:
             runtime.is_reading_spool = False
         runtime.hosts_lost = True
         self._reconcile(job.id)
+
+    def _waits_for_spool(self, job_id: str, runtime: JobRuntime, error: UnavailableError) -> bool:
+        """Try again later where the engine cannot read now what lost hosts kept; False where the job need not wait."""
+        job = self._live_state.jobs.get(job_id)
+        if job is None:
+            return True
+        if job.goal in TERMINAL_GOALS:
+            runtime.code_started = runtime.is_spool_given_up = True  # the code may have begun
+            return False
+        _log.warning("job=%s reading results of lost hosts failed, will be retried: %s", job.name, error)
+        runtime.not_before = self._live_state.monotonic() + SPOOL_RETRY_DELAY
+        told = transitions.remark(job, f"{_UNREADABLE_REMARK}{error.message} {error.cure}".strip())
+        if told is not job:
+            self._live_state.save(jobs=[told])
+        return True
 
     async def _read_spools(self, job: Job, cluster: Cluster, runtime: JobRuntime) -> None:
         # Code may take its own log away; that its first line was heard is written where it cannot.
@@ -256,7 +277,7 @@ class JobEventHandler:
                 ran, record = await self._finalizer.read_spool(job, host)
                 runtime.code_started |= ran
                 if record is None:
-                    runtime.exit_reasons[host] = self._finalizer.host_exit_reason(job, host)
+                    runtime.exit_reasons[host] = await self._finalizer.host_exit_reason(job, host)
                 else:
                     runtime.records[host] = record
 

@@ -47,6 +47,8 @@ class JobRuntime:
     """How hosts ended that left no record, in the words of their engine."""
     is_reading_spool: bool = False
     """What its lost hosts left is being read."""
+    is_spool_given_up: bool = False
+    """What its lost hosts left is read no more, though it could not be read."""
     hosts_lost: bool = False
     code_started: bool = False
     is_finalizing: bool = False

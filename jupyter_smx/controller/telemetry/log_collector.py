@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.wire import MAX_BODY
+from jupyter_smx.controller.transfer.host_spool import spool_location
 from jupyter_smx.controller.transfer.job_folder import DISK_FULL_ERRNOS, JobFolder, StagingError
 from jupyter_smx.controller.transfer.read_ahead import read_ahead
-from jupyter_smx.controller.transfer.stage_out import spool_location
-from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.controller.transfer.host_spool import HostSpool
     from jupyter_smx.controller.transfer.read_ahead import ReadPiece
     from jupyter_smx.model.records.job import Job
 
@@ -77,31 +78,40 @@ class LogCollector:
             del self._target_sizes[key]
 
     async def drain(
-        self, job: Job, host: str, total: int, stream: AgentStream | None = None, remains: Path | None = None
+        self, job: Job, host: str, total: int, stream: AgentStream | None = None, spool: HostSpool | None = None
     ) -> None:
-        """Wait until all ``total`` bytes are here, from the agent or from the files it left in ``remains``.
+        """Wait until all ``total`` bytes are here, from the agent or from what its host kept (``spool``).
 
-        Those are as long as they are, also where nobody said so before the host was gone. A host that is gone and
-        left no files gives what arrived before: no bytes are made up, nothing is raised.
+        That is as long as it is, also where nobody said so before the host was gone. Of a host that is gone and of
+        which nothing can be read, what arrived before is all: no bytes are made up, nothing is raised.
 
-        :raises UnavailableError: the agent does not answer now, or somebody reads what its host left instead.
+        :raises UnavailableError: the agent or the engine does not answer now, or somebody reads the spool instead.
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
-        if stream is None and remains is not None:
-            total = max(total, await asyncio.to_thread(_spool_size, remains, self._name))
+        if stream is None and spool is not None:
+            total = max(total, await spool.size(self._name))
         self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
-        ways: list[ReadPiece] = []
-        if remains is not None:
-            ways.append(partial(self._read, key, remains))
-        if stream is not None:
-            ways.append(lambda offset: self._ask(job, host, stream, offset))
-        while (before := self.size(job.id, host, job.attempt)) < total:
-            await self._await_running_pull(key, patient=remains is None)
-            if not await self._more(job, host, ways):
+        ways = self._ways(job, host, stream, spool)
+        patient = spool is None or spool.path is None
+        while self.size(job.id, host, job.attempt) < total:
+            await self._await_running_pull(key, patient=patient)
+            before = self.size(job.id, host, job.attempt)  # what was under way may have brought all of it
+            if before < total and not await self._more(job, host, ways):
                 _log.warning("job=%s host=%s log is incomplete: %d of %d bytes", job.name, host, before, total)
                 break
         self._target_sizes.pop(key, None)
+
+    def _ways(self, job: Job, host: str, stream: AgentStream | None, spool: HostSpool | None) -> list[ReadPiece]:
+        """List the ways to a log, the best first; an engine is asked only where no agent can be."""
+        ways: list[ReadPiece] = []
+        if spool is not None and spool.path is not None:
+            ways.append(partial(self._read, _key(job, host), spool.path))
+        if stream is not None:
+            ways.append(lambda offset: self._ask(job, host, stream, offset))
+        elif spool is not None and spool.path is None:
+            ways.append(partial(_read_by_engine, spool, self._name))
+        return ways
 
     async def _more(self, job: Job, host: str, ways: Sequence[ReadPiece]) -> bool:
         """Say whether one of the ways, tried in turn, brought more of the log."""
@@ -214,13 +224,8 @@ async def _await_pull(puller: asyncio.Task[None]) -> None:
     puller.result()
 
 
-def _spool_size(remains: Path, name: str) -> int:
-    """Count the bytes of what a host left on a disk of ours; 0 where there is no such file."""
-    try:
-        with untrusted_files.open_file(*spool_location(remains, name)) as log:
-            return log.size()
-    except OSError:
-        return 0
+async def _read_by_engine(spool: HostSpool, name: str, offset: int) -> bytes:
+    return (await spool.read(name, offset))[0]
 
 
 def _read_chunk(remains: Path, name: str, offset: int) -> bytes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.controller.transfer.host_spool import HostSpool
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.usage import Usage
 
@@ -56,14 +57,16 @@ class UsageRecorder:
         if figures is not None and figures.cpu_percent is not None:
             self._on_figures(job.id, host, figures)
 
-    async def collect(self, job: Job, host: str, total: int, stream: AgentStream | None, left: Path | None) -> None:
+    async def collect(
+        self, job: Job, host: str, total: int, stream: AgentStream | None, spool: HostSpool | None
+    ) -> None:
         """Wait until all ``total`` bytes of a host's file are here; what a full disk refuses is left out.
 
         :raises UnavailableError: the agent does not answer now.
         """
         self._remote_sizes.pop((job.id, job.attempt, host), None)
         try:
-            await self._collector.drain(job, host, total, stream, left)
+            await self._collector.drain(job, host, total, stream, spool)
         except StagingError as error:
             _log.warning("job=%s host=%s resource usage is incomplete: %s", job.name, host, error)
 

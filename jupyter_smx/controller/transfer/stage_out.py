@@ -19,31 +19,32 @@ import msgspec
 from msgspec.structs import asdict
 
 from jupyter_smx.agent.system.files import rmtree, walk
-from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller.transfer import upload
+from jupyter_smx.controller.transfer.host_spool import PIECE, spool_location
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
 from jupyter_smx.controller.transfer.read_ahead import WINDOW, read_ahead, run_side_by_side
-from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.channel import Artifact
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.controller.agents.stream import AgentStream
+    from jupyter_smx.controller.transfer.host_spool import HostSpool
     from jupyter_smx.controller.transfer.read_ahead import ReadPiece
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.provenance import Provenance
     from jupyter_smx.model.spec.channel import Output
 
-PIECE = MAX_BODY
+    AskPiece = Callable[[int], Awaitable[tuple[bytes, int]]]
+    """Gives the bytes of a file from an offset on, and the size of the file."""
+
 RESULT = "result.pkl"
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 """What ``--output`` of a training job calls its two folders, and the archives that they become."""
-LONGEST_RECORD = MAX_RECORD
-"""Bytes of an end record, which names every file of every output."""
 _SHORT_RECORD = 1 << 20
 _LONGEST_NAME, _DIGITS = 240, 16
 """Bytes of a file's name, to which its first copy adds some, and of the hash in one that was longer."""
@@ -58,8 +59,8 @@ class HostOutputs:
     host: str
     record: Mapping[str, Any]
     stream: AgentStream | None = None
-    spool_path: Path | None = None
-    """The job's folder in the spool of the host, where that can be read without the agent."""
+    spool: HostSpool | None = None
+    """What the host kept of the job, read without the agent."""
 
 
 class OutputStager:
@@ -132,11 +133,12 @@ class OutputStager:
         path = artifact.get("path", f"artifacts/{artifact['name']}")
         where, size = _safe_path(path), int(artifact["size"])
         target = into / name
-        is_here = left.spool_path is not None and await asyncio.to_thread(
-            _fetch_from_spool, left.spool_path, str(where), target
-        )
-        if not is_here and left.stream is not None:
-            await _download(partial(_read_piece, left.stream, job, str(where), size, requests), size, target)
+        folder = left.spool.path if left.spool is not None else None
+        is_here = folder is not None and await asyncio.to_thread(_fetch_from_spool, folder, str(where), target)
+        ask = None if is_here else _asker(left, job, str(where))
+        if ask is not None:
+            read = partial(_read_piece, ask, f"{where} of {job.name} on {left.host}", size, requests)
+            await _download(read, size, target)
         found = target.stat().st_size if target.exists() else 0
         if found != size:
             raise StagingError(
@@ -161,17 +163,13 @@ def _shorten(part: str) -> str:
     return f"{whole[: _LONGEST_NAME - _DIGITS - 1].decode(errors='ignore')}-{digest}"
 
 
-def spool_location(remains: Path, name: str) -> tuple[Path, str]:
-    """Say what to open for a file that an agent left in a job's folder: a job may have replaced that, and the spool."""
-    return remains.parent, f"{remains.name}/{name}"
+async def read_record(spool: HostSpool) -> dict[str, Any] | None:
+    """Read the end record that an agent left; None when there is none that is whole.
 
-
-def read_record(remains: Path) -> dict[str, Any] | None:
-    """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
-    try:
-        return parse_record(untrusted_files.read(*spool_location(remains, "end.json"), LONGEST_RECORD))
-    except OSError:
-        return None
+    :raises UnavailableError: it cannot be read now.
+    """
+    content = await spool.read_whole("end.json")
+    return None if content is None else await asyncio.to_thread(parse_record, content)
 
 
 def parse_record(content: bytes | bytearray) -> dict[str, Any] | None:
@@ -244,18 +242,26 @@ def _link_or_copy(source: Path, target: Path) -> None:
             shutil.copyfile(source, part)
 
 
-async def _read_piece(
-    stream: AgentStream, job: Job, name: str, size: int, requests: asyncio.Semaphore, offset: int
-) -> bytes:
+def _asker(left: HostOutputs, job: Job, name: str) -> AskPiece | None:
+    """Choose what is asked for the pieces of a file: the agent, or the engine where there is no agent any more."""
+    stream, spool = left.stream, left.spool
+    if stream is not None:
+
+        async def ask_agent(offset: int) -> tuple[bytes, int]:
+            reply, piece = await stream.read_file(job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE)
+            return piece, agent_messages.parse_count(reply.get("total"))
+
+        return ask_agent
+    return None if spool is None or spool.path is not None else partial(spool.read, name)
+
+
+async def _read_piece(ask: AskPiece, what: str, size: int, requests: asyncio.Semaphore, offset: int) -> bytes:
     async with requests:
-        reply, piece = await stream.read_file(job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE)
-    total = agent_messages.parse_count(reply.get("total"))
+        piece, total = await ask(offset)
     if total > size:
-        raise StagingError(
-            f"{name} of {job.name} on {stream.host} is lost: it grew from {size} to {total} bytes.", value=name
-        )
+        raise StagingError(f"{what} is lost: it grew from {size} to {total} bytes.", value=what)
     if not piece and offset < total:
-        raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read further.", transient=True)
+        raise UnavailableError(f"{what} cannot be read further.", transient=True)
     return piece
 
 

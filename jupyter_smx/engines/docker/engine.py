@@ -315,9 +315,9 @@ class DockerEngine(Engine):
         """Give the folder with a host's spool; it is read without the agent."""
         return self._folders.host(cluster, host).path / "spool"
 
-    def exit_reason(self, cluster: str, host: str) -> str:
+    async def exit_reason(self, cluster: str, host: str) -> str:
         """Read what was written down when the container was removed."""
-        return self._folders.exit_reason(cluster, host)
+        return await asyncio.to_thread(self._folders.exit_reason, cluster, host)
 
     @property
     def _root(self) -> Path:

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from jupyter_smx.agent.system.files import rmtree, short_path
 from jupyter_smx.agent.wire import PROTOCOL
-from jupyter_smx.engines.machine import cgroups, file_lock, processes, untrusted_files
+from jupyter_smx.engines import untrusted_files
+from jupyter_smx.engines.machine import cgroups, file_lock, processes
 from jupyter_smx.engines.machine.addresses import addresses, cluster_port
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from jupyter_smx.engines.base import Capabilities, Engine, Observation
-from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ class Fault:
 
     def on_connect(self, host: str) -> None:
         """Happen when somebody connects to a host."""
+
+    def on_read_spool(self) -> None:
+        """Happen when the spool of a host is read."""
 
 
 class PausedHosts(Fault):
@@ -112,6 +115,14 @@ class Outage(Fault):
         return Observation.UNKNOWN
 
 
+class SpoolUnreadable(Fault):
+    """Reads nothing that a host kept, and works otherwise."""
+
+    def on_read_spool(self) -> None:
+        """Fail."""
+        raise UnavailableError("The machine of the host cannot be reached.", transient=True)
+
+
 class DropsStreams(Fault):
     """Takes every connection and closes it at once."""
 
@@ -130,6 +141,8 @@ class FakeEngine(Engine):
         self.faults: list[Fault] = []
         self.launch_seconds = launch_seconds
         self.has_spool = has_remains
+        self.reads_spool = False
+        """Whether it reads for others what lies where they see nothing, as an engine of other machines does."""
 
     def _on_call(self) -> None:
         for trouble in self.faults:
@@ -199,3 +212,18 @@ class FakeEngine(Engine):
     def spool_path(self, cluster: str, host: str) -> Path | None:
         """Give the spool folder, where this engine shares one."""
         return self.world.spool(cluster, host) if self.has_spool else None
+
+    async def read_spool(
+        self, cluster: str, host: str, job: str, name: str, offset: int, limit: int
+    ) -> tuple[bytes, int] | None:
+        """Read what a host kept where it shares no folder, unless a fault says no."""
+        if self.has_spool or not self.reads_spool:
+            return await super().read_spool(cluster, host, job, name, offset, limit)
+        self._on_call()
+        for trouble in self.faults:
+            trouble.on_read_spool()
+        try:
+            content = (self.world.spool(cluster, host) / job / name).read_bytes()
+        except OSError as error:
+            raise ResourceNotFoundError(f"{name} is not there.") from error
+        return content[offset : offset + limit], len(content)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.testing.agent_client import AgentClient
 
 if TYPE_CHECKING:
@@ -150,3 +151,16 @@ class TransferGroup:
         if folder is not None:
             assert (folder / job / "log").read_bytes() == outcome.log == b"kept\n"
             assert json.loads((folder / job / "end.json").read_text()) == outcome.record
+
+    async def test_a_spool_is_read_in_pieces_after_the_release_or_not_at_all(self, harness: Harness) -> None:
+        handle = await harness.acquire()
+        async with AgentClient(harness.engine, handle) as agent:
+            job = await agent.run("print('kept')")
+            await agent.wait_for_outcome(job)
+        await harness.engine.release(handle)
+        reborn, where = harness.new_engine(), (handle.cluster, "algo-1", job)
+        found = await reborn.read_spool(*where, "log", 2, 2)
+        assert found in (None, (b"pt", len(b"kept\n")))
+        if found is not None:
+            with pytest.raises(ResourceNotFoundError):
+                await reborn.read_spool(*where, "no-such-file", 0, 1)

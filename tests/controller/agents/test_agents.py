@@ -13,6 +13,7 @@ from jupyter_smx.agent.wire import Decoder
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.telemetry.log_collector import PIECE, LogCollector
+from jupyter_smx.controller.transfer.host_spool import HostSpool
 from jupyter_smx.model.errors import (
     ResourceInUseError,
     SmxError,
@@ -351,7 +352,7 @@ class TestLogs:
         await world.open()
         world.one.silent = True
         pump.on_growth(job, "algo-1", 500_000)
-        await pump.drain(job, "algo-1", 700_000, None, spool)
+        await pump.drain(job, "algo-1", 700_000, None, HostSpool(spool))
         assert pump.size(job.id, "algo-1") == 700_000
 
     async def test_a_host_that_left_nothing_gives_what_arrived(self, pump: LogCollector) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.agent.host import end_record
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
-from jupyter_smx.controller.transfer import stage_out
+from jupyter_smx.controller.transfer import host_spool
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.status import Status
 from jupyter_smx.policy.hosts import agent_messages
@@ -133,7 +133,7 @@ def test_a_length_that_is_none_makes_an_event_none(kept: object) -> None:
 def test_a_record_beyond_all_bounds_is_not_read_and_both_numbers_are_said(
     sim: Simulation, told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage_out, "LONGEST_RECORD", 200)
+    monkeypatch.setattr(host_spool, "LONGEST_RECORD", 200)
     job = began(sim)
     sim.end_job(job, artifacts=FILES)
     sim.pass_time(5)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from records import a_job, a_spec, an_id
 from serving import served
 
+from jupyter_smx.controller.transfer.host_spool import HostSpool
 from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.results.progress import StepPace
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -76,7 +77,7 @@ async def test_a_chart_that_is_asked_for_while_the_hosts_are_lost_gets_what_is_h
         await world.agent.heard("read")
         (tmp_path / "left").mkdir()
         (tmp_path / "left" / "samples").write_bytes(all_of_it)
-        await world.service._usage_recorder.collect(job, "algo-1", len(all_of_it), None, tmp_path / "left")
+        await world.service._usage_recorder.collect(job, "algo-1", len(all_of_it), None, HostSpool(tmp_path / "left"))
         answer = await asked
         assert answer.status == 200
         assert answer.json()["hosts"][0]["at"][:3] == [WRITTEN[1] - 2, WRITTEN[1] - 1, WRITTEN[1]]

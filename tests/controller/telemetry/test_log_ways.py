@@ -9,6 +9,7 @@ import pytest
 from pulling import CONTENT, JOB, came, pulling
 
 from jupyter_smx.controller.telemetry import log_collector
+from jupyter_smx.controller.transfer.host_spool import HostSpool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 async def drained(agents: Agents, pump: LogCollector, remains: Path, total: int = len(CONTENT)) -> None:
     stream = agents.stream("c1", "algo-1")
-    await asyncio.wait_for(pump.drain(JOB, "algo-1", total, stream, remains), 10)
+    await asyncio.wait_for(pump.drain(JOB, "algo-1", total, stream, HostSpool(remains)), 10)
 
 
 def left(remains: Path, content: bytes = CONTENT) -> Path:
@@ -76,3 +77,13 @@ async def test_for_nothing_nobody_is_asked_and_no_thread_begun(tmp_path: Path, m
         monkeypatch.setattr(log_collector.asyncio, "to_thread", thread)
         await drained(agents, pump, left(tmp_path / "spool" / JOB.id, b""), total=0)
         assert not asked(agent)
+
+
+async def test_what_is_under_way_at_the_end_is_awaited_and_no_loss_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pulling(tmp_path) as (_, agents, pump):
+        pump.on_growth(JOB, "algo-1", len(CONTENT))
+        await pump.drain(JOB, "algo-1", len(CONTENT), agents.stream("c1", "algo-1"), HostSpool())
+    assert came(tmp_path) == CONTENT
+    assert "incomplete" not in caplog.text

@@ -17,6 +17,7 @@ from jupyter_smx.agent.stores import retry as tries
 from jupyter_smx.agent.stores import upload as putting
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.controller.transfer import upload as delivery
+from jupyter_smx.controller.transfer.host_spool import HostSpool
 from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager
 from jupyter_smx.model.spec.channel import Output
@@ -42,7 +43,7 @@ def left(folder: Path, files: dict[str, bytes]) -> HostOutputs:
         (spool / "artifacts" / name).parent.mkdir(parents=True, exist_ok=True)
         (spool / "artifacts" / name).write_bytes(content)
     rows = [{"name": name, "path": f"artifacts/{name}", "size": len(content)} for name, content in files.items()]
-    return HostOutputs("algo-1", {"artifacts": rows}, spool_path=spool)
+    return HostOutputs("algo-1", {"artifacts": rows}, spool=HostSpool(spool))
 
 
 def stored(bucket: Bucket) -> dict[str, bytes]:

@@ -13,10 +13,11 @@ from records import a_job
 
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.telemetry.log_collector import LogCollector
-from jupyter_smx.controller.transfer import stage_out
+from jupyter_smx.controller.transfer import host_spool, stage_out
+from jupyter_smx.controller.transfer.host_spool import HostSpool
 from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager, read_record
-from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def test_an_artifact_that_is_no_file_of_the_job_is_lost_and_nothing_else_c
     desk = OutputStager(tmp_path / "jobs")
     record: dict[str, Any] = {"artifacts": [{"name": "x", "path": "artifacts/x", "size": len(LEAKED)}]}
     with pytest.raises(StagingError, match=r"x of .* is lost: 0 of"):
-        await desk.stage_out(a_job(), [HostOutputs("algo-1", record, spool_path=remains)])
+        await desk.stage_out(a_job(), [HostOutputs("algo-1", record, spool=HostSpool(remains))])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,29 +86,33 @@ async def test_a_log_that_is_no_file_of_the_job_ends_where_it_ended(
     link_or_copy(kind, remains, secrets, "log")
     pump = LogCollector(tmp_path / "jobs", Agents(lambda *_: None, lambda *_: None), lambda _job: None)
     job = a_job(cluster="c1", lease=1)
-    await pump.drain(job, "algo-1", 1000, None, remains)
+    await pump.drain(job, "algo-1", 1000, None, HostSpool(remains))
     assert pump.size(job.id, "algo-1") == 0
     await pump.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_that_is_no_file_of_the_job_is_none(remains: Path, secrets: Path, kind: str) -> None:
-    assert read_record(remains) == {}
+async def test_a_record_that_is_no_file_of_the_job_is_none(remains: Path, secrets: Path, kind: str) -> None:
+    assert await read_record(HostSpool(remains)) == {}
     link_or_copy(kind, remains, secrets, "end.json")
-    assert read_record(remains) is None
+    assert await read_record(HostSpool(remains)) is None
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe{}", b"[]", b"{torn", b" " * 2000 + b"{}"])
-def test_a_record_that_nobody_can_read_is_none(remains: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_out, "LONGEST_RECORD", 1000 if content.startswith(b" ") else 1 << 20)
+async def test_a_record_that_nobody_can_read_is_none(
+    remains: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_spool, "LONGEST_RECORD", 1000 if content.startswith(b" ") else 1 << 20)
     (remains / "end.json").write_bytes(content)
-    assert read_record(remains) is None
+    assert await read_record(HostSpool(remains)) is None
 
 
 async def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, remains: Path) -> None:
     record: dict[str, Any] = {"artifacts": [{"name": "a\0b", "path": "artifacts/x", "size": 1}]}
     with pytest.raises(StagingError, match="is outside the job's folder"):
-        await OutputStager(tmp_path / "jobs").stage_out(a_job(), [HostOutputs("algo-1", record, spool_path=remains)])
+        await OutputStager(tmp_path / "jobs").stage_out(
+            a_job(), [HostOutputs("algo-1", record, spool=HostSpool(remains))]
+        )
 
 
 def a_pipe(spool: Path, job: str) -> None:
@@ -161,19 +166,21 @@ async def test_a_disk_that_cannot_be_read_is_no_disk_that_is_full(
     monkeypatch.setattr(untrusted_files.OpenFile, "link_or_copy", broken)
     record = {"artifacts": [{"name": "model/x", "path": "artifacts/x", "size": 4}]}
     with pytest.raises(StagingError, match="artifacts/x cannot be read from its host's folder") as told:
-        await OutputStager(tmp_path / "jobs").stage_out(a_job(), [HostOutputs("algo-1", record, None, remains)])
+        await OutputStager(tmp_path / "jobs").stage_out(
+            a_job(), [HostOutputs("algo-1", record, None, HostSpool(remains))]
+        )
     assert str(remains) in told.value.cure
     assert "space" not in str(told.value)
     assert not told.value.transient
 
 
 @pytest.mark.parametrize("odd", ["é", "\udce9"])
-def test_a_long_record_is_read_whole(remains: Path, odd: str) -> None:
+async def test_a_long_record_is_read_whole(remains: Path, odd: str) -> None:
     files = [{"name": f"outputs/{odd}{n:09}", "path": f"artifacts/{n:09}", "size": n} for n in range(60_000)]
     record = {"cause": "exit", "exit_code": 0, "artifacts": files}
     (remains / "end.json").write_text(json.dumps(record))
     assert (remains / "end.json").stat().st_size > stage_out._SHORT_RECORD
-    open_file = read_record(remains)
+    open_file = await read_record(HostSpool(remains))
     assert open_file is not None
     assert open_file["artifacts"] == files
 
@@ -197,11 +204,11 @@ def test_what_a_lost_host_left_is_read_while_the_loop_goes_on(sim: Simulation, m
     assert threading.get_ident() not in readers
 
 
-def test_a_record_beyond_all_bounds_is_none(remains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_record_beyond_all_bounds_is_none(remains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (remains / "end.json").write_text(json.dumps({"cause": "exit", "notes": ["x" * 100]}))
-    assert read_record(remains) is not None
-    monkeypatch.setattr(stage_out, "LONGEST_RECORD", 99)
-    assert read_record(remains) is None
+    assert await read_record(HostSpool(remains)) is not None
+    monkeypatch.setattr(host_spool, "LONGEST_RECORD", 99)
+    assert await read_record(HostSpool(remains)) is None
 
 
 @pytest.mark.parametrize("shortest", [0, 1 << 20])

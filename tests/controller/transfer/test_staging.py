@@ -19,6 +19,7 @@ from jupyter_smx.agent.channels.pack_outputs import pack
 from jupyter_smx.agent.system.files.walk import make_folders
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.transfer import stage_out
+from jupyter_smx.controller.transfer.host_spool import HostSpool
 from jupyter_smx.controller.transfer.job_folder import StagingError, atomic_write
 from jupyter_smx.controller.transfer.stage_out import HostOutputs, OutputStager, merge_archives
 from jupyter_smx.model.errors import UnavailableError
@@ -60,7 +61,7 @@ def a_spool(folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 def left(folder: Path, files: Mapping[str, bytes], host: str = "algo-1") -> HostOutputs:
     spool = folder / "spool" / host
-    return HostOutputs(host, a_spool(spool, files), spool_path=spool)
+    return HostOutputs(host, a_spool(spool, files), spool=HostSpool(spool))
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ async def test_an_agent_cannot_name_a_file_outside_the_folder(desk: OutputStager
     for row in ({"name": name, "path": "artifacts/x"}, {"name": "x", "path": name}):
         record = {"artifacts": [row | {"size": 1}]}
         with pytest.raises(StagingError, match="outside"):
-            await desk.stage_out(a_train(), [HostOutputs("algo-1", record, spool_path=tmp_path)])
+            await desk.stage_out(a_train(), [HostOutputs("algo-1", record, spool=HostSpool(tmp_path))])
 
 
 async def test_a_file_whose_name_is_no_text_comes_home_under_one_that_is(desk: OutputStager, tmp_path: Path) -> None:
@@ -286,14 +287,14 @@ def test_merged_archives_unpack_and_hold_every_winner(
         assert content == winner
 
 
-def test_a_record_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
-    assert stage_out.read_record(tmp_path) is None
+async def test_a_record_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    assert await stage_out.read_record(HostSpool(tmp_path)) is None
     (tmp_path / "end.json").write_text('{"cause": "ex')
-    assert stage_out.read_record(tmp_path) is None
+    assert await stage_out.read_record(HostSpool(tmp_path)) is None
     (tmp_path / "end.json").write_text("[]")
-    assert stage_out.read_record(tmp_path) is None
+    assert await stage_out.read_record(HostSpool(tmp_path)) is None
     (tmp_path / "end.json").write_text(json.dumps({"cause": "exit"}))
-    assert stage_out.read_record(tmp_path) == {"cause": "exit"}
+    assert await stage_out.read_record(HostSpool(tmp_path)) == {"cause": "exit"}
 
 
 def test_only_old_variables_that_nobody_needs_are_deleted(tmp_path: Path) -> None:

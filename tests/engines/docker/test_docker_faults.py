@@ -244,7 +244,7 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     harness.run_docker(how, *harness.containers(handle.cluster))
     await harness.engine.release(handle)
     assert mine.read_text() == "mine"
-    said = harness.new_engine().exit_reason(handle.cluster, "algo-1")
+    said = await harness.new_engine().exit_reason(handle.cluster, "algo-1")
     words = "its container was ended from outside, by docker kill, with its daemon, or by a process in it. "
     assert said == (f"{words}Run the job again, or set --retries." if how == "kill" else "")
 
@@ -295,7 +295,7 @@ async def test_a_job_that_takes_too_much_memory_is_told_so_and_its_host_lives(ha
     # With version 2 of control groups the daemon remembers of the container what happened to one job in it.
     harness.run_docker("stop", *harness.containers(handle.cluster))
     await harness.engine.release(handle)
-    assert harness.new_engine().exit_reason(handle.cluster, "algo-1") == ""
+    assert await harness.new_engine().exit_reason(handle.cluster, "algo-1") == ""
 
 
 @pytest.mark.parametrize("kind", ["container", "network"])

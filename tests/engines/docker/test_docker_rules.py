@@ -238,7 +238,7 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
     daemon.refuses["GET /containers/jupyter-smx-c1-algo-1/json"] = (500, "it is damaged")
     await engine.release(handle)
     assert daemon.containers == {}
-    assert [engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")] == [
+    assert [await engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")] == [
         "",
         "its container ended with exit code 4.",
     ]
@@ -252,7 +252,7 @@ async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon
     end(daemon.containers["jupyter-smx-c1-algo-2"], 137)
     daemon.is_behind = True
     await engine.release(handle)
-    said = [engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")]
+    said = [await engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")]
     assert said[0] == ""
     assert said[1].startswith("its container was ended from outside")
 

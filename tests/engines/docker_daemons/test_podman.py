@@ -87,7 +87,7 @@ async def test_a_cluster_at_podman_lives_and_leaves(harness: DockerHarness, tmp_
     assert await harness.new_engine().observe_all([handle]) == [Observation.GONE]
     await harness.new_engine().release(handle)
     assert harness.leftovers(request.cluster) == []
-    said = harness.new_engine().exit_reason(request.cluster, "algo-1")
+    said = await harness.new_engine().exit_reason(request.cluster, "algo-1")
     assert said.startswith(
         "its container was ended from outside, by podman kill, with its daemon, or by a process in it. "
     )

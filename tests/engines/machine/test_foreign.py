@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.engines.machine import untrusted_files
+from jupyter_smx.engines import untrusted_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

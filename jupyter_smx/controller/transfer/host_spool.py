@@ -1,0 +1,98 @@
+"""What a host kept of a job, read without its agent: from a disk of this machine, or by the host's engine."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
+from jupyter_smx.engines import untrusted_files
+from jupyter_smx.model.errors import ResourceNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    ReadSpool = Callable[[str, int, int], Awaitable[tuple[bytes, int] | None]]
+    """Gives bytes of the file ``name`` from ``offset`` on, ``limit`` at most, and its size, as an engine does."""
+
+PIECE = MAX_BODY
+LONGEST_RECORD = MAX_RECORD
+"""Bytes of an end record, which names every file of every output."""
+
+
+@dataclass(frozen=True)
+class HostSpool:
+    """The folder of one job in the spool of one host; every method answers also where the host is gone."""
+
+    path: Path | None = None
+    """Where it lies on a disk of this machine; None where only the engine reads it."""
+    read_piece: ReadSpool | None = None
+
+    async def read(self, name: str, offset: int = 0) -> tuple[bytes, int]:
+        """Read a piece of a file, and its size; (b"", 0) where the engine reads no such file.
+
+        :raises UnavailableError: it cannot be read now.
+        """
+        try:
+            found = None if self.read_piece is None else await self.read_piece(name, offset, PIECE)
+        except ResourceNotFoundError:
+            found = None
+        return found or (b"", 0)
+
+    async def size(self, name: str) -> int:
+        """Count the bytes of a file; 0 where there is no such file.
+
+        :raises UnavailableError: it cannot be read now.
+        """
+        if self.path is None:
+            return (await self.read(name))[1]
+        return await asyncio.to_thread(_size, self.path, name)
+
+    async def is_absent(self, name: str) -> bool | None:
+        """Say whether the spool surely has no such file; None where nothing can be read.
+
+        :raises UnavailableError: it cannot be read now.
+        """
+        if self.path is not None:
+            return await asyncio.to_thread(untrusted_files.is_absent, *spool_location(self.path, name))
+        try:
+            found = None if self.read_piece is None else await self.read_piece(name, 0, 1)
+        except ResourceNotFoundError:
+            return True
+        return None if found is None else False
+
+    async def read_whole(self, name: str) -> bytes | None:
+        """Read a file as long as a record may be; None where there is none, or it is longer, or ends early.
+
+        :raises UnavailableError: it cannot be read now.
+        """
+        if self.path is not None:
+            return await asyncio.to_thread(_read_whole, self.path, name)
+        piece, total = await self.read(name)
+        content = bytearray(piece)
+        while piece and len(content) < total <= LONGEST_RECORD:
+            piece, _ = await self.read(name, len(content))
+            content += piece
+        return bytes(content) if content and len(content) == total <= LONGEST_RECORD else None
+
+
+def spool_location(folder: Path, name: str) -> tuple[Path, str]:
+    """Say what to open for a file in a job's folder: a job may have replaced that, and the spool."""
+    return folder.parent, f"{folder.name}/{name}"
+
+
+def _size(folder: Path, name: str) -> int:
+    try:
+        with untrusted_files.open_file(*spool_location(folder, name)) as file:
+            return file.size()
+    except OSError:
+        return 0
+
+
+def _read_whole(folder: Path, name: str) -> bytes | None:
+    try:
+        return untrusted_files.read(*spool_location(folder, name), LONGEST_RECORD)
+    except OSError:
+        return None

@@ -222,7 +222,7 @@ class ControllerSession:
 
     def _check_epoch(self) -> None:
         if self.epoch is None:
-            raise OperationError("Refused", "op: the first operation of a stream is hello.")
+            raise OperationError("Refused", "op: the first operation of a stream must be hello.")
         if self.epoch < self.endpoint.epoch:
             raise OperationError("Fenced", f"epoch: {self.epoch} is over; {self.endpoint.epoch} took this host.")
 
@@ -241,7 +241,7 @@ class ControllerSession:
     def _job(self, header: Mapping[str, Any]) -> JobEntry:
         job = self.host.jobs.get(check_job(header.get("job")))
         if job is None:
-            raise OperationError("ResourceNotFound", f"job: {header.get('job')} was never on this host.")
+            raise OperationError("ResourceNotFound", f"job: {header.get('job')} is not on this host.")
         if "lease" in header and int(header["lease"]) != job.lease:
             text = f"lease: {header['lease']} is not the lease of job {job.id}, which is {job.lease}."
             raise OperationError("Fenced", text)
@@ -260,7 +260,7 @@ class ControllerSession:
         if host.is_shutting_down or not host.isolation.is_intact():
             host.shut_down("/etc/hosts of this host was replaced from outside", code=4)
             raise OperationError(
-                "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it ends. Take another one."
+                "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it exits. Use another host."
             )
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"])
         host.add_job(job)

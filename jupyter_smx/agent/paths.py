@@ -51,11 +51,11 @@ class HostInfo(NamedTuple):
     def real_path(self, path: str, field: str = "outputs") -> str:
         """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
 
-        :raises ValueError: it is no folder below ``/opt/ml``; the text names it and the field that it stands in.
+        :raises ValueError: it is not a folder below ``/opt/ml``; the text names it and the field that it stands in.
         """
         inside = os.path.relpath(os.path.join(ML, path), ML)
         if inside in (os.curdir, os.pardir) or inside.startswith(os.pardir + os.sep):
-            raise ValueError(f"spec.{field}: {path!r} is no folder below {ML}.")
+            raise ValueError(f"spec.{field}: {path!r} is not a folder below {ML}.")
         return os.path.join(self.base, inside)
 
 

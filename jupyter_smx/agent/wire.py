@@ -44,10 +44,10 @@ def encode(header: Header, body: Optional[bytes] = None) -> bytes:
     if body is not None:
         header = dict(header, size=len(body))
         if len(body) > MAX_BODY:
-            raise WireError(f"size: {len(body)} bytes do not fit in one frame; {MAX_BODY} do.")
+            raise WireError(f"size: {len(body)} bytes exceed the limit of {MAX_BODY} bytes per frame.")
     text = _JSON.encode(header).encode()
     if len(text) > MAX_HEADER:
-        raise WireError(f"header: {len(text)} bytes do not fit in one frame; {MAX_HEADER} do.")
+        raise WireError(f"header: {len(text)} bytes exceed the limit of {MAX_HEADER} bytes per frame.")
     return _LENGTH.pack(len(text)) + text + (body or b"")
 
 
@@ -67,7 +67,7 @@ def _header(text: bytes) -> Header:
 def _length(four: bytes) -> int:
     length = int(_LENGTH.unpack(four)[0])
     if length > MAX_HEADER:
-        raise WireError(f"length: {length} bytes of header; {MAX_HEADER} are allowed.")
+        raise WireError(f"length: {length} bytes of header exceed the limit of {MAX_HEADER}.")
     return length
 
 

@@ -198,7 +198,7 @@ def test_paths_of_outputs_are_under_opt_ml() -> None:
     assert elsewhere.real_path("/opt/ml/processing/out") == "/home/me/ml/processing/out"
     assert elsewhere.real_path("processing/out") == "/home/me/ml/processing/out"
     for path in ("/data/out", "/opt/mlx", "/opt/ml", "", "../../x", "/opt/ml/model/../../../x", "processing/../.."):
-        with pytest.raises(ValueError, match="is no folder below /opt/ml") as refusal:
+        with pytest.raises(ValueError, match="is not a folder below /opt/ml") as refusal:
             elsewhere.real_path(path)
         assert repr(path) in str(refusal.value)
 

@@ -75,7 +75,7 @@ def _expand_pattern(pattern: str) -> Pairs:
     names.pop(os.curdir, None)  # ** finds the folder itself
     for name, path in names.items():
         if name.split(os.sep)[0] == os.pardir:
-            raise ChannelError(f"{pattern!r} finds {path!r}, which lies outside of {folder!r}, where it begins.")
+            raise ChannelError(f"{pattern!r} matches {path!r}, which is outside {folder!r}.")
     return sorted((name, path) for name, path in names.items() if not _is_within(name, names))
 
 

@@ -111,8 +111,8 @@ def unpack(send: Optional[PayloadSpec]) -> Dict[str, Any]:
     except Exception as error:  # border: unpickling runs code of any library
         kind = type(error).__name__
         raise RefusalError(
-            f"send: {name} cannot be read here ({kind}: {error}). It was packed by {theirs or 'an unknown version'}, "
-            f"this host has {ours} (Python/cloudpickle)."
+            f"send: {name} cannot be read on this host ({kind}: {error}). "
+            f"It was packed by {theirs or 'an unknown version'}, this host has {ours} (Python/cloudpickle)."
         ) from error
     return values
 

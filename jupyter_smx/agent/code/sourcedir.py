@@ -141,7 +141,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, part: str) -> No
     """Write one member; nothing but files and folders that lie inside."""
     names = member.name.split("/")
     if member.name.startswith("/") or ".." in names or not (member.isfile() or member.isdir()):
-        raise SourceDirError(f"source_dir: {member.name!r} in the archive is no file or folder inside it.")
+        raise SourceDirError(f"source_dir: {member.name!r} in the archive is not a file or folder inside it.")
     path = os.path.join(part, *names)
     if member.isdir():
         os.makedirs(path, exist_ok=True)

@@ -72,7 +72,7 @@ def _choose_backend(name: str) -> None:
     try:
         matplotlib.rcParams["backend"] = name
     except ValueError as error:
-        raise RefusalError(f"environment: MPLBACKEND is {name!r}, which matplotlib does not take: {error}") from error
+        raise RefusalError(f"environment: MPLBACKEND is {name!r}, which matplotlib does not accept: {error}") from error
 
 
 def _choose_protobuf_backend(implementation: str) -> List[str]:
@@ -116,4 +116,4 @@ def _reload_settings(package: str, settings: Optional[ModuleType]) -> None:
         importlib.reload(settings)
     except (ValueError, TypeError, ImportError) as error:
         kind = type(error).__name__
-        raise RefusalError(f"environment: {package} does not take its settings ({kind}: {error}).") from error
+        raise RefusalError(f"environment: {package} rejects its settings ({kind}: {error}).") from error

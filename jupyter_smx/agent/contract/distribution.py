@@ -61,7 +61,7 @@ def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
     except (TypeError, ValueError, OverflowError):
         count = 0
     if count < 1:
-        raise HyperparameterError(f"hyperparameters: {name} is {given!r}; it is a number of processes, 1 or more.")
+        raise HyperparameterError(f"hyperparameters: {name} is {given!r}; it must be a number of processes, 1 or more.")
     return count
 
 

@@ -52,9 +52,9 @@ def complete(spec: Mapping[str, Any]) -> CompleteSpec:
         raise ValueError("spec.source: the text of the cell is missing.")  # noqa: TRY004 - one kind for all fields
     kind = spec.get("kind", "train")
     if kind not in ("train", "process"):
-        raise ValueError(f"spec.kind: {kind!r}; it is train or process.")
+        raise ValueError(f"spec.kind: {kind!r}; it must be train or process.")
     if spec.get("contract", "v2") not in ("v2", "v3"):
-        raise ValueError(f"spec.contract: {spec['contract']!r}; it is v2 or v3.")
+        raise ValueError(f"spec.contract: {spec['contract']!r}; it must be v2 or v3.")
     whole: Dict[str, Any] = {
         "name": "job",
         "filename": "<" + kind + ">",

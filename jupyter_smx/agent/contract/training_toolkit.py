@@ -50,8 +50,8 @@ def distribution_groups(framework: Dict[str, Any], host_info: HostInfo) -> List[
     groups = framework.get("sagemaker_distribution_instance_groups", default)
     if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
         raise HyperparameterError(
-            f"hyperparameters: sagemaker_distribution_instance_groups is {groups!r}; it is a list of names of instance "
-            f'groups, as ["{host_info.group}"].'
+            f"hyperparameters: sagemaker_distribution_instance_groups is {groups!r}; it must be a list of instance "
+            f'group names, e.g. ["{host_info.group}"].'
         )
     return list(groups)
 

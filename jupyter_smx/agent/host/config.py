@@ -62,13 +62,13 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
     :raises ConfigError: another protocol, a name that is missing, an unknown start method.
     """
     if raw.get("protocol") != wire.PROTOCOL:
-        raise ConfigError(f"protocol: {raw.get('protocol')!r}; this agent speaks {wire.PROTOCOL}. Pack it anew.")
+        raise ConfigError(f"protocol: {raw.get('protocol')!r}; this agent uses {wire.PROTOCOL}. Pack the agent again.")
     for name in ("cluster", "host"):
         if not isinstance(raw.get(name), str) or not raw[name]:
             raise ConfigError(f"{name}: {raw.get(name)!r}; it must be a name.")
     method = raw.get("start_method") or "fork"
     if method not in ("fork", "spawn"):
-        raise ConfigError(f"start_method: {method!r}; it is fork or spawn.")
+        raise ConfigError(f"start_method: {method!r}; it must be fork or spawn.")
     hosts = list(raw.get("hosts") or [raw["host"]])
     group = raw.get("group") or "homogeneousCluster"
     instance_type = raw.get("instance_type") or "local"

@@ -32,7 +32,7 @@ def check_job(job: Any) -> str:
     """
     if isinstance(job, str) and _JOB.fullmatch(job):
         return job
-    raise SpoolError(f"job: {job!r} cannot name a job; letters, digits, _ and - can.")
+    raise SpoolError(f"job: {job!r} is not a valid job id; use letters, digits, _ and -.")
 
 
 class Spool:

@@ -51,12 +51,12 @@ def _require_program(program: str) -> str:
     path = shutil.which(program)
     if path is None:
         raise RefusalError(
-            f"distribution: mpi needs Open MPI's {program} on every host, and this machine has none. "
+            f"distribution: mpi needs Open MPI's {program} on every host, but this machine does not have it. "
             "On Debian: apt-get install openmpi-bin."
         )
     if importlib.util.find_spec("mpi4py") is None:
         raise RefusalError(
-            "distribution: mpi runs a script by mpi4py, which the job's Python lacks. "
+            "distribution: mpi needs mpi4py, which the job's Python does not have. "
             "Choose another one with --python, or add mpi4py to --requirements."
         )
     return path

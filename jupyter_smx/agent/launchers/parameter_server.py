@@ -70,7 +70,7 @@ def _require_tensorflow() -> None:
         raise RefusalError("distribution: parameter_server forks the script, which only Linux does safely.")
     if not _has_tensorflow():
         raise RefusalError(
-            "distribution: parameter_server is a part of TensorFlow, which the job's Python lacks. "
+            "distribution: parameter_server needs TensorFlow, which the job's Python does not have. "
             "Choose another one with --python, or add tensorflow to --requirements."
         )
 

@@ -108,11 +108,11 @@ def _require_spark() -> str:
     java = os.environ.get("JAVA_HOME", "")
     if not (java and os.path.exists(os.path.join(java, "bin", "java"))) and shutil.which("java") is None:
         raise RefusalError(
-            "distribution: Spark runs on Java, and this machine has none. "
-            "On Debian: apt install default-jre-headless. Elsewhere install Java 17 and name it in JAVA_HOME."
+            "distribution: Spark needs Java, which this machine does not have. "
+            "On Debian: apt install default-jre-headless. Elsewhere install Java 17 and set JAVA_HOME to its folder."
         )
     if shutil.which("bash") is None:
-        raise RefusalError("distribution: Spark's own programs need bash, and this machine has none.")
+        raise RefusalError("distribution: Spark needs bash, which this machine does not have.")
     return spark
 
 
@@ -138,8 +138,7 @@ def _spark_home() -> str:
         if folder and os.path.exists(os.path.join(folder, "bin", "spark-class")):
             return folder
     raise RefusalError(
-        f"distribution: pyspark in {inside} has no Spark in it, as where only its client is installed. "
-        "Install the whole of it: pip install pyspark."
+        f"distribution: pyspark in {inside} contains only the client of Spark. Install all of it: pip install pyspark."
     )
 
 
@@ -277,7 +276,8 @@ def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.soc
         cluster.check()
         if time.monotonic() > until:
             raise RefusalError(
-                f"distribution: not all hosts came for {rendezvous.PATIENCE:.0f} s, so there is no cluster."
+                f"distribution: not all hosts connected within {rendezvous.PATIENCE:.0f} s, "
+                "so there is no Spark cluster."
             )
         if cluster.signals.wait([listener], until - time.monotonic()):
             visitor = listener.accept()[0]
@@ -376,7 +376,7 @@ def _connect_to_leader(cluster: _Cluster) -> Iterator[socket.socket]:
             cluster.check()
             if time.monotonic() > until:
                 raise RefusalError(
-                    f"distribution: {part.found.hosts[0]} did not begin for {rendezvous.PATIENCE:.0f} s."
+                    f"distribution: {part.found.hosts[0]} did not start within {rendezvous.PATIENCE:.0f} s."
                 )
             cluster.signals.wait(seconds=rendezvous.RETRY_DELAY)
         yield connection

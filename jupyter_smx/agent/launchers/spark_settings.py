@@ -291,7 +291,7 @@ def parse_configuration(text: str) -> RequestedConfiguration:
     try:
         raw = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"it is no JSON ({error})") from error
+        raise ValueError(f"it is not valid JSON ({error})") from error
     found, environment, unused = {}, {}, []  # type: Dict[str, str], Dict[str, str], List[str]
     for name, own in _classes([raw] if isinstance(raw, dict) else raw):
         if name == "spark-defaults":
@@ -312,13 +312,13 @@ def parse_configuration(text: str) -> RequestedConfiguration:
 def _classes(raw: Any, above: str = "") -> Iterator[Tuple[str, Dict[str, str]]]:
     """Give each classification, those within another one too, by its name and with its properties as text."""
     if not isinstance(raw, list):
-        raise ValueError(f"{type(raw).__name__} is no list of classifications")  # noqa: TRY004 - one kind for all
+        raise ValueError(f"{type(raw).__name__} is not a list of classifications")  # noqa: TRY004 - one kind for all
     for one in raw:
         name: Optional[Any] = one.get("Classification") if isinstance(one, dict) else None
         own = one.get("Properties", {}) if isinstance(name, str) else None
         if not isinstance(name, str) or not isinstance(own, dict):
             shown = json.dumps(one)[:80]
-            raise ValueError(f'{shown} is no {{"Classification": …, "Properties": {{…}}}}')  # noqa: TRY004 - as above
+            raise ValueError(f'{shown} is not {{"Classification": …, "Properties": {{…}}}}')  # noqa: TRY004 - as above
         found = {key: value if isinstance(value, str) else json.dumps(value) for key, value in own.items()}
         unwritable = next((key for key, value in found.items() if not _can_be_written(key + value)), None)
         if unwritable is not None:

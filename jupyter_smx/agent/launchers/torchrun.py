@@ -93,7 +93,7 @@ def _pytorch() -> Any:
         )
     except ImportError as error:
         raise RefusalError(
-            f"distribution: torchrun is a part of PyTorch, which the job's Python lacks ({error}). "
+            f"distribution: torchrun needs PyTorch, which the job's Python does not have ({error}). "
             "Choose another one with --python, or add torch to --requirements."
         ) from error
     return run, api, errors

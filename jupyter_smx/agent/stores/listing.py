@@ -73,5 +73,5 @@ def _list_folder(found: ChannelListing, name: str, path: str, now: float) -> Non
                 found.items.append(_item(os.path.join(name, level.inner(entry)), entry.path, entry.stat(), now))
     except LoopError as error:
         raise ListingError(
-            f"{error.filename!r} leads back to a folder that it lies in, so it cannot be an input."
+            f"{error.filename!r} links to a folder that contains it, so it cannot be an input."
         ) from None

@@ -156,15 +156,17 @@ def parse_manifest(text: str, source: str) -> List[Tuple[str, str]]:
     try:
         rows: Any = json.loads(text)
     except ValueError as error:
-        raise ObjectsError(f"{source} is no manifest: it is no JSON ({error}).") from error
+        raise ObjectsError(f"{source} is not a manifest: it is not valid JSON ({error}).") from error
     if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict) or set(rows[0]) != {"prefix"}:
-        raise ObjectsError(f'{source} is no manifest: that is a list that begins with {{"prefix": "s3://BUCKET/…"}}.')
+        raise ObjectsError(
+            f'{source} is not a manifest. A manifest is a list that begins with {{"prefix": "s3://BUCKET/…"}}.'
+        )
     prefix, names = rows[0]["prefix"], rows[1:]
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if not isinstance(prefix, str) or wrong is not None:
-        raise ObjectsError(f"{source} is no manifest: {wrong if wrong is not None else prefix!r} is no text.")
+        raise ObjectsError(f"{source} is not a manifest: {wrong if wrong is not None else prefix!r} is not a string.")
     if not names:
-        raise ObjectsError(f"{source} is no manifest: beside its prefix it names no object.")
+        raise ObjectsError(f"{source} is not a manifest: it has a prefix but names no object.")
     inside = prefix.split("://", 1)[-1].split("/", 1)
     key = inside[1] if len(inside) > 1 else ""
     return [(prefix + name, (key + name).lstrip("/")) for name in names]

@@ -135,12 +135,10 @@ def find_objects(worker: FsspecWorker, channel: ChannelSpec) -> List[objects.Obj
     name, source = channel["name"], channel["source"]
     through = objects.split_chain(source)[0]
     if "://" not in through and not _is_manifest(channel):
-        raise FetchError(
-            f"channel {name}: {source} goes through {through!r}. Leave it out: a host keeps what it fetched."
-        )
+        raise FetchError(f"channel {name}: {source} uses {through!r}. Remove that part: hosts cache their inputs.")
     if objects.protocol(source) in _WITHOUT:
         raise FetchError(
-            f"channel {name}: {source} lives in one process only, which the job is not. Send the value by --send."
+            f"channel {name}: {source} exists only in the memory of one process. Pass the value with --send."
         )
     found = (
         _read_manifest(worker, source)
@@ -149,7 +147,7 @@ def find_objects(worker: FsspecWorker, channel: ChannelSpec) -> List[objects.Obj
     )
     if not found:
         raise FetchError(
-            f"channel {name}: no object begins with {source}. A prefix is compared letter by letter, its end as well."
+            f"channel {name}: no object begins with {source}. Prefixes are compared character by character."
         )
     objects.check_objects(found, name)
     whole: ShareSpec = {"turn": 0, "count": 1}

@@ -200,7 +200,7 @@ def test_what_an_archive_in_a_store_holds_is_a_channel(host: Host, bucket: Bucke
         told = host.stage([f"zip://train/::{place}/all.zip", f"zip://tr::{place}/all.zip"], bucket.environment)
         assert told["seen"]["a"] == {"a": "train/a", "deep/b": "train/deep/b"}
         assert told["seen"]["b"] == {"train/a": "train/a", "train/deep/b": "train/deep/b"}
-    with pytest.raises(worker_client.FetchError, match=r"goes through 'simplecache'\. Leave it out"):
+    with pytest.raises(worker_client.FetchError, match=r"uses 'simplecache'\. Remove that part"):
         host.stage(["simplecache::s3://bucket/all.zip"], bucket.environment)
 
 

@@ -135,7 +135,7 @@ def test_a_package_that_can_be_loaded_once_reads_its_settings_where_it_is(
     assert agent.json(see, environment={"HF_DATASETS_NUMBER": "1", "HF_HOME": "/mine"}) == [1, "/mine"]
     assert agent.json(see, environment={}) == [0, "the default"]
     record = agent.run(see, environment={"HF_DATASETS_NUMBER": "many"})
-    assert "environment: datasets does not take its settings (ValueError" in record["errors"][0]
+    assert "environment: datasets rejects its settings (ValueError" in record["errors"][0]
     assert record["cause"] == "refused"
 
 
@@ -233,5 +233,5 @@ def test_matplotlib_is_told_its_backend_and_what_it_does_not_take_is_refused(mon
     assert library.rcParams == {"backend": "svg"}
     startup_variables.apply_variables({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
     assert library.rcParams == {"backend": "svg"}, "the host's own was read already"
-    with pytest.raises(RefusalError, match="MPLBACKEND is 'nonsense', which matplotlib does not take: no backend"):
+    with pytest.raises(RefusalError, match="MPLBACKEND is 'nonsense', which matplotlib does not accept: no backend"):
         startup_variables.apply_variables({"MPLBACKEND": "nonsense"}, {}, 1, [])

@@ -223,7 +223,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(agent: Agent, tmp_pa
     source = packed(tmp_path, {"helper.py": "X = 1\n"}, names={"helper.py": name}, size=size)
     record = agent.run("print('ran')", source_dir=source)
     assert (record["cause"], record["text"].count("ran\n")) == ("refused", 0)
-    assert f"source_dir: {name!r} in the archive is no file or folder inside it." in record["failure"]
+    assert f"source_dir: {name!r} in the archive is not a file or folder inside it." in record["failure"]
     assert not [top for top, _folders, names in os.walk(tmp_path) if "evil" in names]
 
 

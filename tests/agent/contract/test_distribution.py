@@ -95,14 +95,17 @@ def test_processes_are_the_option_else_the_gpus_else_one(
 @pytest.mark.parametrize("text", ["two", "0", "-1", "null-ish", "[2]", '{"a": 1}', "1e999", "NaN"])
 def test_processes_that_are_no_number_of_processes_are_the_wishs_fault(text: str) -> None:
     wrong = wish(TORCH | {"sagemaker_mpi_num_of_processes_per_host": text})
-    with pytest.raises(HyperparameterError, match=r"_per_host is .*; it is a number of processes, 1 or more\."):
+    with pytest.raises(HyperparameterError, match=r"_per_host is .*; it must be a number of processes, 1 or more\."):
         scriptmode.variables(wrong, on("algo-1"))
 
 
 @pytest.mark.parametrize("text", ["5", "dnn", "null", "[5]", '{"dnn": 1}'])
 def test_groups_that_are_no_list_of_names_are_the_wishs_fault(text: str) -> None:
     wrong = wish(TORCH | {"sagemaker_distribution_instance_groups": text})
-    with pytest.raises(HyperparameterError, match=r'_instance_groups is .*; it is a list of names .* as \["dnn"\]\.'):
+    with pytest.raises(
+        HyperparameterError,
+        match=r'_instance_groups is .*; it must be a list of instance group names, e\.g\. \["dnn"\]\.',
+    ):
         scriptmode.variables(wrong, on("algo-1"))
 
 
@@ -111,7 +114,8 @@ def test_a_host_tells_a_wrong_hyperparameter_before_the_code_begins(agent: Agent
     record = agent.run("print('ran')", hyperparameters=wrong)
     assert record["cause"] == "refused"
     assert record["failure"] == (
-        "hyperparameters: sagemaker_mpi_num_of_processes_per_host is 'two'; it is a number of processes, 1 or more."
+        "hyperparameters: sagemaker_mpi_num_of_processes_per_host is 'two'; "
+        "it must be a number of processes, 1 or more."
     )
     assert "ran" not in record["text"]
 

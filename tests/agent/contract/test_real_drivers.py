@@ -263,4 +263,4 @@ def test_where_opt_ml_lies_elsewhere_the_variables_say_so(agent: Agent) -> None:
 def test_there_is_no_third_contract(agent: Agent) -> None:
     answer = agent.client.ask("run", job="a" * 16, lease=1, spec=agent.spec("pass", contract="v4"))
     assert not answer["ok"]
-    assert "it is v2 or v3" in answer["message"]
+    assert "it must be v2 or v3" in answer["message"]

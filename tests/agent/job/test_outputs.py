@@ -38,7 +38,7 @@ def test_a_host_refuses_an_output_that_is_not_below_opt_ml_and_leaves_the_users_
         spec = agent.spec("print('never')", kind="process", outputs=[{"name": "report", "path": path}])
         answer = agent.client.ask("run", job="a", lease=1, spec=spec)
         assert answer["code"] == "ValidationException"
-        assert f"spec.outputs: {path!r} is no folder below /opt/ml." in answer["message"]
+        assert f"spec.outputs: {path!r} is not a folder below /opt/ml." in answer["message"]
     assert [path.name for path in reports.iterdir()] == ["of last year"]
     agent.serves()
 

@@ -286,12 +286,12 @@ def exported(variables: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "it is no JSON"),
-        ("3", "int is no list of classifications"),
-        ("[3]", '^3 is no {"Classification": …'),
-        ('[{"Classification": "spark-defaults", "Properties": []}]', "is no {"),
-        ('[{"Properties": {}}]', "is no {"),
-        ('[{"Classification": "a", "Configurations": {"b": 1}}]', "dict is no list"),
+        ("{", "it is not valid JSON"),
+        ("3", "int is not a list of classifications"),
+        ("[3]", '^3 is not {"Classification": …'),
+        ('[{"Classification": "spark-defaults", "Properties": []}]', "is not {"),
+        ('[{"Properties": {}}]', "is not {"),
+        ('[{"Classification": "a", "Configurations": {"b": 1}}]', "dict is not a list"),
         ('[{"Classification": "spark-defaults", "Properties": {"a": "\\ud800"}}]', "spark-defaults: 'a' has a letter"),
         (exported('{"A=B": "x"}'), "spark-env: 'A=B' cannot be set; a name holds no ="),
         (exported('{"": "x"}'), "spark-env: '' cannot be set"),

@@ -54,7 +54,7 @@ def left(tmp_path: Path) -> list[str]:
 
 def test_a_configuration_that_is_none_leaves_nothing_behind(part: spark.HostPart, tmp_path: Path) -> None:
     (tmp_path / "ml/processing/input/conf/configuration.json").write_text("3")
-    with pytest.raises(RefusalError, match=r"configuration\.json: int is no list of classifications\."):
+    with pytest.raises(RefusalError, match=r"configuration\.json: int is not a list of classifications\."):
         spark.run_host_part(part)
     assert left(tmp_path) == []
 

@@ -124,7 +124,7 @@ def test_a_manifest_of_an_object_that_is_not_there_is_refused(agent: Agent, full
             "there are no credentials for it here. Give them to the job by --env",
         ),
         ("nosuch://x/y", {}, "fsspec knows no 'nosuch'"),
-        ("memory://x/y", {}, "lives in one process only"),
+        ("memory://x/y", {}, "exists only in the memory of one process"),
     ],
 )
 def test_what_cannot_be_had_is_said_with_its_cure(

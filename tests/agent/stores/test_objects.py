@@ -173,17 +173,17 @@ def test_what_is_inside_of_an_archive_is_told_from_a_key_with_colons() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[{"prefix": "s3://b/"}]', "it names no object"),
-        ("no", "it is no JSON"),
+        ('[{"prefix": "s3://b/"}]', "names no object"),
+        ("no", "it is not valid JSON"),
         ("{}", "a list that begins with"),
         ("[]", "a list that begins with"),
         ('["a"]', "a list that begins with"),
         ('[{"prefix": "s3://b/", "more": 1}]', "a list that begins with"),
-        ('[{"prefix": 1}]', "1 is no text"),
-        ('[{"prefix": "s3://b/"}, {"a": 1}]', "is no text"),
+        ('[{"prefix": 1}]', "1 is not a string"),
+        ('[{"prefix": "s3://b/"}, {"a": 1}]', "is not a string"),
     ],
 )
 def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ObjectsError, match="is no manifest") as refusal:
+    with pytest.raises(ObjectsError, match="is not a manifest") as refusal:
         parse_manifest(text, "s3://b/m")
     assert said in str(refusal.value)

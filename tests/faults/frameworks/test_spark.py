@@ -254,4 +254,4 @@ def test_a_machine_without_java_is_told_what_to_install(shared: World, python: s
     ran = submitted(shared, "pass", python, environment={"PATH": "/nowhere", "JAVA_HOME": ""})
     job = ended(ran)
     assert job.state.value == "Failed"
-    assert "this machine has none. On Debian: apt install default-jre-headless" in job.failure_reason
+    assert "which this machine does not have. On Debian: apt install default-jre-headless" in job.failure_reason

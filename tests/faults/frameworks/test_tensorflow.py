@@ -260,7 +260,7 @@ def test_a_job_without_tensorflow_says_so(shared: World) -> None:
     ran = shared.submit("pass", instance_groups=TWO, distribution=wanted, keep_alive=0)
     job = ran.wait()
     assert job.state.value == "Failed"
-    assert "parameter_server is a part of TensorFlow, which the job's Python lacks" in job.failure_reason
+    assert "parameter_server needs TensorFlow, which the job's Python does not have" in job.failure_reason
     assert "--python" in job.failure_reason
 
 

@@ -199,7 +199,7 @@ def test_a_job_without_pytorch_says_so(shared: World) -> None:
     ran = distributed(shared, "pass", sys.executable, instance_groups=(InstanceGroup(),))
     job = ran.wait()
     assert job.state.value == "Failed"
-    assert "torchrun is a part of PyTorch, which the job's Python lacks" in job.failure_reason
+    assert "torchrun needs PyTorch, which the job's Python does not have" in job.failure_reason
     assert "--python" in job.failure_reason
 
 

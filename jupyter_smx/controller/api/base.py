@@ -91,7 +91,7 @@ class ApiHandler(RequestHandler):
         if uid != self.services.uid:
             raise HTTPError(403, f"This controller serves user {self.services.uid}, not user {uid}.")
         if self.request.host not in ALLOWED_HOSTS:
-            raise HTTPError(403, f"Host {self.request.host!r} is not this controller; it is localhost.")
+            raise HTTPError(403, f"Host {self.request.host!r} is not this controller; use localhost.")
 
     def body(self, kind: type[_T]) -> _T:
         """Read the request's body.
@@ -137,7 +137,7 @@ class ApiHandler(RequestHandler):
                 f"{parameter.name}: {text!r} is not a number.",
                 field=parameter.name,
                 value=text,
-                rule="It is a number from 0 on.",
+                rule="It must be 0 or more.",
             )
         return min(value, parameter.maximum)
 
@@ -223,4 +223,4 @@ def _uid(connection: socket.socket) -> int:
     try:
         return peer_uid(connection)
     except OSError as error:
-        raise UnavailableError(f"The user of this connection is not known: {error}.") from error
+        raise UnavailableError(f"The user of this connection cannot be identified: {error}.") from error

@@ -73,7 +73,7 @@ class NotFoundHandler(ApiHandler):
     def prepare(self) -> None:
         """Say that nothing is here."""
         super().prepare()
-        raise HTTPError(404, f"There is nothing at {self.request.path}.")
+        raise HTTPError(404, f"There is no route {self.request.path}.")
 
 
 def make_handlers(table: Iterable[Route[Action]]) -> list[tuple[str, type[ApiHandler]]]:

@@ -83,7 +83,7 @@ async def get_job(request: ApiHandler) -> Answer:
     until = request.query(routes.UNTIL)
     if until not in ("first_line", "final"):
         raise ValidationError(
-            f"until: {until!r} is not a step to wait for.", field="until", value=until, cure="first_line or final."
+            f"until: {until!r} is not a step to wait for.", field="until", value=until, cure="Use first_line or final."
         )
     if not wait:
         return job_answer(facade, facade.job(request.ref))

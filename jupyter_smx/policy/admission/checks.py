@@ -75,7 +75,7 @@ def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> No
             field="engine",
             value=spec.engine,
             rule=f"The administrator allows {', '.join(limits.allowed_engines)} (ControllerApp.allowed_engines).",
-            cure="Take one of them.",
+            cure="Use one of them.",
         )
 
 
@@ -86,16 +86,16 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
             field="instance_groups",
             value=len(spec.instance_groups),
             rule=f"A job has 1 to {MAX_GROUPS} groups.",
-            cure="Put hosts of one type into one group.",
+            cure="Put hosts of the same type into one group.",
         )
     names = [group.name for group in spec.instance_groups]
     if len(set(names)) != len(names):
         raise ValidationError(
-            "--group: two groups have one name.",
+            "--group: two groups have the same name.",
             field="instance_groups",
             value=", ".join(names),
-            rule="A group is known by its name, to channels and to the script.",
-            cure="Give each its own.",
+            rule="Channels and scripts refer to a group by its name.",
+            cure="Use a different name for each.",
         )
     instance.check_helpers(spec.instance_groups)
     if spec.distribution is not None:
@@ -108,16 +108,16 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
                 field="instance_count",
                 value=group.instance_count,
-                rule="A group has one host or more.",
-                cure="Ask for one.",
+                rule="A group has at least one host.",
+                cure="Use at least one.",
             )
         if group.instance_count > MAX_INSTANCES:
             raise ResourceLimitError(
                 f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
                 field="instance_count",
                 value=group.instance_count,
-                rule=f"A group has {MAX_INSTANCES} hosts at most.",
-                cure="Ask for fewer hosts.",
+                rule=f"A group has at most {MAX_INSTANCES} hosts.",
+                cure="Use fewer hosts.",
             )
         if limits.allowed_instance_types and group.instance_type not in limits.allowed_instance_types:
             raise ResourceLimitError(
@@ -126,7 +126,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 value=group.instance_type,
                 rule=f"The administrator allows {', '.join(limits.allowed_instance_types)} "
                 "(ControllerApp.allowed_instance_types).",
-                cure="Take one of them.",
+                cure="Use one of them.",
             )
 
 
@@ -136,7 +136,7 @@ def _check_ranks(spec: JobSpec) -> None:
         raise ValidationError(
             "--distribution mpi: variables cannot be sent.",
             field="send",
-            rule="mpirun starts interpreters of its own, which run the script as a file.",
+            rule="mpirun starts new interpreters, which run the script as a file.",
             cure="Use hyperparameters and channels, or torchrun.",
         )
 
@@ -151,8 +151,8 @@ def check_hosts(spec: JobSpec, limits: Limits) -> None:
             f"--instance-count: {spec.instance_count()} hosts.",
             field="instance_count",
             value=spec.instance_count(),
-            rule=f"This machine runs {limits.max_hosts} hosts at most (ControllerApp.max_hosts).",
-            cure="Ask for fewer hosts, or for another engine.",
+            rule=f"This machine runs at most {limits.max_hosts} hosts (ControllerApp.max_hosts).",
+            cure="Use fewer hosts, or another engine.",
         )
 
 
@@ -170,8 +170,8 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             f"--after: {len(spec.after)} jobs.",
             field="after",
             value=len(spec.after),
-            rule=f"A job comes after {MAX_AFTER} others at most.",
-            cure="Make one array of them and come after that.",
+            rule=f"A job waits for at most {MAX_AFTER} other jobs.",
+            cure="Submit them as one array, and wait for the array.",
         )
 
 
@@ -182,7 +182,7 @@ def _check_parameters(spec: JobSpec) -> None:
             field="source",
             value=len(spec.source),
             rule=f"{MAX_SOURCE} at most.",
-            cure="Put data into a channel, and modules into --source-dir.",
+            cure="Pass data with --input, and modules with --source-dir.",
         )
     if len(spec.hyperparameters) > MAX_HYPERPARAMETERS:
         raise ValidationError(
@@ -190,12 +190,12 @@ def _check_parameters(spec: JobSpec) -> None:
             field="hyperparameters",
             value=len(spec.hyperparameters),
             rule=f"{MAX_HYPERPARAMETERS} at most.",
-            cure="Put them into one file, and give that by --input.",
+            cure="Put them into one file, and pass it with --input.",
         )
     for key, value in spec.hyperparameters.items():
         if not 1 <= len(key) <= MAX_KEY or "=" in key:
             raise ValidationError(
-                f"--hp: {key[:MAX_KEY]!r} cannot name a hyperparameter.",
+                f"--hp: {key[:MAX_KEY]!r} is not a valid hyperparameter name.",
                 field="hyperparameters",
                 value=key[:MAX_KEY],
                 rule=f"A name has 1 to {MAX_KEY} characters and no =.",
@@ -206,7 +206,7 @@ def _check_parameters(spec: JobSpec) -> None:
                 f"--hp {key}: the value has {len(value)} characters.",
                 field="hyperparameters",
                 value=key,
-                rule=f"A hyperparameter has {MAX_VALUE} characters at most.",
+                rule=f"A hyperparameter has at most {MAX_VALUE} characters.",
                 cure="Pass it with --send.",
             )
     for key in spec.environment:
@@ -239,7 +239,7 @@ def _check_outputs(spec: JobSpec) -> None:
     for word in names:
         if not _CHANNEL.fullmatch(word) or word in {".", ".."} or names.count(word) > 1:
             raise ValidationError(
-                f"--output: {word!r} {'is given twice' if names.count(word) > 1 else 'cannot name an output'}.",
+                f"--output: {word!r} {'is given twice' if names.count(word) > 1 else 'is not a valid output name'}.",
                 field="outputs",
                 value=word,
                 rule="1 to 64 letters, digits, dots, hyphens and underscores, not . or .., and each name once.",
@@ -255,12 +255,12 @@ def _check_channels(spec: JobSpec) -> None:
             field="channels",
             value=len(names),
             rule=f"{MAX_CHANNELS} at most.",
-            cure="Bring what lies together as one channel, by its folder.",
+            cure="Pass files of the same folder as one channel.",
         )
     for word in names:
         if not _CHANNEL.fullmatch(word) or word in {".", ".."}:
             raise ValidationError(
-                f"--input: {word!r} cannot name a channel.",
+                f"--input: {word!r} is not a valid channel name.",
                 field="channels",
                 value=word,
                 rule="1 to 64 letters, digits, dots, hyphens and underscores, and neither . nor .. alone.",
@@ -272,8 +272,8 @@ def _check_channels(spec: JobSpec) -> None:
             f"--input: channel {repeated!r} is given twice.",
             field="channels",
             value=repeated,
-            rule="A channel has one source, and a folder of its own.",
-            cure="Give each its own name.",
+            rule="A channel has one source and one folder.",
+            cure="Use a different name for each.",
         )
     _check_content_types(spec)
     groups = {group.name for group in spec.instance_groups}
@@ -296,36 +296,36 @@ def _check_content_types(spec: JobSpec) -> None:
                 f"--input {channel.name}: content_type={channel.content_type[:MAX_CONTENT_TYPE]}.",
                 field="channels",
                 value=channel.name,
-                rule=f"It has {MAX_CONTENT_TYPE} characters at most, and stands in a file of training jobs.",
-                cure="Leave it out: nothing is read by it.",
+                rule=f"It has at most {MAX_CONTENT_TYPE} characters, and training jobs get it in a file.",
+                cure="Remove it: jupyter_smx does not use it to read the channel.",
             )
 
 
 def _check_code(spec: JobSpec) -> None:
     if spec.entry_point and not is_entry_point(spec.entry_point):
         raise ValidationError(
-            f"--entry-point: {spec.entry_point!r} cannot name a script.",
+            f"--entry-point: {spec.entry_point!r} is not a valid script path.",
             field="entry_point",
             value=spec.entry_point,
-            rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
-            cure="For example --entry-point train.py; give the file such a name.",
+            rule="Use a path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
+            cure="Rename the file, for example to train.py.",
         )
     is_program = bool(spec.entry_point) and not spec.entry_point.endswith(".py")
     if is_program and spec.distribution is not None and not spec.distribution.runs_once():
         raise ValidationError(
-            f"--distribution: {spec.entry_point} is no Python script.",
+            f"--distribution: {spec.entry_point} is not a Python script.",
             field="distribution",
             value=spec.entry_point,
             rule="A launcher starts a Python script in several processes.",
-            cure="Start the processes in the program itself; it is run once on each host.",
+            cure="Let the program start its processes; it runs once on each host.",
         )
     if is_program and (spec.send or spec.shared or spec.receive):
         raise ValidationError(
-            f"--entry-point: {spec.entry_point} has no variables.",
+            f"--entry-point: {spec.entry_point} cannot send or receive variables.",
             field="entry_point",
             value=spec.entry_point,
-            rule="--send and --receive are about variables of a Python script.",
-            cure="Pass files by --input and values by --hp, and get files by --output.",
+            rule="--send and --receive need a Python script.",
+            cure="Pass files with --input and values with --hp, and get files with --output.",
         )
 
 
@@ -335,6 +335,6 @@ def queue_full_error(limits: Limits) -> ResourceLimitError:
         f"{limits.max_jobs_queued} jobs are waiting or running.",
         field="job",
         value=limits.max_jobs_queued,
-        rule="The administrator sets the number by ControllerApp.max_jobs_queued.",
-        cure="Wait until some of them are done.",
+        rule="The administrator sets the limit with ControllerApp.max_jobs_queued.",
+        cure="Wait until some of them end.",
     )

@@ -47,7 +47,7 @@ class ArtifactStream:
             await self._handler.flush()
         except StreamClosedError as error:
             # The one error by which tornado's client closes a connection without a traceback in the log.
-            raise HTTPInputError("The browser left.") from error
+            raise HTTPInputError("The browser closed the connection.") from error
 
     def finish(self, answer: HTTPResponse) -> None:
         """End the browser's answer as the controller ended its own."""
@@ -74,5 +74,5 @@ def file_name(name: str) -> str:
     """
     parts = name.split("/")
     if any(part in {"", ".", ".."} for part in parts) or "\x00" in name:
-        raise ResourceNotFoundError(f"No artefact is called {name!r}.", field="name", value=name)
+        raise ResourceNotFoundError(f"There is no artifact {name!r}.", field="name", value=name)
     return parts[-1]

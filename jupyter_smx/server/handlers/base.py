@@ -200,7 +200,7 @@ def quote_segment(ref: str) -> str:
     :raises ResourceNotFoundError: no job or pool can have that name.
     """
     if ref in {".", ".."} or "\x00" in ref:
-        raise ResourceNotFoundError(f"Nothing is called {ref!r}.", field="ref", value=ref)
+        raise ResourceNotFoundError(f"There is no job, array or pool {ref!r}.", field="ref", value=ref)
     return quote(ref, safe="")
 
 

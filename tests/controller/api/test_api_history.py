@@ -122,7 +122,7 @@ async def test_what_is_no_number_is_refused_with_the_rule(tmp_path: Path, what: 
         begun_again(world)
         answer = await world.ask("GET", f"/v1/jobs/train/{what}{query}")
         assert answer.status == 400
-        assert answer.json()["rule"] == "It is a number from 0 on."
+        assert answer.json()["rule"] == "It must be 0 or more."
 
 
 async def test_what_a_job_used_of_a_gpu_becomes_advice_with_prices_and_steps(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_number_keeps_its_type_and_a_larger_one_counts_as_its_maximum(paramete
     assert {type(value) for value in found} == {kind}
     with pytest.raises(ValidationError) as refusal:
         handler(parameter, f"{name}=-1").query(parameter)
-    assert (refusal.value.field, refusal.value.rule) == (name, "It is a number from 0 on.")
+    assert (refusal.value.field, refusal.value.rule) == (name, "It must be 0 or more.")
 
 
 def test_the_pages_have_their_documented_sizes() -> None:

@@ -53,7 +53,7 @@ def test_an_input_of_a_processing_job_lies_anywhere_below_its_folder(channels: t
         ((channel("raw", f"{IN}/code"),), "'raw' uses /opt/ml/processing/input/code, the folder of"),
         ((channel("raw", IN, mode="FastFile"),), f"overlaps with {IN}/code"),
         ((channel("a", IN), channel("b", mode="FastFile")), f"overlaps with {IN}"),
-        ((channel("a\0", IN),), "cannot name"),
+        ((channel("a\0", IN),), "is not a valid channel name"),
         ((channel("a", f"{IN}/\0"),), "NUL"),
     ],
 )

@@ -26,7 +26,7 @@ def check(**fields: Any) -> None:
 
 @pytest.mark.parametrize("name", ["../x.py", "/x.py", "a/../b.py", "a b.py", "-x.py", "a//b.py", "./x.py", "ü.py"])
 def test_a_name_that_sagemaker_would_not_take_is_refused(name: str) -> None:
-    with pytest.raises(ValidationError, match=r"--entry-point: .* cannot name a script"):
+    with pytest.raises(ValidationError, match=r"--entry-point: .* is not a valid script path"):
         check(entry_point=name)
 
 
@@ -71,14 +71,14 @@ def test_words_as_they_are_belong_to_processing_jobs() -> None:
 )
 def test_a_program_has_no_variables(fields: dict[str, Any]) -> None:
     check(entry_point="train.py", **fields)
-    with pytest.raises(ValidationError, match=r"--entry-point: train\.sh has no variables"):
+    with pytest.raises(ValidationError, match=r"--entry-point: train\.sh cannot send or receive variables"):
         check(entry_point="train.sh", **fields)
 
 
 def test_a_program_is_started_once_on_each_host() -> None:
     torchrun = Distribution(runner="torchrun")
     check(entry_point="train.py", distribution=torchrun)
-    with pytest.raises(ValidationError, match=r"--distribution: train\.sh is no Python script"):
+    with pytest.raises(ValidationError, match=r"--distribution: train\.sh is not a Python script"):
         check(entry_point="train.sh", distribution=torchrun)
 
 

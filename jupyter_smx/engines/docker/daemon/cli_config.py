@@ -54,11 +54,11 @@ def _current(folder: Path) -> str:
 def _unreadable_error(name: str, path: Path, problem: Exception) -> RefusedError:
     why = problem.strerror if isinstance(problem, OSError) else "it has no Docker endpoint"
     return RefusedError(
-        f"docker_host: {path} cannot be read, which says where the daemon of context {name!r} is ({why}).",
+        f"docker_host: {path} cannot be read; it contains the address of context {name!r} ({why}).",
         field="docker_host",
         value=name,
         rule=_RULE,
-        cure="See docker context inspect; or name the daemon by DOCKER_HOST or DockerEngine.docker_host.",
+        cure="See docker context inspect, or set DOCKER_HOST or DockerEngine.docker_host.",
     )
 
 
@@ -68,7 +68,7 @@ def _unknown_context_error(name: str, folder: Path) -> RefusedError:
         field="docker_host",
         value=name,
         rule=_RULE,
-        cure="See docker context ls; or name the daemon by DOCKER_HOST or DockerEngine.docker_host, which go before. "
+        cure="See docker context ls, or set DOCKER_HOST or DockerEngine.docker_host, which take precedence. "
         + restart_hint(),
     )
 

@@ -44,7 +44,7 @@ def test_a_script_that_misses_its_folder_is_told_the_option(project: Terminal) -
 def test_two_scripts_are_one_too_many(project: Terminal) -> None:
     done = project.run("run", "alone.py", "--source-dir", "src", "--entry-point", "fit.py")
     assert done.returncode == 2
-    assert done.stderr.startswith("SCRIPT: alone.py stands beside --entry-point fit.py.")
+    assert done.stderr.startswith("SCRIPT: alone.py cannot be combined with --entry-point fit.py.")
 
 
 def test_a_script_is_called_as_it_was_typed_whoever_refuses_it(project: Terminal) -> None:
@@ -52,10 +52,10 @@ def test_a_script_is_called_as_it_was_typed_whoever_refuses_it(project: Terminal
     project.script("kept/run.sh", "echo 1\n")
     project.script("kept/.gitignore", "*.sh\n")
     for command, words, said in (
-        ("run", ("kept/run.sh", "--receive", "x"), "SCRIPT: kept/run.sh has no variables."),
-        ("plan", ("kept/run.sh", "--receive", "x"), "SCRIPT: kept/run.sh has no variables."),
-        ("run", ("kept/run.sh", "--receive", "x", "--hp", "n=[1,2]", "--sweep"), "SCRIPT: kept/run.sh has no"),
-        ("run", ("run.sh", "--source-dir", "kept"), "SCRIPT: run.sh stays here and would not be in the job."),
+        ("run", ("kept/run.sh", "--receive", "x"), "SCRIPT: kept/run.sh cannot send or receive variables."),
+        ("plan", ("kept/run.sh", "--receive", "x"), "SCRIPT: kept/run.sh cannot send or receive variables."),
+        ("run", ("kept/run.sh", "--receive", "x", "--hp", "n=[1,2]", "--sweep"), "SCRIPT: kept/run.sh cannot"),
+        ("run", ("run.sh", "--source-dir", "kept"), "SCRIPT: run.sh is excluded from the source folder."),
     ):
         done = project.run(command, *words)
         assert (done.returncode, done.stdout) == (2, "")

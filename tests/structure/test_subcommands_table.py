@@ -128,7 +128,7 @@ def test_both_sides_say_the_same_of_a_row(name: str) -> None:
         with pytest.raises(ValidationError) as refused:
             parser.read(words)
         refusals.append(refused.value.message.partition(": ")[2])
-    assert refusals[0] == refusals[1] == "'x' belongs to no option."
+    assert refusals[0] == refusals[1] == "'x' is an unexpected argument."
 
 
 @pytest.fixture

@@ -108,19 +108,19 @@ def _check(options: LineOptions, *, detach: bool) -> None:
     if send or handle:
         option = "--send" if send else "--as"
         raise ValidationError(
-            f"{option} needs a notebook, whose variables it is about.",
+            f"{option} needs the variables of a notebook.",
             field=option.removeprefix("--"),
             value=", ".join(send) if send else handle,
-            rule="A terminal has none.",
+            rule="A terminal has no variables.",
             cure="Pass files with --input and values with --hp." if send else "Leave it out.",
         )
     if options.flag("wait") and detach:
         raise ValidationError(
-            "--wait stands beside --detach.",
+            "--wait cannot be combined with --detach.",
             field="wait",
             value="--detach",
-            rule="One waits for the job's end, the other comes back at once.",
-            cure="Drop one of the two.",
+            rule="--wait waits until the job ends; --detach returns at once.",
+            cure="Remove one of the two.",
         )
 
 
@@ -149,11 +149,13 @@ def _check_script(script: str, entry_point: str) -> None:
     """Refuse two scripts, and none."""
     if bool(script) == bool(entry_point):
         raise ValidationError(
-            f"SCRIPT: {script} stands beside --entry-point {entry_point}." if script else "SCRIPT is missing.",
+            f"SCRIPT: {script} cannot be combined with --entry-point {entry_point}."
+            if script
+            else "SCRIPT is missing.",
             field="source",
             value=script,
             rule="A job runs one script: SCRIPT, or --entry-point with --source-dir.",
-            cure="Drop one of the two." if script else f"For example {PROG} run train.py.",
+            cure="Remove one of the two." if script else f"For example {PROG} run train.py.",
         )
 
 

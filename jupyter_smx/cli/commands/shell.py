@@ -19,11 +19,11 @@ def _run(found: Namespace, context: CliContext) -> int:
     if bool(found.job) is bool(found.pool):
         given = f"{found.job} and --pool {found.pool}" if found.job else ""
         raise ValidationError(
-            f"shell: {given or 'nothing'} is named.",
+            f"shell: {given or 'no job or pool'} was given.",
             field="job",
             value=found.job,
-            rule="A shell opens on a host of one job, or of one pool.",
-            cure="Say shell JOB, or shell --pool POOL.",
+            rule="A shell opens on a host of one job or one pool.",
+            cure="Use shell JOB, or shell --pool POOL.",
         )
     ask = context.client.pool_shell if found.pool else context.client.shell
     command = ask(found.pool or found.job, found.host)
@@ -38,7 +38,7 @@ def _run(found: Namespace, context: CliContext) -> int:
             f"shell: {command[0]} cannot be started ({problem.strerror}).",
             field="command",
             value=command[0],
-            rule=f"The whole command is: {shlex.join(command)}",
+            rule=f"The command is: {shlex.join(command)}",
             cure=f"Install {command[0]}.",
         ) from problem
 

@@ -159,7 +159,7 @@ def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | Job
             "code: there is nothing to run.",
             field="source",
             value=code or "",
-            rule="A job runs text, a script, a function, or an entry_point.",
+            rule="A job runs text, a script, a function or an entry_point.",
             cure="Give code, or an entry_point.",
         )
     session = current_session()
@@ -232,10 +232,10 @@ def _source(code: object) -> str:
     if isinstance(code, str):
         return code
     raise ValidationError(
-        f"code: a {type(code).__name__} is no source.",
+        f"code: a {type(code).__name__} is not code that a job can run.",
         field="source",
         value=type(code).__name__,
-        rule="A job runs text, a script, a function, or an entry_point.",
+        rule="A job runs text, a script, a function or an entry_point.",
         cure="Give the code as text, a script as a pathlib.Path, or a function.",
     )
 

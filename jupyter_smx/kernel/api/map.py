@@ -101,10 +101,10 @@ def _unwrap_remote(
     if callable(function):
         return function, dict(options)
     raise ValidationError(
-        f"smx.map: {function!r} is no function.",
+        f"smx.map: {function!r} is not a function.",
         field="function",
         value=function,
-        rule="It calls its first argument once for each item of the others, as map does.",
+        rule="smx.map calls its first argument once for each item, like map.",
         cure="For example smx.map(fit, [1, 2, 3]).",
     )
 
@@ -112,19 +112,19 @@ def _unwrap_remote(
 def _check_items(function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> None:
     if not items:
         raise ValidationError(
-            "smx.map: there is no item to call the function for.",
+            "smx.map: there are no items.",
             field="iterable",
             value=0,
-            rule="An array has one task or more, one for each item.",
-            cure="See that what is iterated has something left: an iterator gives its items once.",
+            rule="An array has one task for each item, at least one.",
+            cure="Pass a list: an iterator yields its items only once.",
         )
     if len(items) > MAX_TASKS:
         raise ValidationError(
             f"smx.map: {len(items)} items.",
             field="iterable",
             value=len(items),
-            rule=f"An array has {MAX_TASKS} tasks at most.",
-            cure="Give each call several of them.",
+            rule=f"An array has at most {MAX_TASKS} tasks.",
+            cure="Process several items in each call.",
         )
     try:
         signature = inspect.signature(function)

@@ -88,7 +88,7 @@ def remote(function: Any = None, /, **options: Any) -> Any:
     the job's traceback as its cause. Options are those of :func:`jupyter_smx.train` but ``send``, ``receive`` and
     ``wait``; without ``name`` jobs have the function's name.
 
-    :raises ValidationError: there is no function, or an option that does not exist.
+    :raises ValidationError: there is not a function, or an option that does not exist.
     """
     check_options(options, "@smx.remote")
     if function is None:
@@ -100,9 +100,9 @@ def _check_callable(function: Any) -> Any:
     if callable(function):
         return function
     raise ValidationError(
-        f"@smx.remote: {function!r} is no function.",
+        f"@smx.remote: {function!r} is not a function.",
         field="function",
         value=function,
-        rule="It stands over a function, with options or without.",
+        rule="The decorator needs a function.",
         cure="Options have names, for example @smx.remote(instance_type='ml.m5.xlarge').",
     )

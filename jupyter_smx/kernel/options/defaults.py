@@ -131,10 +131,10 @@ def _parse_assignment(word: str) -> tuple[str, str]:
     name = name.removeprefix("--").replace("-", "_")
     if name not in NAMES:
         raise ValidationError(
-            f"%smx config: {name} has no default that can be set.",
+            f"%smx config: {name} is not a setting with a default.",
             field="line",
             value=word,
-            rule=f"There are {', '.join(NAMES)}.",
+            rule=f"The settings are {', '.join(NAMES)}.",
             cure=suggest_names(name, NAMES),
         )
     if not equals:

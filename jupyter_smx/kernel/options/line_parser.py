@@ -175,10 +175,10 @@ def _missing_value_error(magic: str, error: argparse.ArgumentError) -> Validatio
 
 def _stray_word_error(magic: str, word: str) -> ValidationError:
     return ValidationError(
-        f"%%{magic}: {word!r} belongs to no option.",
+        f"%%{magic}: {word!r} is an unexpected argument.",
         field="line",
         value=word,
-        rule="The code is below the line; a value with blanks needs quotes.",
+        rule="The code starts below the magic line; quote a value that contains blanks.",
         cure=suggest_names(f"--{word}", _long_spellings()),
     )
 

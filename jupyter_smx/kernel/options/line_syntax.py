@@ -31,11 +31,11 @@ def split(line: str) -> list[str]:
     for mark in (OPEN, CLOSE):
         if mark in line:
             raise ValidationError(
-                f"The line has U+{ord(mark):04X}, which is no character.",
+                f"The line has U+{ord(mark):04X}, which is not a character.",
                 field="line",
                 value=mark,
-                rule="Unicode keeps it for use inside of programs, and here it stands for a brace.",
-                cure="Take it out; from Python, values may have it.",
+                rule="Unicode reserves it for programs, and the magics use it for a brace.",
+                cure="Remove it; values passed from Python may contain it.",
             )
     return _Splitter(line).words()
 
@@ -131,7 +131,7 @@ def _unclosed_error(mark: str, rest: str) -> ValidationError:
         f"The line has a {mark} that is never closed: {rest!r}.",
         field="line",
         value=rest,
-        rule="Quotes and braces come in pairs.",
+        rule="Quotes and braces must be closed.",
         cure="Close it, or put a backslash before it.",
     )
 
@@ -189,8 +189,8 @@ def _walk(node: ast.expr, namespace: Mapping[str, Any], expression: str, option:
             f"({type(error).__name__}).",
             field=option.removeprefix("--"),
             value=expression,
-            rule="In braces stand a variable of the notebook, its attributes and its items, and nothing is called.",
-            cure="Assign the value to a variable in a cell before, and name that one.",
+            rule="Braces take a notebook variable with attributes and items, without calls.",
+            cure="Assign the value to a variable in an earlier cell, and use that variable.",
         ) from error
 
 
@@ -201,7 +201,7 @@ def _variable(name: str, namespace: Mapping[str, Any], option: str) -> Any:
         f"{option}: the notebook has no variable {name!r}.",
         field=option.removeprefix("--"),
         value=name,
-        rule="In braces stand a variable of the notebook, its attributes and its items.",
+        rule="Braces take a notebook variable with attributes and items.",
         cure=suggest_names(name, variable_names(namespace)) or "Run the cell that makes it first.",
     )
 
@@ -224,10 +224,10 @@ def _constant(node: ast.expr, expression: str, option: str) -> Any:
 
 def _expression_error(expression: str, option: str) -> ValidationError:
     return ValidationError(
-        f"{option}: {{{expression}}} is not a path to a value of the notebook.",
+        f"{option}: {{{expression}}} is not a notebook variable, attribute or item.",
         field=option.removeprefix("--"),
         value=expression,
         rule="Braces take a variable with attributes and constant subscripts, as {cfg.lr} or {params['lr'][0]}. "
-        "A magic's line neither calls nor computes anything.",
-        cure="Compute it in a cell first, or quote the braces if they are text.",
+        "Magics do not evaluate expressions.",
+        cure="Assign it to a variable first, or quote the braces if they are text.",
     )

@@ -80,17 +80,17 @@ def _example(name: str, option: str, form: str) -> str:
 def collect_unique(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str, str]:
     """Collect values by their names.
 
-    :raises ValidationError: a name that stands twice.
+    :raises ValidationError: a name thatis given twice.
     """
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
             raise ValidationError(
-                f"{option}: {name} stands twice.",
+                f"{option}: {name}is given twice.",
                 field=field,
                 value=name,
                 rule="A name has one value.",
-                cure="Drop one, or give it another name.",
+                cure="Remove one, or rename it.",
             )
         found[name] = value
     return found
@@ -105,10 +105,10 @@ def to_text(value: object, option: str) -> str:
         return str(value)
     except ValueError:
         raise ValidationError(
-            f"{option}: {format_value(value)} cannot be written out.",
+            f"{option}: {format_value(value)} is too long.",
             field=option.partition(" ")[0].removeprefix("--"),
             value=format_value(value),
-            rule="It reaches the job as text, and Python writes no number of so many digits.",
+            rule="Hyperparameters are text, and Python converts no number with so many digits.",
             cure="Send it as a variable instead.",
         ) from None
 
@@ -116,7 +116,7 @@ def to_text(value: object, option: str) -> str:
 def parse_metrics(words: Iterable[str]) -> dict[str, str]:
     """Read ``NAME=REGEX`` as often as it stands; braces belong to the regex.
 
-    :raises ValidationError: no ``=``, a name that stands twice, or a regex that SageMaker would not take.
+    :raises ValidationError: no ``=``, a name thatis given twice, or a regex that SageMaker would not take.
     """
     found = collect_unique(
         (parse_pair(restore_braces(word), "--metric", "NAME=REGEX") for word in words), "--metric", "metrics"
@@ -160,17 +160,17 @@ def _parse_leader(text: str, rest: str) -> str:
         return leader
     if word == "image":
         raise ValidationError(
-            f"--group: {text!r} names an image of its own.",
+            f"--group: {text!r} has an image.",
             field="group",
             value=rest,
-            rule="As on SageMaker a job has one image, and the hosts of all its groups are made of it.",
-            cure=f"Give the job --image {leader or 'IMAGE'}.",
+            rule="As on SageMaker, all groups of a job use one image.",
+            cure=f"Set the image of the job: --image {leader or 'IMAGE'}.",
         )
     raise ValidationError(
-        f"--group: {text!r} ends with what is no property of a group.",
+        f"--group: {text!r} ends with an unknown property.",
         field="group",
         value=rest,
-        rule="There is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
+        rule="The only property is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
         cure="For example data:ml.c5.xlarge:2,until=dnn.",
     )
 
@@ -220,20 +220,20 @@ def parse_channel(text: str, folder: Path) -> Channel:
     source, *properties = _PROPERTY.split(rest)
     if not source:
         raise ValidationError(
-            f"--input {name}: no source stands after the =.",
+            f"--input {name}: the source after = is missing.",
             field="input",
             value=text,
-            rule="A channel is filled from a file, a folder or a URL.",
+            rule="The source is a file, a folder or a URL.",
             cure=f"For example --input {name}=data.csv.",
         )
     typed = _LOOKS_LIKE_PROPERTY.search(source)
     if typed and not (folder / source).exists():
         unsupported.check_property(name, typed[1])
         raise ValidationError(
-            f"--input {name}: {typed[1]} is not a property of a channel.",
+            f"--input {name}: {typed[1]} is not a channel property.",
             field="input",
             value=typed[1],
-            rule=f"There are {', '.join(_PROPERTIES)}.",
+            rule=f"The properties are {', '.join(_PROPERTIES)}.",
             cure=suggest_names(typed[1], _PROPERTIES),
         )
     found = dict(part.split("=", 1) for part in properties)
@@ -263,7 +263,7 @@ def check_channel_name(name: str) -> str:
     if _CHANNEL.fullmatch(name):
         return name
     raise ValidationError(
-        f"--input: {name!r} cannot name a channel.",
+        f"--input: {name!r} is not a valid channel name.",
         field="input",
         value=name,
         rule="A channel's name has letters, digits, points, hyphens and underscores, 64 at most.",
@@ -290,7 +290,7 @@ def training_output(name: str, destination: str, folder: Path) -> Output:
             f"--output: {name!r} is not an output of a training job.",
             field="output",
             value=name,
-            rule="A training job has model (/opt/ml/model) and data (/opt/ml/output/data).",
+            rule="The outputs of a training job are model (/opt/ml/model) and data (/opt/ml/output/data).",
             cure=suggest_names(name, _TRAINING_OUTPUT_PATHS) or "%%process takes outputs of any name.",
         )
     path, (destination, mode) = _TRAINING_OUTPUT_PATHS[name], _split_upload_mode(name, destination)
@@ -301,7 +301,7 @@ def training_output(name: str, destination: str, folder: Path) -> Output:
             f"--output {name}: {destination!r} is a folder in the job.",
             field="output",
             value=destination,
-            rule=f"What a training job leaves in {path} is copied to a folder here, or to a URL.",
+            rule=f"The files in {path} are copied to a folder of this machine or to a URL.",
             cure=f"For example --output {name}=results.",
         )
     return Output(
@@ -320,9 +320,9 @@ def processing_output(name: str, text: str, folder: Path) -> Output:
             f"--output {name}: {path!r} is not a folder in the job.",
             field="output",
             value=path,
-            rule="PATH is absolute, as the job sees it.",
+            rule="PATH is an absolute path inside the job.",
             cure=f"For example --output {name}={PROCESSING_OUTPUT}/{name}:{path}, "
-            f"or --output {name}=:{path} for the usual folder.",
+            f"or --output {name}=:{path} for the default folder.",
         )
     return Output(
         name=name, path=path, destination=absolute_path(destination, folder) if destination else "", mode=mode
@@ -365,7 +365,7 @@ def expand_user(word: str | Path) -> Path:
 def parse_hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the words of ``--hp NAME=VALUE``; a value that is one ``{expression}`` keeps the type of its variable.
 
-    :raises ValidationError: no ``=``, a name that stands twice, or an expression that names no value.
+    :raises ValidationError: no ``=``, a name thatis given twice, or an expression that names no value.
     """
     pairs = (parse_pair(word, "--hp", "NAME=VALUE") for word in words)
     named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
@@ -385,10 +385,10 @@ def encode_hyperparameter(name: str, value: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         if "JSON compliant" in str(error):
             raise ValidationError(
-                f"--hp {name}: nan and infinity are no JSON.",
+                f"--hp {name}: nan and infinity are not valid JSON.",
                 field="hyperparameters",
                 value=name,
-                rule="A training script in another language could not read them.",
+                rule="Scripts in other languages could not read them.",
                 cure=f"Pass it as text, --hp {name}=nan or --hp {name}=inf, and let the script read that.",
             ) from None
         raise ValidationError(

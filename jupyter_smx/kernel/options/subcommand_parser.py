@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
             # A file, a path or a number is no option whose dashes were forgotten.
             near = suggest_names(f"--{rest[0]}", self._long_options()) if _NAME.fullmatch(rest[0]) else ""
             raise ValidationError(
-                f"{self.prog}: {rest[0]!r} belongs to no option.",
+                f"{self.prog}: {rest[0]!r} is an unexpected argument.",
                 field="line",
                 value=rest[0],
                 cure=near or self._usage(),

@@ -58,8 +58,8 @@ def parse_cell(source: str, filename: str) -> ast.Module:
             "The cell is empty.",
             field="source",
             value="",
-            rule="The job runs what stands under the line.",
-            cure="With --entry-point FILE it runs a file.",
+            rule="The job runs the code below the magic line.",
+            cure="Add code, or run a file with --entry-point FILE.",
         )
     try:
         with suppress_compile_warnings():
@@ -70,7 +70,7 @@ def parse_cell(source: str, filename: str) -> ast.Module:
             _format_syntax_error(error), field="source", cure=_cure(source, filename, error)
         ) from None
     except ValueError as error:  # a NUL byte in the source
-        raise CellSyntaxError(f"The cell is no Python: {error}.", field="source") from None
+        raise CellSyntaxError(f"The cell is not valid Python: {error}.", field="source") from None
     return tree
 
 

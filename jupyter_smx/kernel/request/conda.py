@@ -45,7 +45,7 @@ def prefix_of(
         return folders[0]
     if folders:
         raise ValidationError(
-            f"--python conda:{name}: there are {len(folders)} environments of that name.",
+            f"--python conda:{name}: {len(folders)} environments have this name.",
             field="python",
             value=name,
             rule=f"They are {' and '.join(map(str, folders))}.",

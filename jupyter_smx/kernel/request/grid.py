@@ -64,8 +64,8 @@ def _check_limit_without_sweep(limit: object) -> None:
             "--max-concurrent is given without --sweep.",
             field="max_concurrent",
             value=limit,
-            rule="It limits how many tasks of an array run at a time, and this is one job.",
-            cure="Drop it, or give --hp a list and --sweep.",
+            rule="It limits the tasks of an array that run at a time, but this is a single job.",
+            cure="Remove it, or use --sweep and give --hp a list.",
         )
 
 
@@ -95,7 +95,7 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
         raise ValidationError(
             "--sweep: no hyperparameter has a list of values.",
             field="sweep",
-            rule="Each list among the hyperparameters is one side of the grid.",
+            rule="Each list among the hyperparameters is one dimension of the grid.",
             cure="For example --hp lr=[0.1,0.01] --hp depth=[2,4] --sweep.",
         )
     empty = next((name for name, values in swept.items() if not values), None)
@@ -104,7 +104,7 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
             f"--hp {empty}: the list has no value to sweep over.",
             field="hyperparameters",
             value=empty,
-            rule="Each list among the hyperparameters is one side of the grid, and has one value or more.",
+            rule="Each list among the hyperparameters is one dimension of the grid, with at least one value.",
             cure=f"For example --hp {empty}=[0.1,0.01] --sweep.",
         )
     size = math.prod(len(values) for values in swept.values())
@@ -114,8 +114,8 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
             f"--sweep: {sides} = {size} tasks.",
             field="sweep",
             value=size,
-            rule=f"An array has {MAX_TASKS} tasks at most.",
-            cure="Sweep over fewer values at a time.",
+            rule=f"An array has at most {MAX_TASKS} tasks.",
+            cure="Sweep over fewer values.",
         )
 
 
@@ -138,11 +138,11 @@ def _json_list(text: str) -> list[Any] | None:
         found = json.loads(text)
     except ValueError:
         raise ValidationError(
-            f"--hp: {text} is not a list that can be swept over.",
+            f"--hp: {text} is not a list of values for a sweep.",
             field="hyperparameters",
             value=text,
-            rule="It is written as JSON: numbers as they are, text in double quotes.",
-            cure='For example --hp \'opt=["adam","sgd"]\', or --hp opt={names} with a list of the notebook.',
+            rule="The list is JSON: numbers without quotes, text in double quotes.",
+            cure='For example --hp \'opt=["adam","sgd"]\', or --hp opt={names} with a list from the notebook.',
         ) from None
     return found if isinstance(found, list) else None
 

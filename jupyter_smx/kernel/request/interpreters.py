@@ -69,11 +69,11 @@ def check_send(spec: JobSpec, own_version: str) -> None:
         return
     raise ValidationError(
         f"--python: this kernel runs Python {own_version} and the job would run {spec.python_version}, "
-        "which may not read what is sent to it.",
+        "which may not be able to read the sent variables.",
         field="send",
         value=spec.python_version,
-        rule="Pickled variables and functions are read by the version that wrote them.",
-        cure=f"Choose a --python of {own_version}, or pass files by --input and values by --hp.",
+        rule="Pickled variables and functions need the Python version that wrote them.",
+        cure=f"Choose a --python of {own_version}, or pass files with --input and values with --hp.",
     )
 
 
@@ -109,10 +109,10 @@ def _uv_requirements(text: str, folder: Path) -> tuple[str, ...]:
     if found:
         return found
     raise ValidationError(
-        f"--python {_UV}{text}: nothing is required.",
+        f"--python {_UV}{text}: no packages were given.",
         field="python",
         value=text,
-        rule="It takes a requirements file, or requirements between commas.",
+        rule="It takes a requirements file, or requirements separated by commas.",
         cure="For example uv:numpy,pandas==2.2.",
     )
 
@@ -144,7 +144,7 @@ def _query_version(python: str, word: str) -> str:
     try:
         found = interpreter.version(python)
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
-        raise _python_error(word, "is no Python that can be started", f"({problem})", "") from None
+        raise _python_error(word, "is not a Python that can be started", f"({problem})", "") from None
     if found < interpreter.MIN_PYTHON:
         raise _python_error(word, f"is Python {found[0]}.{found[1]}", f"A job runs {_OLDEST} or newer.", "")
     return f"{found[0]}.{found[1]}"

@@ -106,10 +106,10 @@ def store_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], 
         return _write_by_digest(folder, suffix, write)
     except OSError as error:
         raise UnavailableError(
-            f"What the job gets cannot be kept in {folder}: {error.strerror or error}.",
+            f"The job's files cannot be stored in {folder}: {error.strerror or error}.",
             field="data_dir",
             value=folder,
-            rule="It lies there until the job has it. Nothing was started.",
+            rule="They stay there until the job has them. No job was started.",
             cure="Free some space, or set JUPYTER_SMX_DATA_DIR to a folder on another disk.",
         ) from error
 
@@ -221,7 +221,7 @@ def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> var
             field="send",
             value=found.path,
             rule=f"({type(error).__name__}: {error})",
-            cure="Send the parts that the job needs, or make this one inside the job.",
+            cure="Send the parts that the job needs, or create this object inside the job.",
         ) from error
 
 

@@ -70,7 +70,7 @@ def current_folder() -> Path:
             "The current folder was deleted or moved.",
             field="working_directory",
             rule="Relative paths of a job start from it.",
-            cure="Go into a folder that is there: `%cd` in a notebook, `cd` in a terminal.",
+            cure="Change to an existing folder: `%cd` in a notebook, `cd` in a terminal.",
         ) from None
 
 
@@ -172,11 +172,11 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             return (InstanceGroup(instance_type=self.instance_type or "local", instance_count=hosts),)
         if self.instance_type or self.instance_count is not None:
             raise ValidationError(
-                "--group stands beside --instance-type or --instance-count.",
+                "--group cannot be combined with --instance-type or --instance-count.",
                 field="group",
                 value=self.instance_type or self.instance_count,
-                rule="Groups name their own types and counts.",
-                cure="Drop one of the two.",
+                rule="Each group has its own type and count.",
+                cure="Remove one of the two.",
             )
         for found in self.groups:
             cure = f"For example --group {found.name}:{found.instance_type}:1."
@@ -187,8 +187,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
                 f"--group: two groups have the same name: {', '.join(names)}.",
                 field="group",
                 value=", ".join(names),
-                rule="A group is known by its name, to channels and to the script.",
-                cure="Give each its own.",
+                rule="Channels and scripts refer to a group by its name.",
+                cure="Use a different name for each.",
             )
         check_helpers(self.groups)
         return self.groups
@@ -202,11 +202,11 @@ def check_identifier(name: str, option: str) -> str:
     if name.isidentifier() and not keyword.iskeyword(name):
         return name
     raise ValidationError(
-        f"{option}: {name!r} cannot name a variable.",
+        f"{option}: {name!r} is not a valid variable name.",
         field=option.removeprefix("--"),
         value=name,
         rule="A variable's name has letters, digits and underscores and does not begin with a digit.",
-        cure="Several names are joined by commas." if " " in name else "",
+        cure="Separate several names with commas." if " " in name else "",
     )
 
 
@@ -214,7 +214,7 @@ def _check_variable_name(name: str, option: str) -> str:
     if _VARIABLE.fullmatch(name):
         return name
     raise ValidationError(
-        f"{option}: {name!r} cannot name an environment variable.",
+        f"{option}: {name!r} is not a valid environment variable name.",
         field="environment",
         value=name,
         rule="Its name has letters, digits and underscores and does not begin with a digit.",
@@ -228,11 +228,11 @@ def _check_unique(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
     if twice is None:
         return items
     raise ValidationError(
-        f"{option}: {twice} stands twice.",
+        f"{option}: {twice}is given twice.",
         field=option.removeprefix("--"),
         value=twice,
-        rule="A name stands for one.",
-        cure="Give each its own name.",
+        rule="Each name can be used once.",
+        cure="Use a different name for each.",
     )
 
 

@@ -81,7 +81,7 @@ def _text(path: Path, shown: str, where: str) -> str:
             f"{where}{shown} does not exist.", shown, cure=near or f"It was looked for at {path}."
         ) from None
     except UnicodeDecodeError as error:
-        raise _requirements_error(f"{where}{shown} is no text: {error}.", shown) from None
+        raise _requirements_error(f"{where}{shown} is not text: {error}.", shown) from None
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or error
         raise _requirements_error(f"{where}{shown} cannot be read: {said}.", shown) from None

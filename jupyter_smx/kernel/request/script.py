@@ -50,11 +50,11 @@ def choose_script(code: str, source_dir: str, entry_point: str, folder: Path) ->
         return Script(text=code)
     if not is_empty(code):
         raise ValidationError(
-            f"--entry-point: {entry_point} stands beside code.",
+            f"--entry-point: {entry_point} cannot be combined with code.",
             field="entry_point",
             value=entry_point,
-            rule="A job runs one script: the entry point, or the code that it is given, with --source-dir beside it.",
-            cure="Empty the cell (comments may stay), or drop --entry-point.",
+            rule="A job runs one script: the entry point or the given code, each with an optional --source-dir.",
+            cure="Empty the cell (comments may stay), or remove --entry-point.",
         )
     if Path(entry_point).is_absolute() and source_dir:
         entry_point = _relative_path(Path(entry_point), source_dir) or entry_point
@@ -95,28 +95,30 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
         is_here = inside and (folder / word).is_file()
         meant = Path(source_dir, inside) if inside else path
         cure = (
-            f"It is named from --source-dir: --entry-point {shlex.quote(inside)}."
+            f"Its path starts at --source-dir: --entry-point {shlex.quote(inside)}."
             if is_here
             else _nearest_script(meant)
         )
         raise _script_error(
-            _OPTION, word, f"is no file in {source_dir}.", cure, "Beside --source-dir it lies in that folder."
+            _OPTION,
+            word,
+            f"is not a file in {source_dir}.",
+            cure,
+            "With --source-dir, the entry point is a file in that folder.",
         )
     if path.suffix == _NOTEBOOK:
         raise _notebook_error(_OPTION, word, _shell_path(path, folder))
     if not is_entry_point(name):
         rule = (
-            "It has letters, digits, dots, hyphens, underscores and plus signs only, as SageMaker's, and no folder "
+            "As on SageMaker, it has only letters, digits, dots, hyphens, underscores and plus signs, and no folder "
             "is . or .. in it."
         )
-        raise _script_error(_OPTION, word, "has a name that no script of a job has.", "Give it such a name.", rule)
+        raise _script_error(_OPTION, word, "is not a valid script path.", "Rename it.", rule)
     if not _is_program(path, alone=not source_dir):
-        rule = "It is a .py or a .sh file, or a program in --source-dir that may be executed or begins with #!."
+        rule = "It is a .py or .sh file, or an executable file or #! script in --source-dir."
         executable = f"`chmod +x {_shell_path(path, folder)}`, if it is a program."
-        cure = (
-            executable if source_dir else "A program is run with the folder that it lies in: name that by --source-dir."
-        )
-        raise _script_error(_OPTION, word, "is no script that a job can run.", cure, rule)
+        cure = executable if source_dir else "Pass the folder of the program with --source-dir."
+        raise _script_error(_OPTION, word, "is not a script that a job can run.", cure, rule)
 
 
 def _is_program(path: Path, *, alone: bool) -> bool:
@@ -169,8 +171,8 @@ def check_folder(folder: str) -> None:
         f"--source-dir: {folder} {sentence}.",
         field="source_dir",
         value=folder,
-        rule="It is a folder of this machine, which is packed here.",
-        cure=cure or f"It was looked for in {path.parent}.",
+        rule="--source-dir is a folder of this machine.",
+        cure=cure or f"The folder {path.parent} was searched.",
     )
 
 
@@ -212,7 +214,7 @@ def read_script(word: str, where: str) -> str:
     except (SyntaxError, UnicodeDecodeError) as error:
         rule = "A script is text, in UTF-8 where its first line declares no other encoding."
         raise _script_error(
-            where, word, f"is no text: {error}.", "Save it as UTF-8, or declare its encoding.", rule
+            where, word, f"is not text: {error}.", "Save it as UTF-8, or declare its encoding.", rule
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         cure = "Name a file in it." if path.is_dir() else "Name one that you may read."
@@ -220,13 +222,13 @@ def read_script(word: str, where: str) -> str:
             where, word, f"cannot be read: {getattr(error, 'strerror', None) or error}.", cure
         ) from None
     if not code.strip():
-        raise _script_error(where, word, "is empty.", "Write into it what the job shall do, and save it.")
+        raise _script_error(where, word, "is empty.", "Write the code of the job into it, and save it.")
     return code
 
 
 def _notebook_error(where: str, word: str, typed: str) -> ValidationError:
     return _script_error(
-        where, word, "is a notebook.", f"`jupyter nbconvert --to script {typed}` makes a script of it."
+        where, word, "is a notebook.", f"`jupyter nbconvert --to script {typed}` converts it to a script."
     )
 
 
@@ -240,4 +242,4 @@ def _nearest_script(path: Path) -> str:
         beside = [found.name for found in path.parent.iterdir() if found.suffix in _SCRIPTS]
     except OSError:
         return f"There is no folder {path.parent}."
-    return suggest_names(path.name, beside) or f"It was looked for in {path.parent.absolute()}."
+    return suggest_names(path.name, beside) or f"The folder is {path.parent.absolute()}."

@@ -96,10 +96,10 @@ def _walk(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], ab
     real = os.path.realpath(path)
     if real in above.real:
         raise ValidationError(
-            f"--source-dir: {name} is a link to a folder that it lies in.",
+            f"--source-dir: {name} is a link to a folder that contains it.",
             field="source_dir",
             value=name,
-            rule="Links are followed, and this one has no end.",
+            rule="Links are followed, and this one is a loop.",
             cure=f"Remove it, or name it in {IGNORE}.",
         )
     try:
@@ -156,18 +156,18 @@ def _check_files(folder: str, files: list[_File], entry_point: str) -> list[_Fil
             f"--source-dir: {folder} has {number}, {format_size(size)}.",
             field="source_dir",
             value=folder,
-            rule=f"A folder of code has {MAX_FILES} files and {format_size(MAX_BYTES)} at most. "
-            f"The largest here: {_format_largest(files)}.",
-            cure=f"Name what is no code in {IGNORE}, and pass data with --input.",
+            rule=f"A source folder has at most {MAX_FILES} files and {format_size(MAX_BYTES)}. "
+            f"The largest: {_format_largest(files)}.",
+            cure=f"Add everything that is not code to {IGNORE}, and pass data with --input.",
         )
     names = {file.name for file in files}
     if entry_point and str(PurePosixPath(entry_point)) not in names:
         raise ValidationError(
-            f"--entry-point: {entry_point} stays here and would not be in the job.",
+            f"--entry-point: {entry_point} is excluded from the source folder.",
             field="entry_point",
             value=entry_point,
-            rule=f"What {IGNORE} names, caches and virtual environments do not travel.",
-            cure=f"Write !{entry_point} as the last line of {IGNORE}.",
+            rule=f"Caches, virtual environments and everything in {IGNORE} are excluded.",
+            cure=f"Add !{entry_point} as the last line of {IGNORE}.",
         )
     return files
 

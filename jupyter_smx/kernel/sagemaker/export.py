@@ -174,7 +174,7 @@ class Export:
         archive = next((path for path in (source_archive(self._job), Path(source.path)) if path.exists()), None)
         if archive is None:
             raise ResourceNotFoundError(
-                f"{self._job.name} cannot be exported: the folder of code that it had is gone.",
+                f"{self._job.name} cannot be exported: its source folder was deleted.",
                 field="source_dir",
                 value=source.path,
                 cure=f"It was packed from {source.folder}.",

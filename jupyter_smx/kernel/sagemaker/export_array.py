@@ -83,7 +83,7 @@ def load_tasks(client: Client, array: ArrayDetail) -> Tasks:
             f"{array.name} cannot be exported: all of its tasks were deleted.",
             field="array",
             value=array.name,
-            rule="An export has the code of its tasks.",
+            rule="An export contains the code of the tasks.",
             cure="Run it again, and export it before its tasks are deleted.",
         )
     first = _with_packages(client, array, client.job(array.tasks[0].id))

@@ -34,8 +34,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> ExportResult:
             f"FOLDER: {folder} {'is not empty' if folder.is_dir() else 'is a file'}.",
             field="folder",
             value=folder,
-            rule="A job is written to a folder that is new or empty.",
-            cure="Name one that is not there yet.",
+            rule="A job is exported to a new or empty folder.",
+            cure="Use a folder that does not exist yet.",
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

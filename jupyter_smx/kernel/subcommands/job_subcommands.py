@@ -62,7 +62,7 @@ def resolve_ref(word: str, surface: Surface) -> str:
     raise ResourceNotFoundError(
         "There is no job yet.",
         field="job",
-        rule="Without a name the command is about the newest job.",
+        rule="Without a name, the command uses the newest job.",
         cure="Run one: %%train in a notebook, `jupyter smx run script.py` in a terminal.",
     )
 

@@ -131,7 +131,7 @@ BIG, NAN = 10**5_000, math.nan
             r"hyperparameters\['lr'\]: a number of 16610 bits cannot be a hyperparameter\.",
         ),
         ("hyperparameters", {3: 1}, r"hyperparameters=\{3: 1\} has the wrong type\. It is a dict .* For example"),
-        ("env", {"environment": {"N": BIG}}, r"environment\['N'\]: a number of 16610 bits cannot be written out\."),
+        ("env", {"environment": {"N": BIG}}, r"environment\['N'\]: a number of 16610 bits is too long\."),
         ("inputs", {"train": BIG}, r"inputs=an object of type dict has the wrong type\."),
         ("receive", "model", r"receive='model' has the wrong type\. .* For example receive=\['model', 'scores'\]"),
         ("send", 3, r"send=3 has the wrong type\."),

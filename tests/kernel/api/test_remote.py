@@ -159,7 +159,7 @@ def capturing(box: Box) -> Any:
         (lambda: area_of(1, scale=Box()), r"^area_of\(\): keywords\['scale'\]\.lock is a _thread\.lock"),
         (capturing(Box()), r"function → box\.lock is a _thread\.lock"),
         (lambda: smx.remote(keep_alve="1m"), "keep_alve is not an option. Did you mean keep_alive"),
-        (lambda: smx.remote("ml.m5.large"), "is no function"),
+        (lambda: smx.remote("ml.m5.large"), "is not a function"),
         (lambda: smx.remote(twice, keep_alive="soon").submit(1), "'soon' is not a duration"),
         (lambda: smx.train(lambda: 1, send=["never"]), "no variable 'never'"),
     ],

@@ -124,7 +124,7 @@ def test_a_quoted_value_comes_back_as_it_was(parameters: dict[str, str]) -> None
 
 @pytest.mark.parametrize("line", ["--hp a=\ufdd0", "--hp 'a=\ufdd1'", "\ufdd0n\ufdd1"])
 def test_what_marks_a_brace_is_refused_and_does_not_become_one(line: str) -> None:
-    with pytest.raises(ValidationError, match=r"U\+FDD[01], which is no character") as told:
+    with pytest.raises(ValidationError, match=r"U\+FDD[01], which is not a character") as told:
         read("train", line)
     assert told.value.field == "line"
 

@@ -62,7 +62,7 @@ def test_a_path_of_names_attributes_and_constant_subscripts_gives_the_value() ->
 )
 def test_nothing_on_the_line_is_called_or_computed(expression: str) -> None:
     bomb = Bomb()
-    with pytest.raises(ValidationError, match="not a path to a value"):
+    with pytest.raises(ValidationError, match="not a notebook variable"):
         resolve(expression, {"bomb": bomb, "x": 1}, "--hp")
     assert bomb.hits == []
 

@@ -53,11 +53,11 @@ def test_paths_start_beside_the_notebook_and_urls_stay(source: str, found: Any) 
     [
         ("train", "has no ="),
         ("=x", "no name before the ="),
-        ("train=", "no source"),
-        ("tr ain=x", "cannot name a channel"),
+        ("train=", "the source after = is missing"),
+        ("tr ain=x", "is not a valid channel name"),
         ("train=x,mode=pipe", "mode pipe is not supported"),
         ("train=x,distribution=shard", "Did you mean sharded"),
-        ("train=x,groop=a", "groop is not a property of a channel.*Did you mean groups"),
+        ("train=x,groop=a", "groop is not a channel property.*Did you mean groups"),
     ],
 )
 def test_a_wrong_channel_is_refused_with_its_part(text: str, sentence: str) -> None:
@@ -73,7 +73,7 @@ def test_outputs_of_a_processing_job_have_a_folder_in_the_job_and_a_place_here()
         name="clean", path="/opt/x", destination="/home/me/nb/out"
     )
     assert values.parse_output("clean=:s3://b/k", "process", HERE).destination == "s3://b/k"
-    with pytest.raises(ValidationError, match=r"--output clean=:data for the usual folder"):
+    with pytest.raises(ValidationError, match=r"--output clean=:data for the default folder"):
         values.parse_output("clean=data", "process", HERE)
 
 

@@ -61,9 +61,9 @@ def test_an_image_is_named_once_and_not_by_a_group() -> None:
     assert parse("train", "--image a").text("image") == "a"
     with pytest.raises(ValidationError, match="--image is given twice"):
         parse("train", "--image a --image b")
-    with pytest.raises(ValidationError, match=r"names an image of its own.*a job has one image") as refused:
+    with pytest.raises(ValidationError, match=r"has an image.*all groups of a job use one image") as refused:
         values.parse_group("data:local:1,image=train:2")
-    assert refused.value.cure == "Give the job --image train:2."
+    assert refused.value.cure == "Set the image of the job: --image train:2."
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_the_line_of_the_manual_is_read() -> None:
         ("--hp", "--hp needs a value: NAME=VALUE"),
         ("--keep-alive --wait", "--keep-alive needs a value"),
         ("-k 1m -k 2m", "--keep-alive is given twice: 1m and 2m"),
-        ("wait", "'wait' belongs to no option.*--wait"),
+        ("wait", "'wait' is an unexpected argument.*--wait"),
         ("--wait=yes", "--wait"),
         ("--name 'open", "never closed"),
     ],

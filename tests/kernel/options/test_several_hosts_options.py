@@ -29,7 +29,9 @@ def test_a_group_is_read_with_and_without_the_one_that_it_helps() -> None:
     "text", ["data:ml.c5.xlarge:2,unti=dnn", "data:ml.c5.xlarge:2,until=", "data:ml.c5.xlarge:2,x"]
 )
 def test_another_property_of_a_group_is_refused_with_the_form(text: str) -> None:
-    with pytest.raises(ValidationError, match=r"There is until=LEADER.*For example data:ml\.c5\.xlarge:2,until=dnn\."):
+    with pytest.raises(
+        ValidationError, match=r"The only property is until=LEADER.*For example data:ml\.c5\.xlarge:2,until=dnn\."
+    ):
         values.parse_group(text)
 
 

@@ -71,7 +71,7 @@ def test_a_line_is_enough_for_an_entry_point_and_not_for_code(
     shell: InteractiveShell, controller: ScriptedController
 ) -> None:
     assert "The cell is empty. " in refused(shell, controller, "%process --source-dir src")
-    assert "With --entry-point FILE it runs a file." in refused(shell, controller, "%train")
+    assert "Add code, or run a file with --entry-point FILE." in refused(shell, controller, "%train")
     assert shell.run_cell("%process --entry-point alone.py").success
     assert (spec(controller).kind, spec(controller).entry_point, spec(controller).source_dir) == (
         "process",
@@ -87,7 +87,7 @@ def test_an_empty_cell_is_led_to_the_line(shell: InteractiveShell, controller: S
 
 def test_code_and_an_entry_point_are_one_too_many(shell: InteractiveShell, controller: ScriptedController) -> None:
     said = refused(shell, controller, "%%train --entry-point alone.py\nprint(2)")
-    assert said.startswith("--entry-point: alone.py stands beside code.")
+    assert said.startswith("--entry-point: alone.py cannot be combined with code.")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_the_card_says_how_much_code_went_along(
         ("nowhere.py", "nowhere.py does not exist."),
         ("~nobody-here/a.py", "~nobody-here/a.py does not exist."),
         ("empty.py", "empty.py is empty."),
-        ("latin.py", "latin.py is no text:"),
+        ("latin.py", "latin.py is not text:"),
         ("src", "src cannot be read: Is a directory."),
         ("book.ipynb", "book.ipynb is a notebook."),
     ],
@@ -187,7 +187,7 @@ def test_keywords_are_the_options(controller: ScriptedController, shell: Interac
     del shell  # gives the session
     smx.train(source_dir=Path("src"), entry_point=Path("train.py"))
     assert spec(controller).source_dir.folder == str(project / "src")
-    with pytest.raises(ValidationError, match="stands beside code"):
+    with pytest.raises(ValidationError, match="cannot be combined with code"):
         smx.train("print(1)", entry_point="alone.py")
     for nothing in (None, "", " \n"):
         with pytest.raises(ValidationError, match=r"there is nothing to run\. .* Give code, or an entry_point"):

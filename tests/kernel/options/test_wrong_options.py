@@ -73,8 +73,8 @@ def test_so_does_the_command(
         ("%%process --spot", "--spot is not for processing jobs. As on SageMaker, spot"),
         ("%smx config keep_alive=1m keep_alive=2m", "keep_alive is given twice: 1m and 2m. It takes one value."),
         ("%smx config keep_alive=soon", "keep_alive='soon' is not a duration."),
-        ("%smx config keep_alve=1m", "keep_alve has no default that can be set."),
-        ("%smx config spot=True", "spot has no default that can be set."),
+        ("%smx config keep_alve=1m", "keep_alve is not a setting with a default."),
+        ("%smx config spot=True", "spot is not a setting with a default."),
     ],
 )
 def test_so_do_other_places(shell: Any, controller: ScriptedController, line: str, sentence: str) -> None:

@@ -71,7 +71,7 @@ def test_what_is_no_interpreter_is_refused_with_the_reason(tmp_path: Path) -> No
     (tmp_path / "python3.11").touch()
     for word, said in (
         ("old", "--python: 'old' is Python 3.7. A job runs 3.8 or newer."),
-        ("odd", "--python: 'odd' is no Python that can be started."),
+        ("odd", "--python: 'odd' is not a Python that can be started."),
         ("text", "--python: 'text' cannot be executed."),
         ("folder", "--python: 'folder' has no Python."),
         ("nowhere/python", "--python: 'nowhere/python' does not exist."),
@@ -102,7 +102,7 @@ def test_an_environment_of_requirements_alone(tmp_path: Path) -> None:
     assert (alone.python, alone.python_version) == (OWN.python, OWN.python_version)
     (tmp_path / "gpu.txt").write_text("torch\n")
     assert choose_interpreter("uv:gpu.txt", ["scipy"], OWN, tmp_path).requirements == ("torch", "scipy")
-    assert "nothing is required" in refusal(lambda: choose_interpreter("uv:", "", OWN, tmp_path))
+    assert "no packages were given" in refusal(lambda: choose_interpreter("uv:", "", OWN, tmp_path))
     assert "does not exist" in refusal(lambda: choose_interpreter("uv:cpu.txt", "", OWN, tmp_path), "requirements")
     assert refusal(lambda: choose_interpreter("uv:numpy,pandas=1", "", OWN, tmp_path), "requirements").startswith(
         "--python uv: 'pandas=1' is not a requirement."

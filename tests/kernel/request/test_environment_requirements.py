@@ -109,7 +109,7 @@ def test_no_file_says_which_is_near(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe\x00n")
-    with pytest.raises(ValidationError, match="is no text"):
+    with pytest.raises(ValidationError, match="is not text"):
         requirements.read("requirements.txt", tmp_path)
     assert "262144 at most" in str(refusal(tmp_path, "numpy\n" * 60_000))
 

@@ -123,7 +123,7 @@ def test_links_are_followed_as_sagemakers_sdk_does_and_dead_ones_left_out(tmp_pa
 def test_a_link_without_an_end_is_refused(tmp_path: Path) -> None:
     src = fill(tmp_path / "src", "train.py", "pkg/a.py")
     (src / "pkg" / "again").symlink_to(src)
-    with pytest.raises(ValidationError, match="pkg/again is a link to a folder that it lies in"):
+    with pytest.raises(ValidationError, match="pkg/again is a link to a folder that contains it"):
         pack(src)
     (src / ".gitignore").write_text("again\n")
     assert "train.py" in names(pack(src))
@@ -137,7 +137,7 @@ def test_too_large_a_folder_names_what_is_large(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(source_dir, "MAX_BYTES", 9_000)
     with pytest.raises(ValidationError, match=r"5 files, 10\.0 kB") as raised:
         pack(src)
-    assert "The largest here: data/ 6.0 kB, model.pt 4.0 kB, train.py 11 B." in str(raised.value)
+    assert "The largest: data/ 6.0 kB, model.pt 4.0 kB, train.py 11 B." in str(raised.value)
     assert "pass data with --input" in str(raised.value)
     assert not (tmp_path / "smx").exists()
     monkeypatch.setattr(source_dir, "MAX_BYTES", 20_000)
@@ -200,7 +200,7 @@ def test_a_change_within_the_tick_of_the_packing_is_seen(tmp_path: Path) -> None
 def test_a_folder_of_payloads_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     src = fill(tmp_path / "src", "train.py")
     (tmp_path / "smx").write_text("a file where the data folder should be")
-    with pytest.raises(UnavailableError, match="What the job gets cannot be kept in"):
+    with pytest.raises(UnavailableError, match="The job's files cannot be stored in"):
         source_dir.pack(str(src), tmp_path / "smx" / "payloads")
 
 
@@ -212,11 +212,11 @@ def test_the_data_folder_never_travels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("scr", "scr does not exist. It is a folder of this machine, which is packed here. Did you mean src?"),
+        ("scr", "scr does not exist. --source-dir is a folder of this machine. Did you mean src?"),
         ("train.py", "train.py is a file."),
         ("train.py", "For the file alone leave --source-dir out: --entry-point train.py."),
         ("s3://bucket/src", "is not on this machine"),
-        ("src/none", "It was looked for in"),
+        ("src/none", "was searched."),
     ],
 )
 def test_what_is_no_folder_here_is_refused(tmp_path: Path, word: str, sentence: str) -> None:
@@ -229,7 +229,7 @@ def test_what_is_no_folder_here_is_refused(tmp_path: Path, word: str, sentence: 
 def test_an_entry_point_that_stays_here_is_refused(tmp_path: Path) -> None:
     src = fill(tmp_path / "src", "train.py", "helper.py")
     (src / ".gitignore").write_text("train.py\n")
-    with pytest.raises(ValidationError, match=r"train\.py stays here .* Write !train\.py as the last line"):
+    with pytest.raises(ValidationError, match=r"train\.py is excluded .* Add !train\.py as the last line"):
         pack(src, "train.py")
 
 
@@ -250,25 +250,27 @@ def test_comments_are_no_code(tmp_path: Path, code: str) -> None:
 @pytest.mark.parametrize("code", ["1", "'''text'''", "# c\nx = (", "pass"])
 def test_one_of_the_two_is_run_and_never_a_guess(tmp_path: Path, code: str) -> None:
     fill(tmp_path, "train.py")
-    with pytest.raises(ValidationError, match=r"train\.py stands beside code.*Empty the cell .* or drop --entry-point"):
+    with pytest.raises(
+        ValidationError, match=r"train\.py cannot be combined with code.*Empty the cell .* or remove --entry-point"
+    ):
         script.choose_script(code, "", "train.py", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("src/train.py", "It is named from --source-dir: --entry-point train.py."),
+        ("src/train.py", "Its path starts at --source-dir: --entry-point train.py."),
         ("tran.py", "Did you mean train.py"),
-        ("pkg", "is no file in"),
-        ("run.txt", "is no script that a job can run"),
-        ("bad name.sh", "as SageMaker's"),
-        ("日本.py", "as SageMaker's"),
-        ("../other.py", "as SageMaker's"),
-        ("bad name.sh", "has a name that no script of a job has"),
+        ("pkg", "is not a file in"),
+        ("run.txt", "is not a script that a job can run"),
+        ("bad name.sh", "As on SageMaker, it has only letters"),
+        ("日本.py", "As on SageMaker"),
+        ("../other.py", "As on SageMaker"),
+        ("bad name.sh", "is not a valid script path. As on SageMaker"),
         ("run.txt", "`chmod +x src/run.txt`, if it is a program."),
-        ("run it", "has a name"),
+        ("run it", "is not a valid script path"),
         ("src/tran.py", "Did you mean train.py"),
-        ("note.ipynb", "`jupyter nbconvert --to script src/note.ipynb` makes a script of it."),
+        ("note.ipynb", "`jupyter nbconvert --to script src/note.ipynb` converts it to a script."),
         ("nothing.py", "is empty"),
     ],
 )
@@ -335,7 +337,7 @@ def test_alone_travels_a_script_and_no_program(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo 1\n")
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     assert script.choose_script("", "", "run.sh", tmp_path).text == "echo 1\n"
-    with pytest.raises(ValidationError, match=r"a program in --source-dir"):
+    with pytest.raises(ValidationError, match=r"Pass the folder of the program with --source-dir"):
         script.choose_script("", "", "tool", tmp_path)
 
 

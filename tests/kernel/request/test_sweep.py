@@ -55,7 +55,7 @@ def test_ranges_and_arrays_of_numpy_are_lists() -> None:
         ({"lr": "0.1"}, "no hyperparameter has a list of values"),
         ({}, "no hyperparameter has a list of values"),
         ({"lr": []}, "has no value to sweep over"),
-        ({"lr": "[0.1,"}, "is not a list that can be swept over"),
+        ({"lr": "[0.1,"}, "is not a list of values for a sweep"),
         ({"a": range(200), "b": range(51)}, "200 × 51 = 10200 tasks"),
         ({"f": [object()]}, "a object cannot be a hyperparameter"),
     ],

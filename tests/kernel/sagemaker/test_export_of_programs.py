@@ -1,4 +1,4 @@
-"""Jobs whose code is no Python script, as folders: what starts them by hand, and what SageMaker is asked for."""
+"""Jobs whose code is not a Python script, as folders: what starts them by hand, and what SageMaker is asked for."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class ControllerApp(Application):
         Dict(),
         help=(
             "Rows to add to the catalogue; a row replaces the one of the same name: name, vcpus, memory_gib, "
-            "gpus, price_per_hour (US dollars), source, hardware_source."
+            "gpus, price_per_hour (US dollars), source, hardware_source, options (text by name, for the engine)."
         ),
     ).tag(config=True)
     prices = Dict(

@@ -79,13 +79,16 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     """Bytes; 0 is no limit."""
     devices: tuple[int, ...] = ()
     """Numbers of its GPUs among those that the controller sees, from 0 on; empty where nobody chose."""
+    options: dict[str, str] = {}
+    """What its instance type says to the engine, by the engine's own names."""
 
 
 class ClusterRequest(Struct, frozen=True, kw_only=True):
-    """Everything an engine needs in order to bring up a cluster, and nothing about the job.
+    """Everything an engine needs in order to bring up a cluster, and nothing about the job's code.
 
     ``idle_limit`` is the number of seconds after which an agent that never got a job ends by itself.
-    ``preload_memory`` (0 is no limit) and ``input_hash_limit`` are MiB.
+    ``preload_memory`` (0 is no limit) and ``input_hash_limit`` are MiB. ``max_run``, ``keep_alive``, ``spot``, ``role``
+    and ``options`` are for platforms that ask for them in advance; an engine may ignore each.
     """
 
     cluster: str
@@ -100,6 +103,16 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
     network_isolation: bool = False
     """The hosts shall reach each other and nothing else."""
+    max_run: int = 0
+    """Seconds for which the first job may run at most; 0 where its job has ended meanwhile."""
+    keep_alive: int = 0
+    """Seconds for which the hosts are kept after the first job; a later job or the user may extend them."""
+    spot: bool = False
+    """The platform may take the hosts away while the job runs; the job then begins again."""
+    role: str = ""
+    """Role of the user, as the job names it; a platform may have an account or a service account of that name."""
+    options: dict[str, str] = {}
+    """Options of the whole cluster: those of the instance type of its leader, the first host that helps no other."""
 
 
 class PullProgress(Struct, frozen=True):

@@ -252,8 +252,8 @@ def test_the_administrator_bounds_what_hosts_import_ahead(app: ControllerApp, tm
 
 def test_every_limit_can_be_set_by_the_administrator(app: ControllerApp) -> None:
     missing = set(Limits.__struct_fields__) - set(app.class_trait_names(config=True))
-    # The catalogue is set by its rows and prices.
-    assert missing == {"catalogue"}
+    # The catalogue is set by its rows and prices; an engine says by itself whether this machine bounds it.
+    assert missing == {"catalogue", "bounded_by_machine"}
 
 
 def test_the_administrator_sets_prices_and_types(app: ControllerApp, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class ControllerFacade:
         key = reuse.reuse_key(spec, user="", image=image)
         gpus = {} if isinstance(decision, placement.Wait) else decision.gpus
         cluster = Cluster(id="0" * 12, key=key, gpus=gpus)
-        request = self._reconciler.cluster_reconciler.request(cluster.id, cluster, spec.imports)
+        request = self._reconciler.cluster_reconciler.request(cluster.id, cluster, spec)
         warm = isinstance(decision, placement.Reuse)
         asked = {} if warm else self._engine_of(spec.engine).plan(request)
         return {"sentence": decision.why.sentence, "why": asdict(decision.why), "engine_request": asked}

@@ -17,6 +17,7 @@ from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_con
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle
+from jupyter_smx.model.spec.instance import leader_of
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.hosts.agent_messages import hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.scheduling.job_events import JobEventHandler
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.model.records.cluster import ReuseKey
+    from jupyter_smx.model.spec.job_spec import JobSpec
 
 _log = logging.getLogger(__name__)
 
@@ -180,14 +182,16 @@ class ClusterReconciler:
                 self._runtimes[cluster.id].gone = True
                 self.reconcile(cluster.id)
 
-    def request(self, cluster_id: str, key_groups: Cluster, preload: tuple[str, ...] = ()) -> ClusterRequest:
-        """Build what an engine is asked for a cluster."""
+    def request(self, cluster_id: str, key_groups: Cluster, spec: JobSpec | None = None) -> ClusterRequest:
+        """Build what an engine is asked for a cluster; ``spec`` is the one of its first job, if that is not over."""
         limits = self._live_state.limits_of(key_groups.key.engine)
         groups = key_groups.key.instance_groups
         own_gpus = self._engine_of(key_groups.key.engine).capabilities.own_gpus
+        leader = leader_of(spec.instance_groups if spec else groups)
         hosts = []
         for host in named_hosts(groups):
-            share = capacity.host_share(capacity.resolve_instance_type(host.instance_type, limits), limits)
+            kind = capacity.resolve_instance_type(host.instance_type, limits)
+            share = capacity.host_share(kind, limits)
             hosts.append(
                 HostSpec(
                     host=host.name,
@@ -197,6 +201,7 @@ class ClusterReconciler:
                     gpus=share.gpus,
                     memory=int(share.memory_gib * 2**30),
                     devices=key_groups.gpus.get(host.name, ()) if own_gpus else (),
+                    options=kind.options,
                 )
             )
         return ClusterRequest(
@@ -206,9 +211,14 @@ class ClusterReconciler:
             python=self._python_of(key_groups.key),
             image=key_groups.key.image.reference() if key_groups.key.image else "",
             network_isolation=key_groups.key.network_isolation,
-            preload=preload_allowed(preload, limits.preload_never),
+            preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
             preload_memory=limits.preload_memory_mib,
             input_hash_limit=limits.input_hash_limit_mib,
+            max_run=spec.max_run if spec else 0,
+            keep_alive=spec.keep_alive if spec else 0,
+            spot=spec.spot if spec else False,
+            role=key_groups.key.role,
+            options=next(host.options for host in hosts if host.host == leader),
         )
 
     def _runtime(self, cluster: Cluster) -> _ClusterRuntime:
@@ -222,7 +232,7 @@ class ClusterReconciler:
         runtime = self._runtime(cluster)
         first, runtime.launch_attempted = not runtime.launch_attempted, True
         job = self._live_state.jobs.get(cluster.job)
-        request = self.request(cluster.id, cluster, job.spec.imports if job else ())
+        request = self.request(cluster.id, cluster, job.spec if job else None)
         limit, begun = self._live_state.limits.launch_limit, self._live_state.monotonic()
         try:
             await asyncio.wait_for(self._collect_handles(engine, request), limit)

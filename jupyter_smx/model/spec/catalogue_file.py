@@ -17,7 +17,7 @@ _SEPARATOR = re.compile(r"[\s,]*")
 _RULE = (
     "The file is a JSON list of objects with name, vcpus (1 or more) and memory_gib. Optional fields are gpus, "
     "price_per_hour (US dollars, null if unknown), source and hardware_source (origin of the price and of the "
-    "hardware data)."
+    "hardware data), and options (text by name, for the engine)."
 )
 
 

@@ -22,7 +22,8 @@ class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     ``vcpus`` counts virtual CPUs, ``memory_gib`` is GiB (0: the share of the machine that its CPUs have), ``gpus``
     counts devices, ``price_per_hour`` is US dollars for one instance (on demand, training, us-east-1), ``None`` where
-    no source is known. ``source`` says where the price is from, ``hardware_source`` the rest.
+    no source is known. ``source`` says where the price is from, ``hardware_source`` the rest. ``options`` are for the
+    engine, by names of its own, as a scheduler's partition.
     """
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
@@ -32,6 +33,7 @@ class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     price_per_hour: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
     source: str = ""
     hardware_source: str = ""
+    options: dict[str, str] = {}
 
 
 class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

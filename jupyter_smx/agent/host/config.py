@@ -39,7 +39,7 @@ class HostConfig(NamedTuple):
     contained: bool
     """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
     interface: str
-    """Carries the names of the hosts as soon as there are jobs; "" for what is there when the agent starts."""
+    """Carries the names of the hosts as soon as there are jobs; "" for the one that has the host's address."""
     grace: float
     preload_memory: int
     input_hash_limit: int

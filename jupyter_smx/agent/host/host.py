@@ -21,7 +21,7 @@ from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
 from jupyter_smx.agent.host.logwatch import LogWatch
 from jupyter_smx.agent.host.spool import Spool
-from jupyter_smx.agent.paths import INTERFACE, ML, HostInfo
+from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.stores import worker_client
 from jupyter_smx.agent.stores.input_cache import InputCache
 from jupyter_smx.agent.system.files import rmtree, short_path
@@ -30,7 +30,7 @@ from jupyter_smx.agent.system.isolation.mounts import Mounts
 from jupyter_smx.agent.system.processes import environment, process
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
-from jupyter_smx.agent.system.resources import cgroups, disk, machine
+from jupyter_smx.agent.system.resources import cgroups, disk, machine, network
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
@@ -333,9 +333,8 @@ def exit_now(code: int) -> None:
 def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> HostInfo:
     """Give what script mode has to know of this host."""
     # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
-    shared = config.addresses.get(config.host, hostconfig.LOOPBACK).startswith("127.")
-    there = config.interface or (INTERFACE if os.path.exists(f"/sys/class/net/{INTERFACE}") else "")
-    interface = "lo" if shared or not there else there
+    address = config.addresses.get(config.host, hostconfig.LOOPBACK)
+    interface = "lo" if address.startswith("127.") else config.interface or network.find_interface(address)
     return HostInfo(
         host=config.host,
         hosts=config.hosts,

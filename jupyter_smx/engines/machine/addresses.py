@@ -1,4 +1,9 @@
-"""Addresses of hosts that share one machine: each has its own on the loopback, so that equal ports do not meet."""
+"""Addresses of a cluster's hosts: on one machine each has its own on the loopback, on several that of its machine.
+
+An engine whose hosts are on other machines finds out where each machine is reached, and :func:`host_networks` decides
+what ``host.json`` says. Addresses decide, not names or ids of machines: three nodes of a test cluster may be one
+machine, and two processes of one machine cannot both listen on its address at one port.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,52 @@ import hashlib
 import sys
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _ADDRESSES_PER_BLOCK = 254
 """Addresses of one block: ``.0`` and ``.255`` would do, but programs take them for a network and its broadcast."""
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT, _PORTS = 10_000, 20_000
+
+
+class MachineNetwork(Struct, frozen=True):
+    """Where a host's machine is reached by the machines of the other hosts: IPv4 address, and interface if known."""
+
+    address: str
+    interface: str = ""
+
+
+class HostNetwork(Struct, frozen=True):
+    """What ``host.json`` says of the network: each host's address, the host's own interface, the cluster's port."""
+
+    addresses: dict[str, str]
+    interface: str
+    port: int
+
+
+def host_networks(
+    cluster: str, machines: Mapping[str, MachineNetwork], platform: str = "linux"
+) -> dict[str, HostNetwork]:
+    """Decide how the hosts of a cluster reach each other; ``machines`` has each host's machine, in the job's order.
+
+    Hosts of one address share a machine, so each has its own address of the loopback. Else each has the address of its
+    machine. The port is never the 7777 of SageMaker, so servers of hosts with one address count on from it and differ.
+
+    :raises ValueError: the address of one of several machines is not known.
+    """
+    found = {machine.address for machine in machines.values()}
+    if len(found) > 1 and "" in found:
+        unknown = [host for host, machine in machines.items() if not machine.address]
+        raise ValueError(f"The addresses of {', '.join(unknown)} are not known, and those of other hosts are.")
+    port = cluster_port(cluster)
+    if len(found) <= 1:
+        shared = addresses(cluster, [*machines], platform)
+        return {host: HostNetwork(shared, "", port) for host in machines}
+    own = {host: machine.address for host, machine in machines.items()}
+    return {host: HostNetwork(own, machine.interface, port) for host, machine in machines.items()}
 
 
 def addresses(cluster: str, hosts: Sequence[str], platform: str = sys.platform) -> dict[str, str]:

@@ -19,7 +19,7 @@ from jupyter_smx.agent.system.files import rmtree, short_path
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.engines.machine import cgroups, file_lock, processes
-from jupyter_smx.engines.machine.addresses import addresses, cluster_port
+from jupyter_smx.engines.machine.addresses import HostNetwork, addresses, cluster_port
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
 
@@ -312,15 +312,24 @@ def description(
     isolate: bool,
     grace: float,
     limits: dict[str, object],
+    network: HostNetwork | None = None,
+    transfer_python: str = sys.executable,
 ) -> dict[str, object]:
-    """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure."""
+    """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure.
+
+    ``network`` is given for hosts on other machines; else all share this one. ``transfer_python`` has fsspec and
+    can be started by the host; by default it is the controller's. "" leaves the agent its own.
+    """
+    names = [host.host for host in request.hosts]
+    network = network or HostNetwork(addresses(request.cluster, names), "", cluster_port(request.cluster))
     return {
         "protocol": PROTOCOL,
         "cluster": request.cluster,
         "host": plan.host,
-        "hosts": [host.host for host in request.hosts],
-        "addresses": addresses(request.cluster, [host.host for host in request.hosts]),
-        "port": cluster_port(request.cluster),
+        "hosts": names,
+        "addresses": network.addresses,
+        "interface": network.interface,
+        "port": network.port,
         "groups": [
             {
                 "instance_group_name": group.name,
@@ -335,7 +344,7 @@ def description(
         "preload": list(request.preload),
         "preload_memory": request.preload_memory,
         "input_hash_limit": request.input_hash_limit,
-        "courier": sys.executable,  # the controller's own, which every host on this machine can start
+        "courier": transfer_python,
         "threads": plan.vcpus,
         "gpus": plan.gpus,
         "start_method": start_method,

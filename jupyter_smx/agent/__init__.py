@@ -1,4 +1,4 @@
-"""Run on each host: one agent per host, copied there as one zipapp, standard library only (Python 3.8 and newer).
+"""Run on each host: one agent per host, copied as one zipapp, with the standard library only (Python 3.8 or newer).
 
 Layers, top first: ``serve``, ``startup``, ``controller_connection``, ``job``, ``host``, ``forkserver``,
 ``launchers``, ``code``, ``channels``, ``stores``, ``telemetry`` and ``contract``, ``system``. ``wire`` holds the

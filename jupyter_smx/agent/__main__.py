@@ -1,4 +1,4 @@
-"""Entry of the agent's processes: ``serve DIR`` is the agent, ``probe DIR`` a look at what it could do here."""
+"""Start the agent's processes: ``serve DIR`` runs the agent, ``probe DIR`` tests what it can do on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent's processes cannot do: a refusal for the user, a full disk, and the result for one file."""
+"""Errors of the agent's processes: a refusal for the user, a full disk, and the result for one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of what crosses a process: the run request, the frames between controller and agent, the record of an end.
+"""Types of data between processes: the run request, frames between controller and agent, the end record.
 
 Both sides import this module for mypy only (``if TYPE_CHECKING``), so it costs nothing at run time. Keys, types and
 units are those of the wire. The agent runs on Python 3.8, whose ``TypedDict`` has no optional keys of its own:

@@ -1,4 +1,4 @@
-"""Where a job is: its host, and what lies where below ``/opt/ml``."""
+"""Paths of a job: its host's folder, and the folders below ``/opt/ml``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of an agent: in a container its first zygote, which takes longest, is begun before all else is loaded."""
+"""Serve as the agent: in a container, start the first zygote before other imports, because it takes longest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts a host's agent: it claims the folder, enters the host's namespaces, listens at its socket, and serves."""
+"""Start a host's agent: claim the folder, enter the host's namespaces, listen on its socket, and serve."""
 
 from __future__ import annotations
 

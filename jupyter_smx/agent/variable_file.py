@@ -1,4 +1,4 @@
-"""Variables in one file: a pickle of ``{name: packed}``, and after it the large buffers as they lie in memory.
+"""File format of variables: a pickle of ``{name: packed}``, followed by the large buffers unchanged.
 
 ``packed`` is the variable's own pickle (protocol 5), or ``(pickle, [size, …])`` where buffers of these sizes in bytes
 were left out of it. They follow the first pickle in that order, each at a multiple of 64 bytes from the beginning of

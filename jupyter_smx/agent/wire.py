@@ -1,4 +1,4 @@
-"""Frames: a big-endian length, a JSON header, and as many raw bytes as the header's ``size`` says."""
+"""Format of frames: a big-endian length, a JSON header, and ``size`` raw bytes."""
 
 from __future__ import annotations
 

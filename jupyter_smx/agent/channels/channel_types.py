@@ -1,4 +1,4 @@
-"""Types of stage-in: what a host can do for channels, the files that a source names, and the result of a staging."""
+"""Types of stage-in: abilities of a host, files of a source, and the result of staging one channel."""
 
 from __future__ import annotations
 

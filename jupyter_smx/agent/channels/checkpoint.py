@@ -1,4 +1,4 @@
-"""Checkpoints: a folder of the job that is restored before the start, and kept elsewhere while the job runs.
+"""Checkpoints: restore a folder of the job before the start, and mirror it while the job runs.
 
 As on SageMaker: what is deleted here is deleted there, what others put there later is not fetched, and all hosts of a
 job keep theirs in the same place, without their names in it, so that of equal names the last one written stays.

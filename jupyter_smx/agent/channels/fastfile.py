@@ -1,4 +1,4 @@
-"""FastFile of files of this machine: views that nobody can write to, or links where this host can mount none."""
+"""FastFile for files of this machine: read-only views, or links where this host cannot mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a channel is shown from where its links lead out of it: each file by where it really is, and in which folder."""
+"""Find the targets of links that lead out of a channel, and the folders that the host shows for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A URL as a place for checkpoints and outputs, by a courier; and the choice between that and a folder."""
+"""Checkpoints and outputs at a URL, through the fsspec worker; and the choice between a URL and a folder."""
 
 from __future__ import annotations
 

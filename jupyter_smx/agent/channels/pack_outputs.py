@@ -1,4 +1,4 @@
-"""What a job made, packed as SageMaker packs it: archives whose members lie at the root, and outputs as they are."""
+"""Pack outputs as SageMaker does: archives with members at the root, and outputs that are copied unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input channels: put in the job's folder before it starts, as layers over what is kept, views, copies or links."""
+"""Stage input channels in the job's folder before it starts: as overlays, views, copies or links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links in the source of an input: where they lead, also where a host hides what they lead to."""
+"""Resolve links in the source of an input, also if the host hides their targets."""
 
 from __future__ import annotations
 

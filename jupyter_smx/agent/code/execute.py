@@ -1,4 +1,4 @@
-"""The user's code: executed as ``__main__``, ended as Python ends a program, and described in a report."""
+"""Execute the user's code as ``__main__``, end it as Python ends a program, and describe it in a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modules a job asked for, also of those that were there before it: a zygote's preloads are nobody's imports yet.
+"""Find the modules that a job imported, including modules that the zygote had preloaded.
 
 Python looks at ``__spec__._initializing`` each time that a loaded module is imported again, whichever way. The specs of
 preloaded modules are ours, so they notice it: in a zygote they note who needs whom, in a job that it was asked for.

@@ -1,4 +1,4 @@
-"""Which installed distribution a module belongs to: read once for each folder, and again when the folder changed."""
+"""Map modules to installed distributions; each folder is read once, and again if it changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job requires where its Python is an image's: installed before its script, in a folder of the job's own.
+"""Install a job's requirements into a folder of the job, if its Python is that of an image.
 
 SageMaker's toolkit installs into the image, which nobody uses twice. Here the next job may have the same host, so the
 image stays as it is: pip works in a virtual environment of the job's that looks through to the packages of the image,

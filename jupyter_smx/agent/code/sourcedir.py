@@ -1,4 +1,4 @@
-"""The user's code folder on a host: unpacked once for each content, and copied for each job.
+"""Unpack the user's source folder once per content, and copy it for each job.
 
 A copy, because a job may write beside its code: what it changes there is gone with it, as everything that it wrote.
 While the host is idle it makes the next copy of what it used last, so that the next job has to rename one folder only.

@@ -1,4 +1,4 @@
-"""Variables of a wish that a program reads once: Python at its start, a library when it is imported.
+"""Apply environment variables that Python reads only at its start, or a library only at its import.
 
 The process of a job has both behind it, so what they would have made of them is done here.
 """

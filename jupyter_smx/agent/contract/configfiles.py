@@ -1,4 +1,4 @@
-"""The config files of a training job on one host."""
+"""Configuration files of a training job on one host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs a script in several processes, on which hosts, and by which words: sagemaker-training's rules. Pure."""
+"""Launch plans of distributed scripts by sagemaker-training's rules: launcher, hosts, arguments. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the code of a job begins: as a script or a module in the job's own process, or as a program that takes its place.
+"""Start the code of a job: as a script or module in the job's process, or as a program that replaces it.
 
 The rules are those of sagemaker-training: ``*.sh`` is a command, a folder with ``setup.py`` is a package that is
 installed and run with ``-m``, any other ``*.py`` is a script, and what is left is a command.

@@ -1,4 +1,4 @@
-"""What a record says of a failure: the job's own words, else its exception and what this host knows about it.
+"""Build the failure of an end record: the job's own message, else its exception and facts of this host.
 
 Beside that it has the text which SageMaker would have, as sagemaker-training writes it to ``/opt/ml/output/failure``.
 """

@@ -1,4 +1,4 @@
-"""The words that SageMaker's images start the code of a job with: what a failure tells of them."""
+"""The command with which SageMaker's images start the code of a job, as failure messages show it."""
 
 from __future__ import annotations
 

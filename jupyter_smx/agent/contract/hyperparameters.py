@@ -1,4 +1,4 @@
-"""Hyperparameters: strings on the way, values for a script, and the words that say them."""
+"""Convert hyperparameters: strings in a request, values for a script, and command-line arguments."""
 
 from __future__ import annotations
 

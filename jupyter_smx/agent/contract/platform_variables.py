@@ -1,4 +1,4 @@
-"""What the service itself, without any toolkit, gives each job: its region, its ARN, and the variables for them."""
+"""Values that the SageMaker service gives each job without a toolkit: region, ARN and their variables."""
 
 from __future__ import annotations
 

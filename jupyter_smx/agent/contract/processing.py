@@ -1,4 +1,4 @@
-"""The contract of a processing job: its config files and its variables."""
+"""The contract of a processing job: its configuration files and its variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script of a job: its file, the folder that it lies in, where it starts, and its words."""
+"""The script of a job: its file, its folder, where it starts, and its arguments."""
 
 from __future__ import annotations
 

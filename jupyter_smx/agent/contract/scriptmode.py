@@ -1,4 +1,4 @@
-"""SageMaker's contract with a script: what one job finds on one host, as pure functions."""
+"""SageMaker's script-mode contract as pure functions: what one job finds on one host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the drivers of SageMaker's Python SDK 3, its second contract with scripts, set and write for a training job."""
+"""Variables and files that the drivers of SageMaker's Python SDK 3 create for a training job."""
 
 from __future__ import annotations
 

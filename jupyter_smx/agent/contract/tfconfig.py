@@ -1,4 +1,4 @@
-"""``TF_CONFIG``, by which a script finds its peers in SageMaker's TensorFlow images. Pure."""
+"""``TF_CONFIG``, which lists the peers of a script in SageMaker's TensorFlow images. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of sagemaker-training, the toolkit in SageMaker's images: variables of a job, and intermediate outputs."""
+"""Rules of sagemaker-training, the toolkit in SageMaker's images: job variables, intermediate outputs."""
 
 from __future__ import annotations
 

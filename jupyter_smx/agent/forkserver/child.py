@@ -1,4 +1,4 @@
-"""One job process: born early, made ready while nobody waits, it blocks on its socket until it is told what to run."""
+"""A parked job process: forked and prepared early, it waits on its socket for a run request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocol from a job's process to its agent, bytes and exit code; apart, since both sides import no more than this."""
+"""Protocol from a job's process to its agent; separate, because both sides import only these constants."""
 
 from __future__ import annotations
 

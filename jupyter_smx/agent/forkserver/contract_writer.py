@@ -1,4 +1,4 @@
-"""Where the process of a job puts the files of the contract: on the disk, or nowhere while it rehearses."""
+"""Write the files of the contract to the disk, or discard them during a rehearsal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a process that has imported modules is still fit to be forked."""
+"""Test whether a process that has imported modules can still be forked safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job in its own process, from the message that says what to run to the exit code."""
+"""Run one job in its own process, from the run request to the exit code."""
 
 from __future__ import annotations
 

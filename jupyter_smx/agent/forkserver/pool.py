@@ -1,4 +1,4 @@
-"""The agent's side of zygotes and their children: who is parked, who takes over, whose end is whose."""
+"""Manage zygotes and their children on the agent's side: parked children, replacements and exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many children wait parked: one for a person, two while jobs follow each other, none when memory is short."""
+"""Decide how many children to park: one for interactive use, two for job series, none if memory is short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host has imported for jobs to come, what it could not, and what it was asked for meanwhile."""
+"""Modules that a host preloads for later jobs: imported, failed, and requested meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's process that goes on in an interpreter of its own, where its host has imported what is another one by now.
+"""Continue a job in a new interpreter, if the host's preloaded modules are not those that the job needs.
 
 It stays the same process, with its socket, its log, its variables and its working folder; what a host had imported for
 it is lost, and only that.

@@ -1,4 +1,4 @@
-"""Starts the process of a zygote; apart, since in a container it runs before all other imports of the agent.
+"""Spawn the process of a zygote; separate, because in a container it runs before all other imports of the agent.
 
 The process waits to be told its modules. Nothing is imported here, or by what this imports, that the start does not
 need: `socket` and `typing` alone take as long as an interpreter without them needs to start.

@@ -1,4 +1,4 @@
-"""The process that imports modules and forks: it never runs a job, never uses what it imported, only waits."""
+"""The zygote: it imports modules and forks children; it never runs a job and never uses its imports."""
 
 from __future__ import annotations
 

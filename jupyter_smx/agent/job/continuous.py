@@ -1,4 +1,4 @@
-"""Outputs whose files appear where they go while the job runs: what SageMaker calls ``Continuous``.
+"""Copy outputs to their destination while the job runs, as SageMaker's ``Continuous`` mode does.
 
 Unlike checkpoints they are never fetched and never deleted there, and links are not followed. What is brought home at
 the end of the job is the same once more, so that whatever was missed is there then.

@@ -1,4 +1,4 @@
-"""Guard of the steps of a job, so that its end comes after any error; apart, since three modules of `job` import it."""
+"""End the job if one of its steps raises an error; separate, because three modules of ``job`` import it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs of one job: staged before it begins, looked at beside it where they are lazy, gone with it."""
+"""The inputs of one job: staged before it starts, monitored if they are lazy, and removed with the job."""
 
 from __future__ import annotations
 

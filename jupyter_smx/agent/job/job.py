@@ -1,4 +1,4 @@
-"""One job on this host: ``staging → running → archiving → ended``, each step on disk or sent before the next.
+"""One job on this host: ``staging → running → archiving → ended``; each step is stored or sent before the next.
 
 What follows the exit of the job's process stands in one table, at the top of :class:`Job`.
 """

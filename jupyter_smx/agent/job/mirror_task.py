@@ -1,4 +1,4 @@
-"""Keeps a folder of a running job elsewhere: by one errand until the job is over, then once more, whatever happened."""
+"""Mirror a folder of a running job in one background task, and once more after the job ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's own process left running when it ended: told from what is just leaving, named, killed, waited for."""
+"""Find, name, kill and await the processes that a job's own process left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The haste of a job that shall end: what it made is brought to where it is kept, and not waited for for ever."""
+"""Cancel uploads that stall after a job was asked to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's executors say: their worker keeps it in files, and here it becomes part of their host's log."""
+"""Copy the output of Spark's executors from the files of their worker to their host's log."""
 
 from __future__ import annotations
 

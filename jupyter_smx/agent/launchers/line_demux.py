@@ -1,4 +1,4 @@
-"""What the ranks say, in whole lines: mpirun mixes the pieces of all of them, as they wrote them, into one text.
+"""Split the mixed output of mpirun into whole lines for each rank.
 
 ``print`` writes its line and the line's end apart, so two ranks that speak at once stand in one line of mpirun's.
 """

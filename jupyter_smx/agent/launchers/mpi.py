@@ -1,4 +1,4 @@
-"""``mpirun`` over the hosts of a job: Open MPI's own, which reaches the other hosts through our doors instead of sshd.
+"""Run ``mpirun`` over the hosts of a job: Open MPI's own, with rendezvous sockets instead of sshd.
 
 The leading host runs ``mpirun``. Where that would call ``ssh`` it calls this program again (``reach``), which says the
 words to a door, a socket in the folder of the job on the other host; the process of the job there (``run_worker``)

@@ -1,4 +1,4 @@
-"""One of Open MPI's programs, ``mpirun`` or ``orted``, which leaves an end that is announced to its ranks.
+"""Run ``mpirun`` or ``orted`` so that the ranks, not Open MPI, handle an announced stop.
 
 The announcement, SIGTERM, comes to the ranks themselves, and theirs is the time until the end. Open MPI would cut it
 short: it ends all ranks two seconds after it has heard the signal, so its programs do not hear it.

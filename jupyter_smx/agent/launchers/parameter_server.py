@@ -1,4 +1,4 @@
-"""A parameter server of TensorFlow's beside the script of each host, for as long as the script of the leading one runs.
+"""Run a TensorFlow parameter server beside the script of each host, until the leading host's script ends.
 
 SageMaker's image of TensorFlow starts it, so scripts connect to it and start none. It is a fork of the job's process,
 as the script is: where a host has imported TensorFlow already neither of them does it again.

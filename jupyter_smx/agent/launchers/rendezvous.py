@@ -1,4 +1,4 @@
-"""Doors: sockets in the folders of a job, at which its hosts reach each other where they share a machine."""
+"""Sockets in job folders, through which the hosts of a job on one machine connect to each other."""
 
 from __future__ import annotations
 

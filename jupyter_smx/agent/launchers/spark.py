@@ -1,4 +1,4 @@
-"""A standalone Spark cluster over the hosts of a processing job, for as long as its script runs.
+"""Run a standalone Spark cluster over the hosts of a processing job while its script runs.
 
 The first host has the master, the script, and a worker where its memory lets it; each other host has a worker. They
 find each other at a door of the first host, and who came in learns by its closing that the script has ended.

@@ -1,4 +1,4 @@
-"""What a Spark cluster over a job's hosts is told: memory, words, variables and files of each host. Pure."""
+"""Settings of a Spark cluster over a job's hosts: memory, arguments, variables and files. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchrun`` on one host: PyTorch's own launcher, whose ranks are forked from a process that has imported it."""
+"""Run ``torchrun`` on one host: PyTorch's launcher, with ranks forked from a process that imported it."""
 
 from __future__ import annotations
 

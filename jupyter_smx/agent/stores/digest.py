@@ -1,4 +1,4 @@
-"""Digests of input channels: of what lies in a channel's folder before the job begins, content or at least listing."""
+"""Digests of input channels before the job starts: of their content, or at least of their listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file systems of fsspec as a courier finds them: by URL, with a word for the package that one of them needs."""
+"""Find the fsspec file system of a URL, or the package that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The courier: a process with fsspec that lists and brings objects, for an agent that has Python's own library only.
+"""The fsspec worker: a process that lists and downloads objects, because the agent has no third-party packages.
 
 It is started as ``courier`` by an interpreter that has fsspec, reads one JSON object for each request from its input,
 and answers each with one line. ``list`` gives what a source means, ``read`` the text of one object, ``fetch`` brings

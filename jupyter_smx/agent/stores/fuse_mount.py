@@ -1,4 +1,4 @@
-"""Object stores as folders: rclone, or mount-s3 where it is installed, serves a FUSE mount that this host made itself.
+"""Mount object stores as folders: rclone or mount-s3 serves a FUSE mount that this host made itself.
 
 A user's ``fusermount3`` has its right from root, which it has not in a world of the user's own. The agent has the right
 to mount there: it mounts an open ``/dev/fuse``, and what rclone takes for ``fusermount3`` hands that over to it.

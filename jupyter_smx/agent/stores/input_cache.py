@@ -1,4 +1,4 @@
-"""Inputs that a host keeps: each content once, and trees of them that channels of File mode are layers over.
+"""Cache inputs on a host: each content once, and trees that channels of File mode are overlays of.
 
 SageMaker gives each job channels that it may write to. Here a channel is an overlay: below it a tree of the store,
 which nobody writes to, above it a folder of the job's own, which goes with the job. So a job that changes its inputs

@@ -1,4 +1,4 @@
-"""What a channel shall hold, found out before anything of it is read: files, folders, and what tells them apart."""
+"""List a channel before it is read: its files and folders, and what distinguishes versions of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects of a store as SageMaker makes channels of them: which ones a source means, and what they are called.
+"""Select the objects of a store for a channel as SageMaker does, and derive their file names.
 
 A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that begins with ``tr``. What tells one content
 of an object from another is its tag, or where its store gives none its time. Pure functions.

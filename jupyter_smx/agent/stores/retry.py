@@ -1,4 +1,4 @@
-"""What went wrong with a store: whether the same may go well a moment later, and a sentence that says what helps."""
+"""Classify errors of a store: whether a retry may succeed, and a sentence with the cure."""
 
 from __future__ import annotations
 

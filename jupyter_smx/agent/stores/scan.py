@@ -1,4 +1,4 @@
-"""The files of a folder as they are now: what tells two contents of a file apart, and which files there are."""
+"""Scan a folder: its files, and what distinguishes two versions of a file."""
 
 from __future__ import annotations
 

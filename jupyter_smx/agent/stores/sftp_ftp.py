@@ -1,4 +1,4 @@
-"""Servers of files as a courier uses them: connections, folders that have to be made, and files that appear whole.
+"""SFTP and FTP servers for the fsspec worker: connections, folders, and files that appear complete.
 
 A file is written aside, and then takes the place of the one before it by a rename.
 """

@@ -1,4 +1,4 @@
-"""What a courier writes: outputs, and the checkpoints of a job, which appear in their store whole or not at all.
+"""Upload outputs and checkpoints, which appear in their store complete or not at all.
 
 That is what buckets do by themselves. On a server of files it takes a rename; who has none that replaces a file, as
 HDFS, writes a small one in its place.

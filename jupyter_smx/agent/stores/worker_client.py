@@ -1,4 +1,4 @@
-"""The agent's side of a courier: what a URL means is listed, and what the host lacks of it is brought."""
+"""The agent's client of the fsspec worker: list a URL, and download what the host does not have."""
 
 from __future__ import annotations
 

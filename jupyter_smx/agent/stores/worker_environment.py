@@ -1,4 +1,4 @@
-"""The environment of a courier: what started it has, what the job was given, and nothing that is of another Python."""
+"""Environment of the fsspec worker: its parent's and the job's variables, without those of another Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs: what a job's own processes use of each, as the driver's library (NVML) tells it.
+"""Measure what a job's processes use of NVIDIA GPUs, through the driver's library (NVML).
 
 ``pynvml`` (nvidia-ml-py) is one file of Python that travels with the agent; it is loaded where there is a driver only.
 What the driver does not tell is None, and a note says why, once. In a container the driver counts processes as the

@@ -1,4 +1,4 @@
-"""What a tree of processes uses of its machine, read from ``/proc``; what cannot be read is None, never zero."""
+"""Resource use of a process tree, read from ``/proc``; unreadable values are None, never zero."""
 
 from __future__ import annotations
 

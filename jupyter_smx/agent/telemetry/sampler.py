@@ -1,4 +1,4 @@
-"""Samples what a job uses while it runs: on disk first, then told; never more than 0.5 % of a core for itself.
+"""Sample the resource use of a running job: write to disk, then send; at most 0.5 % of a core.
 
 The file ``samples`` in the job's folder is only ever appended to. Its first line is an object that says what holds
 for all of them; each line after it is one sample, an array in the order of :data:`COLUMNS`. Counters count from the

@@ -1,4 +1,4 @@
-"""The folder of one host: where everything lies that the agent, its jobs and the engine share."""
+"""Layout of a host's folder, which the agent, its jobs and the engine share."""
 
 from __future__ import annotations
 

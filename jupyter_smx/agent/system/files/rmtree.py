@@ -1,4 +1,4 @@
-"""Takes away what a job wrote, whatever it did to permissions in it and however deep it is."""
+"""Remove the files of a job, whatever their permissions and however deep the folders."""
 
 from __future__ import annotations
 

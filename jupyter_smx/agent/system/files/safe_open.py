@@ -1,4 +1,4 @@
-"""Files in folders that a job writes to: nothing is waited for, and only what is a file there is read or written."""
+"""Open files in folders that a job writes to: without blocking, and only regular files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short name for a host's folder: the path of a unix socket has little room, and jobs put theirs into ``TMPDIR``."""
+"""A short path for a host's folder, because paths of unix sockets are limited and jobs use ``TMPDIR``."""
 
 from __future__ import annotations
 

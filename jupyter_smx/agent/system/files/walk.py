@@ -1,4 +1,4 @@
-"""Walks through folders and makes them, however deep they are.
+"""Walk through folders and create them, however deep they are.
 
 ``os.walk``, before Python 3.12, and ``os.makedirs`` call themselves for each level.
 """

@@ -1,4 +1,4 @@
-"""A host's birth certificate: what a job left behind is found, removed and named before the next job comes."""
+"""Find, remove and report what a job left on its host before the next job starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mounts in the namespace of one host: read-only views of folders, and fresh layers over what the host keeps."""
+"""Mounts in the namespace of one host: read-only views of folders, and new overlays on cached folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host of its own on a shared machine: ``/opt/ml``, ``/etc/hosts``, ``/tmp`` and shared memory for its jobs only."""
+"""Namespaces of a host on a shared machine: own ``/opt/ml``, ``/etc/hosts``, ``/tmp`` and shared memory."""
 
 from __future__ import annotations
 

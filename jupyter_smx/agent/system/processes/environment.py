@@ -1,4 +1,4 @@
-"""The variables that a job may inherit: the host's own, no secret or trace of the Jupyter server, and its own GPUs."""
+"""Variables that a job inherits: the host's, without secrets or traces of the Jupyter server; and its GPUs."""
 
 from __future__ import annotations
 

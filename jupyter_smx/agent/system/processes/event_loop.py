@@ -1,4 +1,4 @@
-"""One thread waiting for everything: descriptors, timers, and the ends of processes."""
+"""A single-threaded event loop for descriptors, timers and exits of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow work on files, done by a forked process of the agent so that its loop never waits for a disk."""
+"""Run slow file operations in a forked process of the agent, so that its loop never waits for a disk."""
 
 from __future__ import annotations
 

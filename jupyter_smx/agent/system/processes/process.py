@@ -1,4 +1,4 @@
-"""Processes of this machine as the agent sees them: descendants, names, priorities; ctypes where Python has no word."""
+"""Processes of this machine: descendants, names, priorities; ctypes where Python has no function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads the numeric libraries of a job use, set in libraries that are loaded already."""
+"""Set the number of threads in numeric libraries that a job has loaded already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of this host's jobs: the control groups that they live in, made by the engine, joined by each child.
+"""Control groups that limit this host's jobs: the engine makes them, and each child joins one.
 
 The agent and its zygotes stay outside: what they import for jobs to come is not taken from a job, and what a job
 takes too much of is never their end.

@@ -1,4 +1,4 @@
-"""Room on disks: which one is full, said by the names that users know, and a reserve for a host's last words."""
+"""Disk space: which disk is full, in names that users recognize, and a reserve for the end record."""
 
 from __future__ import annotations
 

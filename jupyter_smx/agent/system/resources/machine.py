@@ -1,4 +1,4 @@
-"""What the machine of this host is, read from files of the system; nothing is started for it."""
+"""Facts about the machine of this host, read from system files without starting a process."""
 
 from __future__ import annotations
 

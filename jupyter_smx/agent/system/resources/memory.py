@@ -1,4 +1,4 @@
-"""Memory: how much a job may have, how much it had, and whether the system ended a process to get some back."""
+"""Memory of a job: its limit, its use, and whether the system killed a process to free memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m jupyter_smx.cli``, for where no command is on the path."""
+"""Run ``python -m jupyter_smx.cli``, where the command is not on the PATH."""
 
 import sys
 

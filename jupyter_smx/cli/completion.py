@@ -1,4 +1,4 @@
-"""Tab in a shell: ``completion`` prints what the shell has to load, and argcomplete asks us for the names."""
+"""Shell completion: ``completion`` prints the script that a shell loads; argcomplete requests the names."""
 
 from __future__ import annotations
 

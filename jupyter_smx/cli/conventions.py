@@ -1,4 +1,4 @@
-"""What every subcommand shares: the name of the command, its help, where options end, and exit codes."""
+"""Conventions of all subcommands: the name of the command, its help, the end of options, and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command's entry: finds the subcommand, runs it, and turns what it raises into an exit code."""
+"""Entry point of the command: find the subcommand, run it, and convert errors to exit codes."""
 
 from __future__ import annotations
 

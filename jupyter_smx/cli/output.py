@@ -1,4 +1,4 @@
-"""Where a subcommand writes: pages for people, or one JSON document on stdout and errors as JSON on stderr."""
+"""Output of a subcommand: pages as text, or one JSON document on stdout and JSON errors on stderr."""
 
 from __future__ import annotations
 

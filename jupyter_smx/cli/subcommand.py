@@ -1,4 +1,4 @@
-"""A row of the table as a terminal runs it, and its context; separate, because commands and main import both."""
+"""A row of the table as a terminal runs it; separate, because commands and main import it."""
 
 from __future__ import annotations
 

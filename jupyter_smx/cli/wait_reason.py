@@ -1,4 +1,4 @@
-"""What a job waits for before its code runs, as one sentence whenever that is news."""
+"""Print what a job waits for before its code runs, as one sentence whenever it changes."""
 
 from __future__ import annotations
 

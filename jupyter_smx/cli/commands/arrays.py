@@ -1,4 +1,4 @@
-"""A grid of hyperparameters from the command line: one array, a line when a task ends, one exit code."""
+"""Submit a grid of hyperparameters in a terminal: one array, a line for each ended task, one exit code."""
 
 from __future__ import annotations
 

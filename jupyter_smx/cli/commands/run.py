@@ -1,4 +1,4 @@
-"""``run`` and ``plan``: a script becomes a job, and the command shows it to its end."""
+"""``run`` and ``plan``: submit a script as a job, and follow it to its end."""
 
 from __future__ import annotations
 

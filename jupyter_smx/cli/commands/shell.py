@@ -1,4 +1,4 @@
-"""``shell``: a shell on a host of a job or of a pool, in the place of this process."""
+"""``shell``: replace this process with a shell on a host of a job or of a pool."""
 
 from __future__ import annotations
 

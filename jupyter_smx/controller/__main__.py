@@ -1,4 +1,4 @@
-"""The program of ``python -m jupyter_smx.controller``: Python asks for a file of this name."""
+"""Run ``python -m jupyter_smx.controller``; Python requires a file of this name."""
 
 import logging
 import os

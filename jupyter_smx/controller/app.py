@@ -1,4 +1,4 @@
-"""The controller as a program: the administrator's choices, the one instance, and the sentence when it cannot start."""
+"""The controller as a program: its configuration, its single instance, and the message if it cannot start."""
 
 from __future__ import annotations
 

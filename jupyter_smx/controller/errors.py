@@ -1,4 +1,4 @@
-"""Errors of the controller, and how they are contained.
+"""Errors of the controller, and functions that log them so that it continues.
 
 Those of the records (another controller took over, a later job holds the cluster, the disk refuses), and unexpected
 ones, which reach the job that waits for the task and the log.

@@ -1,4 +1,4 @@
-"""Retention: keeps the records, the log and the folders of a controller small, in threads beside everything else."""
+"""Retention: limit the size of records, log and folders, in threads beside the controller's loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One running controller: everything wired together, served, kept clean, and closed in order."""
+"""One running controller: connect its parts, serve requests, clean up, and close in order."""
 
 from __future__ import annotations
 

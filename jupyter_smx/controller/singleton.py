@@ -1,4 +1,4 @@
-"""Who is the controller, and who may talk to it: the lock, the socket, and the user at its other end."""
+"""Allow one controller and identify its clients: the lock, the socket, and the user of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open streams to all agents: one for each host of each cluster, opened over the engine's own channel."""
+"""Open streams to all agents: one for each host of each cluster, over the engine's own channel."""
 
 from __future__ import annotations
 

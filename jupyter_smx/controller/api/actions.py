@@ -1,4 +1,4 @@
-"""All actions of the controller, apart so that the handlers and a test compare them with the table of routes."""
+"""All actions of the controller; separate, so that handlers and a test compare them with the table of routes."""
 
 from __future__ import annotations
 

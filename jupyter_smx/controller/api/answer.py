@@ -1,4 +1,4 @@
-"""What an action of the API gives: a body or a file, with status and headers."""
+"""The answer of an action of the API: a body or a file, with status and headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer requests about arrays: many jobs in one request, found, counted, awaited and stopped together."""
+"""Answer requests about arrays: submit, find, count, await and stop many jobs at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submit arrays, whose jobs are written down at once or not at all; then find, count, await and stop them."""
+"""Submit the jobs of an array in one transaction; then find, count, await and stop them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer requests for files that a job brought home."""
+"""Answer requests for the files that the controller collected from a job."""
 
 from __future__ import annotations
 

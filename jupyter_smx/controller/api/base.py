@@ -1,4 +1,4 @@
-"""What every handler of the API does, and whom it asks."""
+"""Base class of the API's handlers, and the services that they use."""
 
 from __future__ import annotations
 

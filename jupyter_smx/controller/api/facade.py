@@ -1,4 +1,4 @@
-"""Answer what anybody may ask the controller: check the request, find what it names, and hand it over."""
+"""Answer all requests to the controller: validate each one, find the records that it names, and pass it on."""
 
 from __future__ import annotations
 

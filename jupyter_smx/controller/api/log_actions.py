@@ -1,4 +1,4 @@
-"""Answer requests for what jobs print: bytes from an offset on, lines that contain words, and the whole as a stream."""
+"""Answer requests for the output of jobs: bytes from an offset on, matching lines, or a stream."""
 
 from __future__ import annotations
 

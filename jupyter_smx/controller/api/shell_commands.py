@@ -1,4 +1,4 @@
-"""Which command opens a shell on a host of a job or of a pool, for somebody who sits at the controller's machine."""
+"""Find the command that opens a shell on a host, for a user of the controller's machine."""
 
 from __future__ import annotations
 

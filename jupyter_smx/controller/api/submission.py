@@ -1,4 +1,4 @@
-"""Complete and check a submitted spec until it can become a job on record; nothing is written here."""
+"""Complete and validate a submitted spec until it can become a job record; nothing is stored here."""
 
 from __future__ import annotations
 

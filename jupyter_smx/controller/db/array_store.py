@@ -1,4 +1,4 @@
-"""The records of arrays beside those of their tasks: one row for each array, and one for each task: whose it is."""
+"""Store arrays beside the records of their tasks: a row for each array, and a row for each task."""
 
 from __future__ import annotations
 

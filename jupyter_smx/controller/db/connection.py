@@ -1,4 +1,4 @@
-"""Opens the file with the records: its mode, its pragmas, its version, and the reasons to refuse it."""
+"""Open the file of the records: permissions, pragmas, version, and reasons to refuse it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records: jobs, clusters and events in one SQLite file, on one connection for all but its log; the only SQL.
+"""Store jobs, clusters and events in one SQLite file: all SQL, on one connection except for the log.
 
 Every write is one transaction that first looks whether this controller still owns the file. It runs inline on the
 event loop: a commit costs a tenth of a millisecond, the way through a thread three times as much.

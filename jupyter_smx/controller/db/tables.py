@@ -1,4 +1,4 @@
-"""The tables, and every statement that the store says, built once: compiling one costs more than running it."""
+"""Tables and all statements, built once, because to compile a statement takes longer than to run it."""
 
 from __future__ import annotations
 

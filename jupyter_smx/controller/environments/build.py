@@ -1,4 +1,4 @@
-"""Makes one environment in its folder, as a program of its own: a virtual environment, then what pip or uv installs.
+"""Build one environment in its folder, as a separate program: a virtual environment, then pip or uv.
 
 The controller starts it, writes an order of one line to its input, and reads what is said. The end of that input is
 the controller's end, or its change of mind, and ends everything here at once: nobody but the one who holds the folder's

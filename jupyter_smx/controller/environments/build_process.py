@@ -1,4 +1,4 @@
-"""The child process that makes an environment: started, listened to, and ended with everything that it started."""
+"""The child process that builds an environment: start it, read its output, and end all its processes."""
 
 from __future__ import annotations
 

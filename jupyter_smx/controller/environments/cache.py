@@ -1,4 +1,4 @@
-"""Environments on this machine: which are ready, one build of each at a time for all who want it, and which must go."""
+"""Environments on this machine: which are ready, one shared build for each, and which are evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wake up everybody who waits for a change, so that they look at what is new."""
+"""Wake everything that waits for the next change of a record."""
 
 from __future__ import annotations
 

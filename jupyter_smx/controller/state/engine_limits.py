@@ -1,4 +1,4 @@
-"""The limits of each engine: the administrator's, with what the engine says of its own hosts.
+"""The limits of each engine: the administrator's, and those that the engine reports for its hosts.
 
 Asked of the engine each time, since a configuration or a platform may change which instance types there are.
 """

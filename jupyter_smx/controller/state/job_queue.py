@@ -1,4 +1,4 @@
-"""The line: which of the live jobs wait for hosts, in which turn, and which may not begin yet."""
+"""The job queue: which live jobs wait for hosts, in which order, and which cannot start yet."""
 
 from __future__ import annotations
 

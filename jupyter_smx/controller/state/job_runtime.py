@@ -1,4 +1,4 @@
-"""The runtime state of live jobs on their hosts, gathered from the agents' frames; never stored."""
+"""The runtime state of live jobs on their hosts, from the frames of the agents; never stored."""
 
 from __future__ import annotations
 

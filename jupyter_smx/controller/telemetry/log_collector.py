@@ -1,4 +1,4 @@
-"""Pulls what only grows home while jobs run, logs and samples, piece by piece, from where the file here ends."""
+"""Collect the logs and samples of running jobs piece by piece, from the end of the controller's copy on."""
 
 from __future__ import annotations
 

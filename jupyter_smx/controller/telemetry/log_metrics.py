@@ -1,4 +1,4 @@
-"""Reads the logs of one attempt of a job, a piece at a time, and keeps what they told in the job's folder.
+"""Parse the logs of one attempt of a job piece by piece, and store the metrics in the job's folder.
 
 The only state is one file for each attempt: points, cursors and half-read lines together, replaced as a whole. So
 a controller that was killed reads on from the byte that its points go up to, and counts nothing twice.

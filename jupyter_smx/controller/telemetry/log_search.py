@@ -1,4 +1,4 @@
-"""Words in a log of any size: found from its end on, a bounded part of it at a time, as a reader would see them."""
+"""Search a log of any size from its end, a bounded part at a time, in the text as a terminal shows it."""
 
 from __future__ import annotations
 

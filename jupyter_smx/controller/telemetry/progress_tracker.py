@@ -1,4 +1,4 @@
-"""Follows the progress, the metrics and the expected end of all live jobs, beside the loop and never in its way.
+"""Track progress, metrics and expected end of all live jobs, without blocking the controller's loop.
 
 Logs are read in one thread, a piece at a time. It rests three times as long as it computes, so that a flood of log
 costs a quarter of one CPU at most; what it cannot keep up with it reads in samples.

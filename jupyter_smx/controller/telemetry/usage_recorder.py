@@ -1,4 +1,4 @@
-"""What jobs use of their hosts: takes the agents' samples down, brings their files home, and reads them for others."""
+"""Record the resource use of jobs: store samples, collect the files of hosts, and read them for clients."""
 
 from __future__ import annotations
 

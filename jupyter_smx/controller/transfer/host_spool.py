@@ -1,4 +1,4 @@
-"""What a host kept of a job, read without its agent: from a disk of this machine, or by the host's engine."""
+"""Read what a host stored of a job without its agent: from a disk of this machine, or through the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sources of a job's channels are on this machine now: folders, manifests, files, what patterns stand for."""
+"""List the sources of a job's channels on this machine: folders, manifests, files and matches of patterns."""
 
 from __future__ import annotations
 

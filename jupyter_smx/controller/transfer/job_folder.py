@@ -1,4 +1,4 @@
-"""The folder of one job: where its files lie, and how a file gets there whole."""
+"""The folder of one job: its layout, and writes of files that appear complete."""
 
 from __future__ import annotations
 

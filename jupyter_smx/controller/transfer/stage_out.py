@@ -1,4 +1,4 @@
-"""Brings what jobs wrote home: from the hosts to the job's folder, and from there to where the user wants it."""
+"""Copy outputs from the hosts to the job's folder, and from there to the user's destination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings outputs to URLs: by a child process with fsspec, so that no library for a store runs in the controller."""
+"""Upload outputs to URLs in a child process with fsspec, so that the controller loads no store library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that Alembic runs, under the name that it asks for: all versions, in the transaction of the store."""
+"""The script that Alembic runs, under the name that Alembic requires: all versions in one transaction."""
 
 from __future__ import annotations
 

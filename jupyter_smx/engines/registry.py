@@ -1,4 +1,4 @@
-"""Find, load and configure engines by entry points, so that a third party's engine is used like one of ours.
+"""Find, load and configure engines by entry points; those of third parties work like the included ones.
 
 A name in the configuration that configures nothing is refused: it would be a limit that holds for no job.
 """

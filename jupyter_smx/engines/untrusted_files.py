@@ -1,4 +1,4 @@
-"""Files in a folder that a job may write to: no link is followed, nothing is waited for, and only a file is read.
+"""Open files in a folder that a job may write to: no links, no blocking, and only regular files.
 
 The folder of its host is all that a job in a container sees of this machine. Whoever writes there may put a link to
 any file of ours in the place of one, or a pipe that nobody writes to, or a folder. So each part of a name below a

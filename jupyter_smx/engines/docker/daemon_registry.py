@@ -1,4 +1,4 @@
-"""Which daemon new hosts are made at, at which one a cluster's containers are, and whether they are alive there."""
+"""Choose the daemon for new hosts, find the daemon of a cluster, and check that its containers run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The birth of the containers of one cluster, and of their network."""
+"""Launch the containers of one cluster, and their network."""
 
 from __future__ import annotations
 

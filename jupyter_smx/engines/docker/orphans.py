@@ -1,4 +1,4 @@
-"""What nobody has a record of any more, removed at every daemon that hosts of one data folder were made at."""
+"""Remove containers and networks without a record, at every daemon that this data folder has used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the containers of a daemon share folders, users and sockets with this machine: tried once, as a host would.
+"""Test whether the containers of a daemon share folders, users and sockets with this machine.
 
 A daemon may listen here and have its containers elsewhere: in a virtual machine, or under other users.
 """

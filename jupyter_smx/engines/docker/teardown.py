@@ -1,4 +1,4 @@
-"""The end of what clusters have at a daemon: how each container ended, and that nothing of them stays."""
+"""Remove the containers and networks of clusters, and record how each container ended."""
 
 from __future__ import annotations
 

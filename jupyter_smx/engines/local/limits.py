@@ -1,4 +1,4 @@
-"""The limits of the local engine's hosts: where their control groups are, and when they are made and removed."""
+"""Control groups of the local engine's hosts: where they are, and when they are made and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces of the local engine's hosts: whether agents get their own, and the command that enters those of one."""
+"""Namespaces of the local engine's hosts: whether agents get one, and the command that enters one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One start of one agent on this machine, from the fork until it listens or has ended."""
+"""Start one agent on this machine, from the fork until it listens or exits."""
 
 from __future__ import annotations
 

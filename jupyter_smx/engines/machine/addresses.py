@@ -1,4 +1,4 @@
-"""Addresses of a cluster's hosts: on one machine each has its own on the loopback, on several that of its machine.
+"""Loopback addresses of hosts on one machine: each host has its own, so that all can use the same ports.
 
 An engine whose hosts are on other machines finds out where each machine is reached, and :func:`host_networks` decides
 what ``host.json`` says. Addresses decide, not names or ids of machines: three nodes of a test cluster may be one

@@ -1,4 +1,4 @@
-"""Control groups of Linux in which the jobs of a host have no more CPU and memory than its instance type.
+"""Control groups of Linux that limit the jobs of a host to the CPU and memory of its instance type.
 
 They are made under the group that this process is in (version 1), or under that one or the one above it where it
 hands its controllers on or was given to us to do so (version 2), so that a limit that was set for this process still

@@ -1,4 +1,4 @@
-"""Where the hosts of this machine's engines have their folders, and which of their clusters were given back."""
+"""Folders of clusters on this machine, and which of these clusters were released."""
 
 from __future__ import annotations
 

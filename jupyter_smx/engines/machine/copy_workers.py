@@ -1,4 +1,4 @@
-"""Who brings things to hosts: in threads of its own, and hosts of one cluster one after the other."""
+"""Copy files to hosts in separate threads, for the hosts of one cluster one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock that is a file: of whoever wants it, in this process and in others, one has it at a time."""
+"""A file lock for threads and processes: one holder at a time."""
 
 from __future__ import annotations
 

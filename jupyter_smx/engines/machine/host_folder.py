@@ -1,4 +1,4 @@
-"""One host that has a folder on this machine: its folder, what is written there, and what that says of its agent."""
+"""The folder of one host on this machine: what the engine writes, and what the files show of the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings up the hosts of a cluster side by side: all of them, or none."""
+"""Launch the hosts of a cluster in parallel: all of them, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of this machine: who lives, who carries a mark, who belongs to whom, and how they are all ended."""
+"""Find processes of this machine by their mark, session or parent, and end them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and folders of this machine within reach of a host that sees its own folder only: links to them, else copies.
+"""Provide files of this machine to a host that sees only its own folder: by links, else by copies.
 
 They lie in ``<host folder>/given/<number>/<name>``, which the host is shown where nobody there can write. Beside the
 host's folder, where no job comes, stands what each was made from, so that what has not changed is not made anew.

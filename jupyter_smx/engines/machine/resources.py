@@ -1,4 +1,4 @@
-"""What this machine really offers to jobs: CPUs, memory and GPUs, within the limits set for this process."""
+"""Resources that this machine offers to jobs: CPUs, memory and GPUs, within the limits of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon is asked for a host, as pure functions: names, labels, mounts, limits, and what is given up."""
+"""Requests to the daemon for one host, as pure functions: names, labels, mounts, limits, given-up settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies on this machine for hosts in containers before there is any: their folders, and where they will be."""
+"""Folders of hosts on this machine before their containers exist, and their paths inside the containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs of a host: how a daemon is asked for those that are its own, and what it says where it can give none. Pure."""
+"""GPUs of a host: the request to the daemon, and the error if the daemon cannot provide them. Pure."""
 
 from __future__ import annotations
 

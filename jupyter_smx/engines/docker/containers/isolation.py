@@ -1,4 +1,4 @@
-"""What of the isolation of hosts cannot be had at a daemon, in sentences for people. Pure."""
+"""Describe the isolation features that a daemon does not support, in sentences for users. Pure."""
 
 from __future__ import annotations
 

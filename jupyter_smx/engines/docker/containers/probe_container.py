@@ -1,4 +1,4 @@
-"""Short-lived containers, by which something of a daemon is tried: made, watched, and removed whatever happens."""
+"""Short-lived containers that test a daemon: created, monitored, and always removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Docker daemon: each question in a thread with a time limit, and its two kinds of no.
+"""Client of the Docker daemon: each request in a thread with a time limit, and two classes of errors.
 
 A daemon that does not answer is :class:`UnavailableError`; one that answers "no" is :class:`DaemonError` with the
 number and the words of its answer.

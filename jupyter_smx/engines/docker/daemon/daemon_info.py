@@ -1,4 +1,4 @@
-"""Which kind of daemon it is, by what it says of itself: whose rights it has, and what it can limit.
+"""Properties of a daemon, from its own report: its kind, the rights of its user, and supported limits.
 
 Podman answers at its compatible socket in Docker's words, and in some of them it means less.
 """

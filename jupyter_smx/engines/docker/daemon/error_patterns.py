@@ -1,4 +1,4 @@
-"""Match error texts to a rule and a cure. Apart: both ``containers`` and ``images`` use it, and it needs no daemon."""
+"""Match error texts to a rule and a cure; separate, because ``containers`` and ``images`` use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is who: as whom jobs run in containers, and whose that is on this machine's disks."""
+"""Map users: which user jobs run as in containers, and which user owns their files on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image is and whether hosts can be made of it: looked at once for each id, in a container for that."""
+"""Resolve an image and test whether hosts can run it, once for each id, in a short-lived container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads images: one at a time for each name, shared by all who want it, and given up when nobody does any more.
+"""Pull images: one download for each name, shared by all jobs that need it, and canceled when none does.
 
 The daemon is asked in the event loop. Docker's library would hold a thread for as long as a download takes, and
 nothing but the daemon could end that; a connection that is closed ends the download there as well.

@@ -1,4 +1,4 @@
-"""How far the download of an image is, from the lines in which a daemon tells it. Pure."""
+"""Progress of an image download, from the lines of the daemon's stream. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registries from which images come: who this user is there, and what it means when they give none."""
+"""Registries of images: the user's credentials, and what the errors of a registry mean."""
 
 from __future__ import annotations
 

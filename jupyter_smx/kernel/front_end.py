@@ -1,4 +1,4 @@
-"""The front end of a kernel: which card it can draw, and whether a person is there to answer a question."""
+"""The front end of a kernel: which card it can draw, and whether it is interactive."""
 
 from __future__ import annotations
 

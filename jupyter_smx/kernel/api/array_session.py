@@ -1,4 +1,4 @@
-"""Hands arrays in and keeps their one card true: for grids of hyperparameters and for calls of a function."""
+"""Submit arrays and update their card: grids of hyperparameters, and calls of a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``import jupyter_smx as smx; smx.train(...)``: the magics' work without magic."""
+"""``import jupyter_smx as smx; smx.train(...)``: submit jobs without magics."""
 
 from __future__ import annotations
 

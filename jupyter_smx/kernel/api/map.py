@@ -1,4 +1,4 @@
-"""``smx.map(function, items)``: each call is a job of one array; and arrays found again."""
+"""``smx.map(function, items)``: run each call as a job of one array; find existing arrays."""
 
 from __future__ import annotations
 

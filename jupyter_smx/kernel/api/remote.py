@@ -1,4 +1,4 @@
-"""``@smx.remote``: a function whose calls run as jobs, with their values and exceptions here."""
+"""``@smx.remote``: run the calls of a function as jobs, and return their values and exceptions."""
 
 from __future__ import annotations
 

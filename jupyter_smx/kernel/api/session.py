@@ -1,4 +1,4 @@
-"""What a kernel has of us: one client, one watcher, one screen, and the variables that are on their way back."""
+"""The session of a kernel: one client, one watcher, one screen, and the variables that jobs return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread for all jobs of a kernel: it waits for the controller's changes and tells the handles."""
+"""One thread for all jobs of a kernel: it waits for changes from the controller and updates the handles."""
 
 from __future__ import annotations
 

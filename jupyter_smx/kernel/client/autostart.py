@@ -1,4 +1,4 @@
-"""The controller on demand: found by its socket, started when nothing listens, and retried while it is away."""
+"""Start the controller on demand: find its socket, start it if nothing listens, retry while it is away."""
 
 from __future__ import annotations
 

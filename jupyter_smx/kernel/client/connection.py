@@ -1,4 +1,4 @@
-"""One kept HTTP connection over a unix socket."""
+"""One persistent HTTP connection over a unix socket."""
 
 from __future__ import annotations
 

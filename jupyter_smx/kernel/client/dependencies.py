@@ -1,4 +1,4 @@
-"""``--after``: from what a user calls a job to the ids that a wish carries."""
+"""``--after``: convert the names and handles of jobs to the ids in a job request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One word, two meanings: what a user names is a job, or a whole array."""
+"""Resolve the user's name of a job or an array."""
 
 from __future__ import annotations
 

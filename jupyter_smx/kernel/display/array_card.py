@@ -1,4 +1,4 @@
-"""The card of an array: one line and one row of marks for all its tasks, true when it is saved."""
+"""The card of an array: one line and one row of marks for all its tasks, still correct in a saved notebook."""
 
 from __future__ import annotations
 

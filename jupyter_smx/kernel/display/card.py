@@ -1,4 +1,4 @@
-"""The card under a cell: what is known of the job at one moment, as a MIME bundle that stays true when it is saved."""
+"""The card under a cell: the state of a job at one moment, as a MIME bundle for saved notebooks, too."""
 
 from __future__ import annotations
 

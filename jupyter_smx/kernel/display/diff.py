@@ -1,4 +1,4 @@
-"""In what two jobs differ, as a page and as an object that draws itself."""
+"""The differences of two jobs, as a page and as an object that displays itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor's page: what this process sees of us, and what the controller says of itself."""
+"""The page of ``doctor``: what this process and the controller report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the kernel's user sees things: MIME bundles in a front end, lines of text in a terminal."""
+"""Output for the kernel's user: MIME bundles in a front end, lines of text in a terminal."""
 
 from __future__ import annotations
 

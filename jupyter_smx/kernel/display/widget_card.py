@@ -1,4 +1,4 @@
-"""The card made of ipywidgets, for front ends that do not have our renderer; it is alive while its kernel is."""
+"""The card as an ipywidget, for front ends without our renderer; it updates while its kernel runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handle raises for a job that did not complete: the remote exception, as one sentence and a traceback."""
+"""Exceptions of jobs that did not complete: the remote exception, as one sentence and a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exception of a failed job most likely means here, and the option that cures it.
+"""Hints for the exception of a failed job: its likely cause, and the option that fixes it.
 
 A job has its own folder, files and names. What a cell finds in the notebook and not in the job is looked for on this
 side of the border, and named.

@@ -1,4 +1,4 @@
-"""``job.cost``: dollars with what they are made of, dollars for a step, and what managed spot saved."""
+"""``job.cost``: dollars and their parts, dollars for each step, and the savings of managed spot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Reply``: what a call that runs as a job will give back, future-like and awaitable."""
+"""``Reply``: the future value of a call that runs as a job; awaitable."""
 
 from __future__ import annotations
 

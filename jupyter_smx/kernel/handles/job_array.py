@@ -1,4 +1,4 @@
-"""``JobArray``: the handle of many jobs that were asked for at once: results in order, or tasks as they end."""
+"""``JobArray``: the handle of jobs that were submitted together: results in order, or tasks as they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``job.metrics``: what a job measured, newest values by name, with their histories behind them."""
+"""``job.metrics``: the latest values of a job's metrics by name, with their histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``job.usage``: what a job uses of its hosts, newest figures and peaks, with the history behind them."""
+"""``job.usage``: what a job uses of its hosts: latest values and peaks, with their histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a job: read by byte cursor from each of its hosts, or its last lines, found from the end."""
+"""Read the log of a job: by byte cursor from each of its hosts, or its last lines."""
 
 from __future__ import annotations
 

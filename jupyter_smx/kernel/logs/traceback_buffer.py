@@ -1,4 +1,4 @@
-"""The end of a log that a cell prints while it waits: a traceback there is held back until it is known whose it is."""
+"""Hold back a traceback at the end of a printed log until the job's result shows whether to print it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tab in a magic's line: options, subcommands, and the names of jobs and pools."""
+"""Tab completion on a magic's line: options, subcommands, and the names of jobs and pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%%train``, ``%%process`` and ``%smx``."""
+"""Define the magics ``%%train``, ``%%process`` and ``%smx``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind ``--input``, ``--output``, ``--group`` and ``NAME=VALUE``: text in, nouns out."""
+"""Parse the values of ``--input``, ``--output``, ``--group`` and ``NAME=VALUE`` to objects of the model."""
 
 from __future__ import annotations
 

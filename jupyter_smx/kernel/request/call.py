@@ -1,4 +1,4 @@
-"""A call of a function as a job: the cell that makes it there, and the variables that the cell needs."""
+"""Convert a call of a function to a job: the cell that makes the call, and the variables that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code of a cell before it costs anything: does it compile, and what does it import."""
+"""Check the code of a cell before it is submitted: whether it compiles, and what it imports."""
 
 from __future__ import annotations
 

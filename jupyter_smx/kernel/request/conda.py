@@ -1,4 +1,4 @@
-"""Environments of conda and its kin by their names: what its own list says, and where it keeps them.
+"""Find environments of conda and similar tools by name: by their own list and in their folders.
 
 A file and a folder answer most questions; the program itself, which takes a second to start, is asked last.
 """

@@ -1,4 +1,4 @@
-"""``--sweep``: hyperparameters that are lists span a grid, and each of its points is a task of one array."""
+"""``--sweep``: expand lists of hyperparameters to a grid; each of its points is a task of one array."""
 
 from __future__ import annotations
 

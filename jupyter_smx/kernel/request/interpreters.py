@@ -1,4 +1,4 @@
-"""Which Python a job runs: the submitting kernel's, or what ``--python`` names, and what is required beside it."""
+"""Choose the Python of a job: the kernel's or the one of ``--python``, with what is required beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a request comes from: the notebook, its cell, and the git commit, read from git's own files."""
+"""The origin of a request: the notebook, its cell, and the git commit, read from git's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--send`` and ``--receive``: notebook variables into one pickle file, and the job's variables out of one."""
+"""``--send`` and ``--receive``: write notebook variables to a pickle file, and read the job's from one."""
 
 from __future__ import annotations
 

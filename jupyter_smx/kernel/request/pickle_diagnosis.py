@@ -1,4 +1,4 @@
-"""Why a variable cannot be pickled: the path through attributes and items to the object that refuses."""
+"""Explain why a variable cannot be pickled: the path to the object that refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pickle as cloudpickle does, keeping file names of functions; apart because cloudpickle loads slowly."""
+"""Pickle as cloudpickle does, with file names of functions; separate because cloudpickle loads slowly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A requirements file, read here so that it travels in the wish: pip's format, with nothing left that is elsewhere.
+"""Read a requirements file into the job request: pip's format, without references to other files.
 
 What the file names is looked for beside it. ``-r`` and ``-c`` files are read in their place (a line of a constraints
 file becomes ``-c NAME<2``), and local paths become absolute. What lies at such a path is told by a ``# content …``

@@ -1,4 +1,4 @@
-"""What a job runs: the cell itself, or a file of the user's; and what may lie beside it."""
+"""Choose what a job runs: the cell or a file of the user, and the files beside it."""
 
 from __future__ import annotations
 

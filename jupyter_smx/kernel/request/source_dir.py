@@ -1,4 +1,4 @@
-"""``--source-dir``: a folder of code into one archive that is named by its content, and what of it stays here.
+"""``--source-dir``: pack a source folder without excluded files into an archive named by its content.
 
 Version control, caches and virtual environments never travel, and neither does what a ``.gitignore`` in the folder
 names. Links are followed, as SageMaker's SDK does. Equal content makes an equal archive, whoever packs it and when.

@@ -1,4 +1,4 @@
-"""What SageMaker would not take of a job that ran here, in sentences: this machine's limits are wider."""
+"""List the limits of SageMaker that a job exceeds, in sentences; this machine's limits are wider."""
 
 from __future__ import annotations
 

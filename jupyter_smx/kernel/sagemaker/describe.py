@@ -1,4 +1,4 @@
-"""A job in the shape of SageMaker's answers to ``DescribeTrainingJob`` and ``DescribeProcessingJob``.
+"""Describe a job in the form of ``DescribeTrainingJob`` and ``DescribeProcessingJob``.
 
 The answer has what the record has and nothing that is made up. Where the API asks for what is not here: the ARN is
 the one that the job itself is told (account ``000000000000``), what lies on this machine has a URL of ``file://``, an

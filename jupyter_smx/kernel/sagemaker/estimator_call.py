@@ -1,4 +1,4 @@
-"""A job as a program that asks Amazon SageMaker for the same thing, written with its Python SDK 2. Pure.
+"""Export a job as a program that requests the same job by SageMaker's Python SDK 2. Pure.
 
 What nobody but the user knows (role, bucket, image) is a name at the top of the program, and the program says so when
 it is run before they are set.

@@ -1,4 +1,4 @@
-"""A job's changes of state as the events that SageMaker sends to EventBridge, for handlers that wait for those.
+"""Convert the changes of a job's state to the events that SageMaker sends to EventBridge.
 
 A handler or a rule that was written for SageMaker takes them as they are: ``source`` is ``aws.sagemaker``. That they
 come of no account of AWS is in ``account``, which is ``000000000000``. Times in ``detail`` are milliseconds since the

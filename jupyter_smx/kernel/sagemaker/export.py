@@ -1,4 +1,4 @@
-"""A job as a folder that lives without us: its code, what it needs, what it read and wrote, and a call of SageMaker."""
+"""Export a job as a self-contained folder: code, requirements, inputs, results, and a call of SageMaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An array as a folder that lives without us: the code of its tasks, in what they differ, and a call of SageMaker."""
+"""Export an array as a self-contained folder: code, differences of its tasks, and a call of SageMaker."""
 
 from __future__ import annotations
 

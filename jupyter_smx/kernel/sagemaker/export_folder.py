@@ -1,4 +1,4 @@
-"""The folder of an export: new or empty, and all of it or nothing."""
+"""Write the folder of an export: new or empty before, and complete or unchanged afterwards."""
 
 from __future__ import annotations
 

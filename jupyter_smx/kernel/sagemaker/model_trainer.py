@@ -1,4 +1,4 @@
-"""A job of ``--contract v3`` as a program that asks Amazon SageMaker for the same, by its Python SDK 3. Pure.
+"""Export a job of ``--contract v3`` as a program that uses SageMaker's Python SDK 3. Pure.
 
 Its script sees there what it saw here: hyperparameters go as the texts that they are, and the drivers are the SDK's.
 """

@@ -1,4 +1,4 @@
-"""An array as a program that asks Amazon SageMaker for the same: a tuning job, or one job for each task. Pure."""
+"""Export an array as a program for SageMaker: a tuning job, or one job for each task. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an array is what SageMaker calls a tuning job of the strategy Grid, and why not. Pure.
+"""Decide whether an array is a tuning job of SageMaker's strategy Grid, and why not. Pure.
 
 Grid alone does what an array does: it tries each combination once. It takes categories, which are text, and the number
 of its jobs is the product of their counts. Random and Bayesian choose points of their own. Hyperband ends jobs that

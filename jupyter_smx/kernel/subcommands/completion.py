@@ -1,4 +1,4 @@
-"""Names for Tab, the same in a notebook and in a shell."""
+"""Names for Tab completion, the same in a notebook and in a shell."""
 
 from __future__ import annotations
 

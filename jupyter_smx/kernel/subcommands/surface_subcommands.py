@@ -1,4 +1,4 @@
-"""Rows that a notebook and a terminal run in ways of their own, or that only one of the two has."""
+"""Subcommands that a notebook and a terminal run differently, or that only one of the two has."""
 
 from __future__ import annotations
 

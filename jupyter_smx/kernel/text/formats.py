@@ -1,4 +1,4 @@
-"""Facts of a job as short text: lines of a terminal, sizes, progress, metrics, and why a start was warm or cold."""
+"""Format facts of a job as short text: sizes, progress, metrics, and why a start was warm or cold."""
 
 from __future__ import annotations
 

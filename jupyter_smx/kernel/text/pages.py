@@ -1,4 +1,4 @@
-"""Pages of ``%smx``: tables and lists as text and as HTML, everything from outside escaped."""
+"""Pages of ``%smx``: tables and lists as text and as HTML, with all external text escaped."""
 
 from __future__ import annotations
 

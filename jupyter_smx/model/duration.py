@@ -1,4 +1,4 @@
-"""Durations as people write them: ``600``, ``90s``, ``10m``, ``1h``, ``1h30m``, ``2d``."""
+"""Durations as users write them: ``600``, ``90s``, ``10m``, ``1h``, ``1h30m``, ``2d``."""
 
 from __future__ import annotations
 

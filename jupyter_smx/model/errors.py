@@ -1,4 +1,4 @@
-"""The tree of errors; each one says which field, which value, which rule and which cure.
+"""The hierarchy of errors; each one names the field, the value, the rule and the cure.
 
 ::
 

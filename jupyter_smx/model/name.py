@@ -1,4 +1,4 @@
-"""Names and ids: what a job may be called, and how an unused name is made from a wish."""
+"""Names and ids: valid names of jobs, and unused names derived from a requested one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is nobody's business: values of variables, told by their names as the page tells them, and parts of URLs."""
+"""Redact values of variables, recognized by their names as the page does it, and parts of URLs."""
 
 from __future__ import annotations
 

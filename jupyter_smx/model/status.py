@@ -1,4 +1,4 @@
-"""Where a job is: SageMaker's ``Status`` and ``SecondaryStatus`` words and which may follow which.
+"""The state of a job: SageMaker's ``Status`` and ``SecondaryStatus``, and the valid transitions.
 
 Source: ``DescribeTrainingJob`` (``TrainingJobStatus``, ``SecondaryStatus``). *Intention is not state*: what a
 job should do is its :class:`DesiredState`, a field of its own.

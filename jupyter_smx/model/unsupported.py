@@ -1,4 +1,4 @@
-"""What SageMaker has and nobody here can give: refused by its name there, with what to take in its place.
+"""Refuse features of SageMaker that jupyter_smx does not support, by their names there, with an alternative.
 
 A job that asks for one of these would run without it and say nothing.
 """

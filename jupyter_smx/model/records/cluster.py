@@ -1,4 +1,4 @@
-"""Hosts that an engine gave us, what makes them reusable, and until when they are kept."""
+"""The record of a cluster: hosts from an engine, what makes them reusable, and how long they are kept."""
 
 from __future__ import annotations
 

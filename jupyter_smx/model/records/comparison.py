@@ -1,4 +1,4 @@
-"""In what two jobs differ: code, wishes, packages, inputs, hosts, and what came of them."""
+"""Compare two jobs: code, requests, packages, inputs, hosts and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One change of a job or a pool, with a sequence number; what the bus, the browser and ``changes?since=`` carry."""
+"""One change of a job or a pool, with a sequence number, for the bus, the browser and ``changes?since=``."""
 
 from __future__ import annotations
 

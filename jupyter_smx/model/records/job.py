@@ -1,4 +1,4 @@
-"""The record of a job: its wish, where it is, where it should be, and everything that was learnt on the way."""
+"""The record of a job: its request, its state, its desired state, and everything observed while it ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logs of a job by the names that SageMaker gives their streams: one for each host of each run of the code."""
+"""The names of a job's logs as SageMaker names streams: one for each host of each run of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lists show of a job, taken from its record alone."""
+"""The summary of a job in lists, derived from its record alone."""
 
 from __future__ import annotations
 

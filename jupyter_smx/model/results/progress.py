@@ -1,4 +1,4 @@
-"""How far a job says that it is, when it is expected to end, and the metrics that it printed."""
+"""The progress of a job, its expected end, and the metrics that it printed."""
 
 from __future__ import annotations
 

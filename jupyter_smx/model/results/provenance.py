@@ -1,4 +1,4 @@
-"""Where a job's result comes from: the code, packages, inputs, machine and seeds of one run, as they were found."""
+"""Provenance of a job's result: the code, packages, inputs, machine and seeds of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports on a job: why its start was warm or cold, what it is billed, and what could run better."""
+"""Reports on a job: why its start was warm or cold, its bill, and advice for the next run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job uses of its hosts, in SageMaker's convention: each core, and each GPU, that is fully used is 100 %."""
+"""Resource use of a job in SageMaker's convention: a fully used core, or GPU, is 100 %."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job arrays: many jobs that were asked for at once and differ in a few values (Slurm's and AWS Batch's word)."""
+"""Job arrays: jobs that are submitted together and differ in a few values (Slurm's and AWS Batch's word)."""
 
 from __future__ import annotations
 

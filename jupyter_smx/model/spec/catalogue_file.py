@@ -1,4 +1,4 @@
-"""A catalogue of instance types as JSON text: a list of rows, and the line of what is wrong with it."""
+"""Read a catalogue of instance types from JSON: a list of rows; errors name the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a job and comes out of it: input channels, outputs, artefacts and packed variables."""
+"""Data of a job: input channels, outputs, artifacts and packed variables."""
 
 from __future__ import annotations
 

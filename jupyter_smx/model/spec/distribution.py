@@ -1,4 +1,4 @@
-"""How one script runs in several processes at once: by which launcher, how many on each host, in which group."""
+"""Distribution of a script over processes: the launcher, processes for each host, and the group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosts are made of, where an engine makes them of images."""
+"""The image that hosts are made of, for engines that use images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host offers and costs: instance types, their catalogue, and groups of instances."""
+"""Instance types, their catalogue, and groups of instances: what a host offers and costs."""
 
 from __future__ import annotations
 

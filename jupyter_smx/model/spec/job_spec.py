@@ -1,4 +1,4 @@
-"""The job request: everything that a user asks for with one job, frozen and independent of where it will run."""
+"""The job request: everything that a user requests for one job, frozen and independent of its hosts."""
 
 from __future__ import annotations
 

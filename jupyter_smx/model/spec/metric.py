@@ -1,4 +1,4 @@
-"""What ``--metric NAME=REGEX`` may say: SageMaker's ``MetricDefinitions``, checked before anything is created."""
+"""Validate ``--metric NAME=REGEX``, SageMaker's ``MetricDefinitions``, before anything is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the administrator allows: caps, quotas and the machine's capacity, as plain values."""
+"""The administrator's limits: caps, quotas and the machine's capacity, as plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which imports of a finished job an idle host should have ready for the next one, and what that saves."""
+"""Decide which imports of a finished job an idle host preloads for the next one, and what that saves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs that files can be written to while a job runs; apart, because three rules and the stage-out share it."""
+"""URLs that files can be written to while a job runs; separate, because three rules and the stage-out share it."""
 
 from __future__ import annotations
 

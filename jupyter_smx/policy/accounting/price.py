@@ -1,4 +1,4 @@
-"""What jobs and idle pools cost: instance-hours by the catalogue's price, in US dollars.
+"""Costs of jobs and idle pools: instance-hours at the prices of the catalogue, in US dollars.
 
 ``Σ groups count · price · seconds / 3600``, for the billable seconds of a job and apart from them for the seconds in
 which its pool was retained. An instance type without a known price makes the sum unknown, never zero.

@@ -1,4 +1,4 @@
-"""The verdict of two rules of SageMaker's profiler over what a job used, and what a data group would bring. Pure.
+"""Two rules of SageMaker's profiler on a job's resource use, and the benefit of a data group. Pure.
 
 The thresholds are those of the developer guide. It counts data points of half a second; here samples have any
 distance, so patience and window are seconds, and each sample weighs as much as the time since the one before it.

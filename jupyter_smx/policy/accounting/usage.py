@@ -1,4 +1,4 @@
-"""Reads the lines that an agent's sampler wrote, and adds up what several hosts say."""
+"""Read the samples that an agent wrote, and add them up over hosts."""
 
 from __future__ import annotations
 

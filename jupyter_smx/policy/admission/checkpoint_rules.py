@@ -1,4 +1,4 @@
-"""Where checkpoints may be kept: at a URL, or in a folder that the hosts share with the controller."""
+"""Check where checkpoints are kept: at a URL, or in a folder that the hosts share with the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a wish may become a job at all: form, catalogue, the administrator's list, caps."""
+"""Check whether a request can become a job: form, catalogue, allowed values, limits."""
 
 from __future__ import annotations
 

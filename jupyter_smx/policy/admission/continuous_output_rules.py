@@ -1,4 +1,4 @@
-"""Which outputs may go where they go while the job runs: those of processing jobs, to URLs and to shared folders."""
+"""Check which outputs can be copied while the job runs: those of processing jobs, to URLs or shared folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies on the controller's machine and has to be brought to hosts that do not see it, and what cannot be."""
+"""Find files of the controller's machine that hosts need but do not see, and those that cannot be provided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which wishes may name an image, and what an image takes the place of."""
+"""Check which requests can name an image, and which options an image replaces."""
 
 from __future__ import annotations
 

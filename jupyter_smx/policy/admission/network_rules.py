@@ -1,4 +1,4 @@
-"""Jobs whose hosts reach each other and nothing else: which engines can, and what such hosts cannot do. Pure."""
+"""Check jobs with network isolation: which engines support it, and what isolated hosts cannot do. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where inputs, outputs and code of a job lie in ``/opt/ml``: no two in one place, and none where nothing can lie."""
+"""Check the paths of inputs, outputs and code in ``/opt/ml``: all valid, and no two the same."""
 
 from __future__ import annotations
 

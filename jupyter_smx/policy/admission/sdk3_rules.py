@@ -1,4 +1,4 @@
-"""What the drivers of SageMaker's Python SDK 3 cannot carry to a script: a job that would fail there is not begun."""
+"""Refuse jobs that would fail, because the drivers of SageMaker's Python SDK 3 cannot pass their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of agents: validation before use, and the hosts of a cluster from their replies to ``hello``. Pure.
+"""Validate the messages of agents, and read the hosts of a cluster from replies to ``hello``. Pure.
 
 A job has the user of the agent on its host, so it can end the agent and send anything in its place. What does not
 have the form of a record, a reply or an event is rejected, and what remains can be written down and read again.

@@ -1,4 +1,4 @@
-"""A job's hosts: ``algo-1 … algo-N`` over all groups, which of them only help others, and their shards of channels."""
+"""Name a job's hosts ``algo-1 … algo-N`` over all groups, and assign helpers and shards of channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job ran with, put together from its wish, its hosts and what they wrote at its end. Pure."""
+"""Build the provenance of a job from its request, its hosts and their end records. Pure."""
 
 from __future__ import annotations
 

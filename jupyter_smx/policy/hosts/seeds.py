@@ -1,4 +1,4 @@
-"""Whether a job's random numbers were fixed: what its source, its hyperparameters and its interpreter show. Pure."""
+"""Decide whether a job fixed its random seeds, from its source, hyperparameters and interpreter. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time-out of unreachable hosts, which may still run code; apart, so that the one place for it is found by name."""
+"""The time-out of unreachable hosts, which may still run code; separate, so that it is defined once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide whether another attempt of a job begins: after a retry (``RetryStrategy``), or after a spot interruption.
+"""Decide whether another attempt of a job starts: after a retry (``RetryStrategy``) or a spot interruption.
 
 ===========================  ============================================================================
 what happened                what follows

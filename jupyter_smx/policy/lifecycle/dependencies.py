@@ -1,4 +1,4 @@
-"""Jobs in order: what the jobs that another one waits for let it do: begin, wait, or end without running."""
+"""Decide whether a job starts, waits or ends without running, by the states of its dependencies."""
 
 from __future__ import annotations
 

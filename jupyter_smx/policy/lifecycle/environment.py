@@ -1,4 +1,4 @@
-"""Environments of jobs: which two wishes mean the same one, what it is called in words, and who has to wait for it.
+"""Environments of jobs: which requests share one, how messages name it, and which jobs wait for it.
 
 An environment is its base interpreter, that one's version, and its requirements in a normal form; a hash of them names
 its folder. So equal wishes share one, whatever the order, the spelling and the comments of their files.

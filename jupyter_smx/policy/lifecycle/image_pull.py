@@ -1,4 +1,4 @@
-"""Images that are downloaded for jobs: what is said of it, and when a registry that is away is asked again. Pure."""
+"""Image downloads for jobs: their messages, and when an unreachable registry is tried again. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For how long hosts are kept: the job's request, the administrator's cap, the quota, the chain's end, and arrays.
+"""Decide how long hosts are kept: the job's request, the cap, the quota, dependent jobs, and arrays.
 
 ========================  ==========================================================
 wish                      answer

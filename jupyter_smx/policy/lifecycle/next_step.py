@@ -1,4 +1,4 @@
-"""What is next: one step for a job, one step for a cluster, from what is recorded and what was seen."""
+"""Decide the next step of a job and of a cluster, from records and observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job ended: from the records of all its hosts to one final state and one failure reason.
+"""Decide how a job ended: from the records of all its hosts to one final state and one failure reason.
 
 Prefixes are SageMaker's: ``AlgorithmError`` (the user's code), ``ClientError`` (the user's wish),
 ``InternalServerError`` (ours), ``CapacityError`` (no hosts could be had). Source: FailureReason of

@@ -1,4 +1,4 @@
-"""What pip and uv say while they install: the step in a few words, and why it failed, with the package and a cure."""
+"""Parse the output of pip and uv: the current step, and why it failed, with the package and a cure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure changes of records: a job moves on, a cluster is taken, given back, released, ended."""
+"""Pure changes of records: state transitions of jobs and of clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts in people's own words: ``epoch 7/10  loss=0.2``, ``[Step 12/50]``, ``Progress: 45%``; no bare ``3/10``."""
+"""Parse counts in free text: ``epoch 7/10  loss=0.2``, ``[Step 12/50]``, ``Progress: 45%``; no bare ``3/10``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of a log in, whole lines out: cut at newlines and carriage returns wherever the pieces were cut."""
+"""Split the bytes of a log into lines at newlines and carriage returns, however the pieces are cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one line of a log can tell: a counter that moved, an epoch that began or ended, values with names."""
+"""Observations from one log line: a counter that moved, an epoch that began or ended, named values."""
 
 from __future__ import annotations
 

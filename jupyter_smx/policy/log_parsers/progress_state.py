@@ -1,4 +1,4 @@
-"""How far a job is, folded from what its lines told one by one: epochs, bars within bars, and what runs aside."""
+"""Progress of a job, folded from its log lines: epochs, nested bars, and bars of side tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the log of one host piece by piece and knows at any moment how far the job is and what it measured."""
+"""Parse the log of one host piece by piece, and report progress and metrics at any moment."""
 
 from __future__ import annotations
 

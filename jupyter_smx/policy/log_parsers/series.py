@@ -1,4 +1,4 @@
-"""The values of one metric over time, thinned out so that their number stays bounded."""
+"""The values of one metric over time, downsampled to a bounded number."""
 
 from __future__ import annotations
 

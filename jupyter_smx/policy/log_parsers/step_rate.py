@@ -1,4 +1,4 @@
-"""How fast a job counts its steps, folded from the counts that it printed; pure."""
+"""The step rate of a job, computed from the counts that it printed. Pure."""
 
 from __future__ import annotations
 

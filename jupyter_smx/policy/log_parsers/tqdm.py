@@ -1,4 +1,4 @@
-"""tqdm, and who draws with it: Hugging Face's Trainer, Lightning's default bar, Optuna, pip."""
+"""Parse tqdm and bars made with it: Hugging Face's Trainer, Lightning's default bar, Optuna, pip."""
 
 from __future__ import annotations
 

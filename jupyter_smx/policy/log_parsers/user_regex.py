@@ -1,4 +1,4 @@
-"""The user's own metrics: one regex for each, searched in every line, and switched off when it takes too long."""
+"""The user's metrics: a regex for each, searched in every line, and disabled if it takes too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares of this machine: what a job's hosts need, what is taken, whether the rest is enough, and which GPUs are used.
+"""Capacity of this machine: what hosts need, what is in use, whether the rest suffices, assigned GPUs.
 
 An instance type larger than the machine gets the whole machine and a note that says so; ``local`` is one CPU and its
 share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host holds only its place. Hosts of an engine

@@ -1,4 +1,4 @@
-"""When a job will end and when a waiting one will begin, from what it prints and from earlier runs of the same code."""
+"""Estimate when a job ends and when a waiting one starts, from its output and earlier runs of its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of jobs that wait for hosts: first come, first served, where an array counts as one job.
+"""The order of waiting jobs: first come, first served, where an array counts as one job.
 
 The task of an array stands behind as many turns as tasks of its array run or wait before it, so:
 

@@ -1,4 +1,4 @@
-"""Where a job goes: into a warm pool, onto new hosts, or into the queue; oldest first."""
+"""Place jobs, oldest first: into a warm pool, onto new hosts, or into the queue."""
 
 from __future__ import annotations
 

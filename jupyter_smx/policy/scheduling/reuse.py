@@ -1,4 +1,4 @@
-"""Which warm pool a job may take: equal keys, and for every pool passed over the field that differed."""
+"""Decide which warm pool a job can use: the keys must be equal; else name the field that differs."""
 
 from __future__ import annotations
 

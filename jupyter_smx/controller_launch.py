@@ -1,4 +1,4 @@
-"""Where the controller lives and how it is started; everyone may import this, so it imports almost nothing."""
+"""Locate and start the controller; every package may import this module, so it imports almost nothing."""
 
 from __future__ import annotations
 

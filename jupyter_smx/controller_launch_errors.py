@@ -1,4 +1,4 @@
-"""Why no controller could be started: one sentence for kernels, terminals and the Jupyter server."""
+"""Explain why no controller could start, in one sentence for kernels, terminals and the Jupyter server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask a Python of this machine for its version, once; apart because controller and kernel both need it."""
+"""Find the version of a Python of this machine, once; separate because controller and kernel need it."""
 
 from __future__ import annotations
 

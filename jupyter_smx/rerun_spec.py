@@ -1,4 +1,4 @@
-"""A job once more: the same request under a new id, for a kernel, a shell or the controller."""
+"""Build the request to run a job again: the same request under a new id."""
 
 from __future__ import annotations
 

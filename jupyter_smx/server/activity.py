@@ -1,4 +1,4 @@
-"""Whether jobs are in progress, so that nobody culls the server under them."""
+"""Report whether jobs are in progress, so that no culler stops the server meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wiring of the server extension: routes, the event schema, the relay and the word to cullers."""
+"""Set up the server extension: routes, event schema, relay, and the report of activity to cullers."""
 
 from __future__ import annotations
 

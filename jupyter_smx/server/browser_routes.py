@@ -1,4 +1,4 @@
-"""The Jupyter server's routes in TypeScript, apart so that ``make types`` can print ``src/api/_routes.ts``."""
+"""The Jupyter server's routes in TypeScript, separate so that ``make types`` can print ``src/api/_routes.ts``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the browser is told on Jupyter's event bus: hints with a number, never a source, a path or a secret."""
+"""Events for the browser on Jupyter's event bus: hints with a number, never a source, a path or a secret."""
 
 from __future__ import annotations
 

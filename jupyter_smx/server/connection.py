@@ -1,4 +1,4 @@
-"""HTTP over the controller's unix socket: the only way in which the server extension reaches it."""
+"""HTTP over the controller's unix socket: the only connection between server extension and controller."""
 
 from __future__ import annotations
 

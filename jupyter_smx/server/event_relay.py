@@ -1,4 +1,4 @@
-"""One task that follows the controller's changes and passes each on as a hint on Jupyter's event bus."""
+"""Follow the controller's changes in one task, and relay each one as a hint on Jupyter's event bus."""
 
 from __future__ import annotations
 

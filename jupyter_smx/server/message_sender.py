@@ -1,4 +1,4 @@
-"""Messages by e-mail, chat or webhook, through apprise, for somebody who has no page of JupyterLab open."""
+"""Send messages by e-mail, chat or webhook through apprise, while no page of JupyterLab is open."""
 
 from __future__ import annotations
 

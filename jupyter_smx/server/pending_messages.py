@@ -1,4 +1,4 @@
-"""What is still to be told to somebody who has no page open: a decision over time, without any sending.
+"""Decide over time which messages are due while no page is open; sending is the caller's task.
 
 A page that is alive reads the changes within moments of a hint on the event bus, be it visible or hidden. So what no
 page has asked for since it happened was heard by nobody: the tab is closed, frozen, or on a laptop that sleeps with

@@ -1,4 +1,4 @@
-"""The addresses under ``/jupyter-smx/`` and their handlers, made from the table of routes."""
+"""Build the routes under ``/jupyter-smx/`` and their handlers from the table of routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON schema of everything that crosses to the browser: ``python -m jupyter_smx.server.schema`` prints it."""
+"""The JSON schema of all data for the browser: ``python -m jupyter_smx.server.schema`` prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that a job brought home, on its way from the controller to a browser."""
+"""Stream an artifact of a job from the controller to a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all routes under ``/jupyter-smx/`` share: the way to the controller, its errors, and records without secrets."""
+"""Base of all handlers under ``/jupyter-smx/``: the connection to the controller, errors, redacted records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files that a job's record names are, as the browser of this server calls them."""
+"""Convert the paths of files in a job's record to the paths that the browser of this server uses."""
 
 from __future__ import annotations
 

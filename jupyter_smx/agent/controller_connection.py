@@ -58,6 +58,7 @@ class ControllerEndpoint:
         self.epoch = -1
         self.streams: List[ControllerSession] = []
         self._listener = listener
+        host.on_close = self._close_streams
         listener.setblocking(False)
         self._open()
 
@@ -74,6 +75,11 @@ class ControllerEndpoint:
             self.host.loop.later(_ACCEPT_RETRY_DELAY, self._open)
             return
         self.streams.append(ControllerSession(self, sock))
+
+    def _close_streams(self) -> None:
+        """Close every stream, so that controllers greet again: the answer then says that the host is closed."""
+        for stream in list(self.streams):
+            stream.close()
 
     def accept_controller(self, newcomer: ControllerSession, epoch: int) -> None:
         """Let a controller in and close the streams that were opened before it.
@@ -255,6 +261,8 @@ class ControllerSession:
             raise OperationError("Fenced", f"lease: {lease} is over; this host has seen {host.highest_lease}.")
         if name in host.forgotten_jobs or host.spool.has_job(name):
             return {"phase": "ended"}
+        if host.is_closed:
+            raise OperationError("ServiceUnavailable", "host: its time is over; it only keeps results. Take another.")
         if host.current is not None:
             raise OperationError("Busy", f"job: {host.current.id} is {host.current.phase} on this host.")
         if host.is_shutting_down or not host.isolation.is_intact():
@@ -288,6 +296,8 @@ class ControllerSession:
         return {}
 
     def _deadline(self, header: DeadlineRequest) -> Dict[str, Any]:
+        if self.host.is_closed:
+            return {"deadline": 0.0}  # for results it has a deadline of its own
         seconds = header.get("seconds")
         self.host.deadline.set(None if seconds is None else float(seconds))
         self.host.loop.later(0, self.host.check_deadline)
@@ -295,5 +305,6 @@ class ControllerSession:
 
     def _preload(self, header: PreloadRequest) -> Dict[str, Any]:
         modules = [str(name) for name in header.get("modules") or []]
-        self.host.fork_server.request(modules)
+        if not self.host.is_closed:
+            self.host.fork_server.request(modules)
         return {}

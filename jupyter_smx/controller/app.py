@@ -107,6 +107,14 @@ class ControllerApp(Application):
         min=1.0,
         help="Seconds for which an agent may be unreachable while its engine reports its host as present.",
     ).tag(config=True)
+    keep_uncollected = Float(
+        86_400.0,
+        min=0.0,
+        help=(
+            "Seconds for which an agent on another machine keeps a finished job's results after the end of its host, "
+            "until the controller has read them. The agent is then a small process; its CPUs and GPUs are free."
+        ),
+    ).tag(config=True)
     launch_limit = Float(300.0, min=1.0, help="Seconds that an engine may take to launch hosts.").tag(config=True)
     environment_limit = Float(
         1_800.0, min=1.0, help="Seconds that pip or uv may take to build the environment of a --requirements file."
@@ -223,6 +231,7 @@ class ControllerApp(Application):
             grace=self.grace,
             interruption_grace=self.interruption_grace,
             unreachable_limit=self.unreachable_limit,
+            keep_uncollected=self.keep_uncollected,
             launch_limit=self.launch_limit,
             preload_memory_mib=self.preload_memory_mib,
             preload_never=tuple(self.preload_never),

@@ -96,6 +96,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     instance_groups: tuple[InstanceGroup, ...]
     python: str
     idle_limit: float = 120.0
+    keep_uncollected: float = 0.0
+    """Seconds for which an agent keeps results after the end of its host, as a small process, until they are read."""
     preload: tuple[str, ...] = ()
     preload_memory: int = 0
     input_hash_limit: int = 1_024

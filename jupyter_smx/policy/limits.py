@@ -49,6 +49,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """The same where the hosts of a spot job are taken away."""
     unreachable_limit: float = 300.0
     """Seconds for which an agent may be silent while its engine does not say that it is gone."""
+    keep_uncollected: float = 86_400.0
+    """Seconds for which an agent keeps results after the end of its host, where only the agent can give them."""
     launch_limit: float = 300.0
     """Seconds that an engine may take to bring a cluster up."""
     environment_limit: float = 1_800.0

@@ -15,6 +15,9 @@ LOOPBACK = "127.0.0.1"
 class HostConfig(NamedTuple):
     """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs.
 
+    ``keep_uncollected`` is the number of seconds for which the agent keeps results of jobs after the host's end, until
+    a controller has read them; 0 where they can be read without the agent.
+
     ``addresses`` says where the servers of each host are reached, where the hosts share one machine; ``port`` is where
     the first host of a distributed job listens.
 
@@ -41,6 +44,7 @@ class HostConfig(NamedTuple):
     interface: str
     """Carries the names of the hosts as soon as there are jobs; "" for the one that has the host's address."""
     grace: float
+    keep_uncollected: float
     preload_memory: int
     input_hash_limit: int
     courier: str
@@ -91,6 +95,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         contained=bool(raw.get("contained", False)),
         interface=str(raw.get("interface") or ""),
         grace=float(raw.get("grace", 120.0)),
+        keep_uncollected=float(raw.get("keep_uncollected") or 0.0),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),
         courier=str(raw.get("courier") or ""),

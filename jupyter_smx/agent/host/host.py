@@ -111,6 +111,9 @@ class Host:
         self._is_cleaning = False
         self._cleanup = IdleCleanup(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
         self.is_shutting_down = False
+        self.is_closed = False
+        """It takes no more jobs, and is here only until their results were read."""
+        self.on_close: Callable[[], None] = lambda: None
         self._deadline_timer: Optional[Timer] = None
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = {
@@ -236,7 +239,7 @@ class Host:
         return self.input_cache().has_trash()
 
     def _empty_trash(self) -> None:
-        if self.current is not None or self._is_cleaning:  # two at one copy would spoil it
+        if self.current is not None or self._is_cleaning or self.is_closed:  # two at one copy would spoil it
             return  # its end is the next occasion
         self._cleanup.mark_clean()
         if self._has_trash():
@@ -265,7 +268,10 @@ class Host:
             host_cleanup.move_to_trash(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.jobs.pop(name, None)
         self.forgotten_jobs.append(name)
-        self._cleanup.request()
+        if not self.is_closed:
+            self._cleanup.request()
+        elif not self.jobs:
+            self.loop.later(0, lambda: self.shut_down("the results of its jobs were read"))
 
     # The end
 
@@ -278,7 +284,7 @@ class Host:
         if left is None:
             return
         if left <= 0:
-            self.shut_down("the deadline is reached")
+            self._end_at_deadline()
             return
         if not os.path.exists(self.folder.claim):
             # Nobody can find this host any more, so nobody could ever use or end it.
@@ -286,6 +292,25 @@ class Host:
             return
         # The timer's clock may stand still while the machine sleeps, so it never waits long.
         self._deadline_timer = self.loop.later(min(left, 10.0), self.check_deadline)
+
+    def _end_at_deadline(self) -> None:
+        if self.is_closed:
+            self.shut_down("no controller read the results of its jobs in time")
+        elif self.jobs and self.config.keep_uncollected > 0:
+            self._close()
+        else:
+            self.shut_down("the deadline is reached")
+
+    def _close(self) -> None:
+        """Give back what the host has for jobs, and keep their results as a small process."""
+        process.log(f"closes: the deadline is reached; it keeps the results of {len(self.jobs)} jobs")
+        self.is_closed = True
+        self._release_resources()
+        os.makedirs(self.folder.trash, mode=0o700, exist_ok=True)
+        self.packages, self.input_hashes = PackageIndex(self.loop), {}
+        self.deadline.set(self.config.keep_uncollected)
+        self.check_deadline()
+        self.on_close()
 
     def shut_down(self, reason: str, code: int = 0) -> None:
         """Kill everything that belongs to the host, remove what is of no use any more, and leave."""
@@ -305,14 +330,18 @@ class Host:
     def _release_all(self, reason: str) -> None:
         if self.current is not None:
             self.current.end_with_host(reason)
+        with contextlib.suppress(OSError):
+            os.unlink(self.folder.socket)
+        self._release_resources()
+
+    def _release_resources(self) -> None:
+        """End all processes of the host but this one, and remove all files but the results of jobs."""
         everything = process.tree(
             self.loop.watched_pids() + self.adopted_pids()
         )  # of who is gone nobody knows what it started
         self.fork_server.close()
         process.kill_all(everything, 2.0)
         cgroups.remove(self.limits.groups)
-        with contextlib.suppress(OSError):
-            os.unlink(self.folder.socket)
         with contextlib.suppress(OSError):
             short_path.remove_link(self.folder.root, self._name)
         self.mounts.unmount_all()
@@ -362,6 +391,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "limits": cgroups.view(host.limits),
         "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
         "preload": host.fork_server.preload.view(),
-        "deadline": host.deadline.remaining(),
+        "deadline": 0.0 if host.is_closed else host.deadline.remaining(),
+        "closed": host.is_closed,
         "jobs": {job.id: job.view() for job in host.jobs.values()},
     }

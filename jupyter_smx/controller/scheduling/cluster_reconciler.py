@@ -19,7 +19,7 @@ from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, V
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle
 from jupyter_smx.model.spec.instance import leader_of
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
-from jupyter_smx.policy.hosts.agent_messages import hosts_of
+from jupyter_smx.policy.hosts.agent_messages import has_no_place, hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
 from jupyter_smx.policy.lifecycle import keep_alive, transitions
@@ -186,7 +186,7 @@ class ClusterReconciler:
         """Build what an engine is asked for a cluster; ``spec`` is the one of its first job, if that is not over."""
         limits = self._live_state.limits_of(key_groups.key.engine)
         groups = key_groups.key.instance_groups
-        own_gpus = self._engine_of(key_groups.key.engine).capabilities.own_gpus
+        capabilities = self._engine_of(key_groups.key.engine).capabilities
         leader = leader_of(spec.instance_groups if spec else groups)
         hosts = []
         for host in named_hosts(groups):
@@ -200,7 +200,7 @@ class ClusterReconciler:
                     vcpus=int(share.cpus),
                     gpus=share.gpus,
                     memory=int(share.memory_gib * 2**30),
-                    devices=key_groups.gpus.get(host.name, ()) if own_gpus else (),
+                    devices=key_groups.gpus.get(host.name, ()) if capabilities.own_gpus else (),
                     options=kind.options,
                 )
             )
@@ -214,6 +214,8 @@ class ClusterReconciler:
             preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
             preload_memory=limits.preload_memory_mib,
             input_hash_limit=limits.input_hash_limit_mib,
+            # What lies on a disk of this machine is read without an agent.
+            keep_uncollected=0.0 if capabilities.shared_folder else limits.keep_uncollected,
             max_run=spec.max_run if spec else 0,
             keep_alive=spec.keep_alive if spec else 0,
             spot=spec.spot if spec else False,
@@ -313,6 +315,11 @@ class ClusterReconciler:
             runtime.gone = True
             return
         changed = self._live_state.clusters.get(cluster.id)
+        if changed is not None and has_no_place(changed.job, greetings):
+            self._events.note_greetings(changed, greetings)
+            self._live_state.exit_reasons[cluster.id] = "Its hosts' time was over before the controller came back."
+            runtime.gone = True
+            return
         if changed is not None:
             hosts = hosts_of(changed, greetings)
             if hosts != changed.hosts:

@@ -162,6 +162,7 @@ class Dispatcher:
             spec = run_spec(job, host, grace, keep_alive, gpus)
             if runtime.provided_paths is not None:
                 spec = host_visibility.translate_paths(spec, runtime.input_listings, runtime.provided_paths[host.name])
+            runtime.unreached_hosts.discard(host.name)
             answer = stream.run(job=job.id, lease=job.lease, spec=spec)
             runtime.dispatched_hosts.add(host.name)
             answer.add_done_callback(partial(self._on_run_reply, job, runtime, host.name))

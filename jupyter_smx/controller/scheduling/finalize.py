@@ -47,6 +47,7 @@ MAX_UNEXPECTED_ERRORS = 5
 """How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
 FORGET_DELAY = 0.05
 """Seconds until hosts are told which jobs they may forget: whoever waits for a verdict, or for hosts, comes first."""
+_CLOSED = KeepDecision(0, "The time of its hosts was over before the controller read the results.")
 _UNHEALTHY = KeepDecision(0, "Its hosts may be unhealthy.")
 _INTERRUPTED = KeepDecision(0, "A spot interruption reclaimed its hosts.")
 _NOT_LAUNCHED = KeepDecision(0, "No hosts were launched.")
@@ -134,7 +135,7 @@ class JobFinalizer:
             now,
             judged.message or judged.reason,
         )
-        self._write(finished, healthy=judged.healthy, idle_from=min(now, at.get("ended", now)))
+        self._write(finished, _reason_to_release(runtime, judged), idle_from=min(now, at.get("ended", now)))
         if len(runtime.hosts) > 1:
             self._send_deadline(job)
         if trouble is None:
@@ -206,22 +207,21 @@ class JobFinalizer:
         read = partial(engine.read_spool, job.cluster, host, job.id)
         return HostSpool(None if folder is None else folder / job.id, read)
 
-    def _write(self, job: Job, *, healthy: bool, idle_from: float) -> None:
+    def _write(self, job: Job, keep: KeepDecision | None, *, idle_from: float) -> None:
+        """Save a verdict and what becomes of the hosts: ``keep``, or what policy decides where that is None."""
         cluster = self._live_state.clusters.get(job.cluster)
         if cluster is None or cluster.state is ClusterState.RELEASING:
             self._live_state.save(
                 jobs=[replace(job, warm_pool=transitions.pool_of_job(KeepDecision(0, "The host was lost.")))]
             )
             return
-        if healthy:
+        if keep is None:
             others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
             limits = self._live_state.limits
             keep = keep_alive.decide_after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
             waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
             left = keep_alive.remaining_pool_lifetime(cluster, limits, idle_from)
             keep = keep_alive.decide_after_task(job, keep, left, others_wait=waits)
-        else:
-            keep = _UNHEALTHY
         job = replace(job, warm_pool=transitions.pool_of_job(keep))
         given = transitions.detach_job(cluster, job.name, keep, idle_from)
         if job.spec.array is not None and job.spec.keep_alive <= 0:
@@ -263,7 +263,7 @@ class JobFinalizer:
         now = self._live_state.clock()
         if job.cluster:
             stopped = transitions.stop_before_start(job, reason, now)
-            self._write(stopped, healthy=True, idle_from=now)
+            self._write(stopped, None, idle_from=now)
             self._send_deadline(job)
         else:
             stopped = transitions.stop_without_hosts(job, reason, now)
@@ -291,7 +291,7 @@ class JobFinalizer:
         reason = f"{attempts.INTERNAL_ERROR}: {error}"[:1024]
         told = replace(job, failure_reason=reason, timings={**job.timings, "final": now})
         failed = transitions.advance(told, SecondaryStatus.FAILED, now, reason)
-        self._write(failed, healthy=False, idle_from=now)
+        self._write(failed, _UNHEALTHY, idle_from=now)
         self.on_outcome(failed)
 
     def _send_deadline(self, job: Job) -> None:
@@ -374,6 +374,13 @@ class JobFinalizer:
             for h in cluster.hosts
         )
         self._live_state.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _reason_to_release(runtime: JobRuntime, judged: Outcome) -> KeepDecision | None:
+    """Say why hosts cannot be kept; None where policy decides whether they are."""
+    if runtime.hosts_closed:
+        return _CLOSED
+    return None if judged.healthy else _UNHEALTHY
 
 
 def _goal_at_exit(job: Job, runtime: JobRuntime) -> DesiredState:

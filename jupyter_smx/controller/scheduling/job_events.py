@@ -95,6 +95,7 @@ class JobEventHandler:
         job = self._live_state.jobs.get(cluster.job)
         if job is not None:
             job = self._note_missing_isolation(self._clear_unreachable_remark(job), cluster)
+        self.note_greetings(cluster, greetings)
         for host, said in greetings.items():
             for known, facts in said.get("jobs", {}).items():
                 if job is not None and known == job.id:
@@ -106,6 +107,18 @@ class JobEventHandler:
             self._schedule()
         if job is not None:
             self._reconcile(job.id)
+
+    def note_greetings(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Learn which hosts are closed, and which were never reached by the job of their cluster."""
+        job = self._live_state.jobs.get(cluster.job)
+        if job is None or job.cluster != cluster.id:
+            return
+        runtime = self._runtimes.get(job)
+        for host, said in greetings.items():
+            runtime.hosts_closed |= bool(said.get("closed"))
+            # What was on an older stream is lost, since the agent closed that; it may be on the way on this one.
+            if job.id not in said.get("jobs", {}) and host not in runtime.dispatched_hosts:
+                runtime.unreached_hosts.add(host)
 
     def _note_missing_isolation(self, job: Job, cluster: Cluster) -> Job:
         notes = isolation_notes(cluster.hosts)
@@ -273,7 +286,7 @@ class JobEventHandler:
         runtime.code_started |= "first_line" in job.timings or runtime.first_line_moments is not None
         # Hosts that never came up are not on the record of their cluster, and were given nothing.
         for host in runtime.hosts if cluster.hosts else ():
-            if host not in runtime.records:
+            if host not in runtime.records and host not in runtime.unreached_hosts:
                 ran, record = await self._finalizer.read_spool(job, host)
                 runtime.code_started |= ran
                 if record is None:

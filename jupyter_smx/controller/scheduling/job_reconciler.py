@@ -291,7 +291,9 @@ class JobReconciler:
             "Reusing a warm pool.",
         )
         self.live_state.save(jobs=[leased, *told], clusters=[taken])
-        self.runtimes.get(leased).moments["committed"] = self.live_state.clock()
+        runtime = self.runtimes.get(leased)
+        runtime.moments["committed"] = self.live_state.clock()
+        runtime.mark_placed()
         self.reconcile(job.id)
 
     def _launch(self, job: Job, decision: placement.Launch) -> None:
@@ -305,6 +307,7 @@ class JobReconciler:
         )
         # The intention to launch is on disk before the launch: a new controller must find it.
         self.live_state.save(jobs=[started], clusters=[cluster], durable=True)
+        self.runtimes.get(started).mark_placed()
         self.cluster_reconciler.reconcile(cluster.id)
         self.cluster_reconciler.release_incompatible(decision.outlived)
 

@@ -35,6 +35,8 @@ class JobRuntime:
     """Where each host finds what it was brought, by its path here; None until all hosts have it that lack the job."""
     provide_task: asyncio.Task[None] | None = None
     dispatched_hosts: set[str] = field(default_factory=set)
+    unreached_hosts: set[str] = field(default_factory=set)
+    """Hosts to which the job surely was never sent, so that its code cannot have begun there."""
     stop_sent: bool = False
     exited_hosts: set[str] = field(default_factory=set)
     """Hosts whose process has ended; their outputs may still be packed."""
@@ -47,6 +49,8 @@ class JobRuntime:
     """How hosts ended that left no record, in the words of their engine."""
     is_reading_spool: bool = False
     """What its lost hosts left is being read."""
+    hosts_closed: bool = False
+    """One of its hosts takes no more jobs, and only keeps results."""
     is_spool_given_up: bool = False
     """What its lost hosts left is read no more, though it could not be read."""
     hosts_lost: bool = False
@@ -85,6 +89,10 @@ class JobRuntime:
     def has_ended(self) -> bool:
         """Say whether the code has ended on every host; where there are none, nothing has."""
         return bool(self.hosts) and self.exited_hosts.union(self.records).issuperset(self.hosts)
+
+    def mark_placed(self) -> None:
+        """Learn that the job was given to its hosts just now, and was sent to none."""
+        self.unreached_hosts = set(self.hosts)
 
     def record_exit(self, host: str, goal: DesiredState) -> None:
         """Learn that the code has ended on a host; ``goal`` is what is wished of the job now."""

@@ -341,6 +341,7 @@ def description(
         "group": plan.group,
         "instance_type": plan.instance_type,
         "idle_limit": request.idle_limit,
+        "keep_uncollected": request.keep_uncollected,
         "preload": list(request.preload),
         "preload_memory": request.preload_memory,
         "input_hash_limit": request.input_hash_limit,

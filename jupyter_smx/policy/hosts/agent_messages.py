@@ -100,6 +100,8 @@ class _HelloReply(Struct, frozen=True):
     python: str = ""
     version: str = ""
     deadline: _Moment | None = None
+    closed: bool = False
+    """The host takes no more jobs; it keeps the results of those that it had."""
     jobs: dict[str, _JobFacts] = {}
 
 
@@ -234,6 +236,11 @@ def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tu
             )
         )
     return tuple(rows)
+
+
+def has_no_place(job_id: str, greetings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Say whether a host is closed and has not the job of its cluster ("" for none): no job can run there any more."""
+    return any(said.get("closed") and job_id not in said.get("jobs", {}) for said in greetings.values())
 
 
 def isolation_notes(hosts: Iterable[Host]) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec.structs import replace
+
 from jupyter_smx.engines.base import Capabilities, Engine, Observation
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
@@ -227,3 +229,13 @@ class FakeEngine(Engine):
         except OSError as error:
             raise ResourceNotFoundError(f"{name} is not there.") from error
         return content[offset : offset + limit], len(content)
+
+
+class FakeUnsharedEngine(FakeEngine):
+    """Hosts that share no folder with the controller; their agents keep results that it has not read."""
+
+    capabilities: ClassVar[Capabilities] = replace(FakeEngine.capabilities, shared_folder=False)
+
+    def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = False) -> None:
+        del has_remains
+        super().__init__(world, launch_seconds=launch_seconds, has_remains=False)

@@ -78,11 +78,16 @@ class HostWorld(Protocol):
 class FakeHost:
     """One host with its agent; ``alive`` until it is killed, released, or its own deadline comes."""
 
-    def __init__(self, world: HostWorld, cluster: str, name: str, idle_limit: float) -> None:
+    def __init__(
+        self, world: HostWorld, cluster: str, name: str, idle_limit: float, keep_uncollected: float = 0.0
+    ) -> None:
         self.world = world
         self.cluster = cluster
         self.name = name
         self.alive = True
+        self.is_closed = False
+        """Its time is over, and it lives only to keep results."""
+        self._keep_uncollected = keep_uncollected
         self.epoch = 0
         self.highest_lease = 0
         self.runs: dict[str, FakeRun] = {}
@@ -128,7 +133,16 @@ class FakeHost:
         if self._deadline is not None:
             self._deadline.cancel()
         loop = asyncio.get_running_loop()
-        self._deadline = None if seconds is None else loop.call_later(max(0.0, seconds), self.crash)
+        self._deadline = None if seconds is None else loop.call_later(max(0.0, seconds), self._end)
+
+    def _end(self) -> None:
+        """Come to the deadline: end, or keep results that no controller has read."""
+        if self.is_closed or not self.runs or not self._keep_uncollected:
+            self.crash()
+            return
+        self.is_closed = True
+        self._expire_in(self._keep_uncollected)
+        self.close_streams()
 
     def _remaining_seconds(self) -> float | None:
         if self._deadline is None or self.running() is not None:
@@ -186,7 +200,8 @@ class FakeHost:
             "isolation": {"mode": "namespace", "reason": ""},
             "start_method": "fork",
             "preload": self.preload,
-            "deadline": self._remaining_seconds(),
+            "deadline": 0.0 if self.is_closed else self._remaining_seconds(),
+            "closed": self.is_closed,
             "jobs": {
                 run.job: {"phase": run.phase, "lease": run.lease, "log": 0, "at": run.at} for run in self.runs.values()
             },
@@ -216,6 +231,8 @@ class FakeHost:
             raise Refusal("Fenced")
         if job in self.forgotten_jobs:
             return {"phase": _PHASE_ENDED}
+        if self.is_closed:
+            raise Refusal("ServiceUnavailable")
         if self.running() is not None:
             raise Refusal("Busy")
         self.highest_lease = lease
@@ -260,10 +277,12 @@ class FakeHost:
         self.runs.pop(header["job"], None)
         self.forgotten_jobs.add(header["job"])
         shutil.rmtree(self.spool / header["job"], ignore_errors=True)
+        if self.is_closed and not self.runs:
+            asyncio.get_running_loop().call_soon(self.crash)
         return {}
 
     def _set_deadline(self, header: Header) -> Header:
-        if self.running() is None:
+        if self.running() is None and not self.is_closed:
             self._expire_in(header["seconds"])
         return {"deadline": self._remaining_seconds()}
 

@@ -78,7 +78,9 @@ class FakeWorld:
             key = (request.cluster, plan.host)
             if key not in self.hosts:
                 self.launches[key] += 1
-                self.hosts[key] = FakeHost(self, request.cluster, plan.host, request.idle_limit)
+                self.hosts[key] = FakeHost(
+                    self, request.cluster, plan.host, request.idle_limit, request.keep_uncollected
+                )
         self.most_hosts = max(self.most_hosts, len(self.live_hosts()))
 
     def live_hosts(self) -> list[FakeHost]:

@@ -1,4 +1,4 @@
-"""Random histories of the core, half as many of hosts that are far away.
+"""Random histories of the core, half as many of hosts of images, and of remote ones.
 
 ``--hypothesis-profile=heavy`` plays more, new and longer ones, ``long`` twenty times as many.
 ``--hypothesis-seed`` plays one run again.
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from jupyter_smx.testing.simulation.image_state_machine import ImageStateMachine
+from jupyter_smx.testing.simulation.remote_state_machine import RemoteStateMachine
 from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine
 
 pytestmark = pytest.mark.timeout(600)
@@ -21,3 +22,5 @@ TestHistories = ControllerStateMachine.TestCase
 TestHistories.settings = settings(max_examples=HISTORIES, stateful_step_count=STEPS)
 TestFarHistories = ImageStateMachine.TestCase
 TestFarHistories.settings = settings(max_examples=HISTORIES // 2, stateful_step_count=STEPS)
+TestRemoteHistories = RemoteStateMachine.TestCase
+TestRemoteHistories.settings = settings(max_examples=HISTORIES // 2, stateful_step_count=STEPS)

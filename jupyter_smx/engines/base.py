@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle, QueueStatus
 
 
 class Observation(str, Enum):
@@ -144,11 +144,17 @@ class Engine(LoggingConfigurable):
         """Give the printable request that :meth:`acquire` would send; asks nobody and changes nothing."""
 
     @abstractmethod
-    def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+    def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Bring up all hosts or none, with an agent listening on each.
 
         Yields a handle whenever something more exists that costs money, the complete one last. Launches at most once
         per cluster id and host, even when called again from another process.
+
+        Yields a :class:`QueueStatus` while the engine's scheduler lets the request wait: at once, and whenever it
+        changes. The controller's ``launch_limit`` does not count from there to the next handle that has a host, which
+        says that the wait is over. The controller ends the wait by closing the generator and :meth:`release`, when the
+        job is stopped or its ``--max-wait`` is over. A controller that starts meanwhile calls ``acquire`` again, which
+        goes on with the same request.
 
         :raises ImageMissingError: the image went since it was pinned, before anything was launched.
         :raises RefusedError: before anything was launched; ``transient`` says whether asking again may help.

@@ -76,6 +76,8 @@ _TABLE: dict[SecondaryStatus, tuple[int, Status, str]] = {
 }
 
 _FINAL_RANK = 9
+REUSE_MESSAGE = "Reusing a warm pool."
+"""What a job that starts on a warm pool shows."""
 
 
 def status_of(step: SecondaryStatus) -> Status:

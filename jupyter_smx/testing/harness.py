@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from contextlib import AbstractContextManager
 
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.records.cluster import Handle
 
 
 class Harness(ABC):
@@ -92,11 +93,21 @@ class Harness(ABC):
             preload=preload,
         )
 
+    async def handle_steps(self, request: ClusterRequest) -> AsyncGenerator[Handle, None]:
+        """Acquire, and give the handles alone; close it to end that half-way."""
+        steps = self.engine.acquire(request)
+        try:
+            async for step in steps:
+                if isinstance(step, Handle):
+                    yield step
+        finally:
+            await steps.aclose()  # type: ignore[attr-defined]  # all engines write acquire as a generator
+
     async def acquire(self, request: ClusterRequest | None = None, *, engine: Engine | None = None) -> Handle:
         """Acquire to the end, and give the complete handle."""
         handle = None
         async for step in (engine or self.engine).acquire(request or self.request()):
-            handle = step
+            handle = step if isinstance(step, Handle) else handle
         if handle is None:
             raise AssertionError("acquire ended without a handle")
         return handle

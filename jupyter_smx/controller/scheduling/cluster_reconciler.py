@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
-from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle
+from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
 from jupyter_smx.model.spec.instance import leader_of
 from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.hosts.agent_messages import has_no_place, hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
-from jupyter_smx.policy.lifecycle import keep_alive, transitions
+from jupyter_smx.policy.lifecycle import keep_alive, launch, transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
 from jupyter_smx.policy.preload import preload_allowed
 from jupyter_smx.policy.scheduling import capacity
@@ -49,9 +49,13 @@ class _ClusterRuntime:
     """What is known of one cluster right now; nothing of it is stored."""
 
     gone: bool = False
+    launch: launch.LaunchTimer | None = None
+    """From when the limit of its launch counts; None while it has none."""
     launch_attempted: bool = False
     """An engine was asked for its hosts before, maybe by an earlier controller."""
     action: asyncio.Task[None] | None = None
+    step: ClusterStep = ClusterStep.NOTHING
+    """What the action does, or did last."""
     failures: int = 0
     not_before: float = 0.0
     unreachable: UnreachablePeriod | None = None
@@ -87,6 +91,7 @@ class ClusterReconciler:
         self._observe_tasks: dict[str, asyncio.Task[None]] = {}
         self._actions: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
             ClusterStep.ACQUIRE: self._acquire,
+            ClusterStep.WITHDRAW: self._withdraw,
             ClusterStep.CONNECT: self._connect,
             ClusterStep.HANDLE_LOST: self._handle_lost,
             ClusterStep.TERMINATE_IDLE: self._terminate_idle,
@@ -109,12 +114,18 @@ class ClusterReconciler:
             return
         runtime = self._runtimes.setdefault(cluster_id, _ClusterRuntime())
         now = self._live_state.monotonic()
-        busy = runtime.is_busy() or now < runtime.not_before
-        gone = runtime.gone or self._is_unreachable_too_long(cluster, runtime, now)
-        seen = ClusterObservation(connected=self._agents.is_open(cluster_id), gone=gone, busy=busy)
-        act = self._actions.get(next_cluster_step(cluster, seen, self._live_state.clock()))
+        seen = ClusterObservation(
+            connected=self._agents.is_open(cluster_id),
+            gone=runtime.gone or self._is_unreachable_too_long(cluster, runtime, now),
+            busy=runtime.is_busy() or now < runtime.not_before,
+            is_withdrawing=runtime.is_busy() and runtime.step is ClusterStep.WITHDRAW,
+            unwanted=launch.is_unwanted(cluster, self._live_state.jobs.get(cluster.job)),
+        )
+        step = next_cluster_step(cluster, seen, self._live_state.clock())
+        act = self._actions.get(step)
         if act is not None:
-            runtime.action = asyncio.create_task(self._run(act, cluster, runtime), name=f"cluster {cluster_id}")
+            before, runtime.step = runtime.action, step
+            runtime.action = asyncio.create_task(self._run(act, cluster, runtime, before), name=f"cluster {cluster_id}")
 
     def _is_unreachable_too_long(self, cluster: Cluster, runtime: _ClusterRuntime, now: float) -> bool:
         if cluster.handle is None or self._agents.is_open(cluster.id):
@@ -128,9 +139,17 @@ class ClusterReconciler:
         return runtime.unreachable.is_expired(now, self._live_state.limits)
 
     async def _run(
-        self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, runtime: _ClusterRuntime
+        self,
+        act: Callable[[Cluster], Coroutine[Any, Any, None]],
+        cluster: Cluster,
+        runtime: _ClusterRuntime,
+        before: asyncio.Task[None] | None,
     ) -> None:
         try:
+            if before is not None:
+                # Only a launch that nothing waits for any more is cut short.
+                before.cancel()
+                await asyncio.wait({before})
             with wrap_unexpected(_log, f"An action for cluster {cluster.id}"):
                 await act(cluster)
             runtime.failures = 0
@@ -142,7 +161,8 @@ class ClusterReconciler:
             runtime.not_before = self._live_state.monotonic() + min(MAX_BACKOFF, 0.2 * 2 ** min(runtime.failures, 10))
             _log.warning("cluster=%s action failed: %s", cluster.id, error)
         finally:
-            runtime.action = None
+            if runtime.action is asyncio.current_task():
+                runtime.action = None
         if not runtime.failures:
             self.reconcile(cluster.id)
 
@@ -227,7 +247,7 @@ class ClusterReconciler:
         """Give what is known of a cluster; of one that is over meanwhile nobody asks again."""
         return self._runtimes.get(cluster.id) or _ClusterRuntime()
 
-    # The five actions
+    # The six actions
 
     async def _acquire(self, cluster: Cluster) -> None:
         engine = self._engine_of(cluster.key.engine)
@@ -235,9 +255,10 @@ class ClusterReconciler:
         first, runtime.launch_attempted = not runtime.launch_attempted, True
         job = self._live_state.jobs.get(cluster.job)
         request = self.request(cluster.id, cluster, job.spec if job else None)
-        limit, begun = self._live_state.limits.launch_limit, self._live_state.monotonic()
+        limit = self._live_state.limits.launch_limit
+        runtime.launch = launch.begin_launch(cluster, self._live_state.monotonic())
         try:
-            await asyncio.wait_for(self._collect_handles(engine, request), limit)
+            await self._collect_handles(engine, request)
             greetings = await self._open(self._live_state.clusters[cluster.id])
         except asyncio.TimeoutError:
             late = UnavailableError(
@@ -255,7 +276,7 @@ class ClusterReconciler:
             await self._abandon_launch(cluster, error)
         else:
             # What an earlier controller began took longer, and nobody knows by how much.
-            took = self._live_state.monotonic() - begun if first else None
+            took = self._live_state.monotonic() - runtime.launch.counted_from if first else None
             hosts = hosts_of(self._live_state.clusters.get(cluster.id, cluster), greetings)
             ready = self._live_state.amend_cluster(
                 cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
@@ -264,16 +285,38 @@ class ClusterReconciler:
                 self._events.on_cluster_ready(ready, greetings)
 
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
-        with wrap_unexpected(_log, f"Launching hosts with the engine {engine.name}"):
-            handles = engine.acquire(request)
-            try:
-                async for handle in handles:
-                    changed = self._live_state.clusters[request.cluster]
-                    # On disk before anything more is done: from here on the cluster costs.
-                    self._live_state.amend_cluster(changed.id, durable=True, handle=handle)
-            finally:
-                if isinstance(handles, AsyncGenerator):
-                    await handles.aclose()  # what it began ends now, and not when somebody collects what is left
+        runtime = self._runtimes.get(request.cluster) or _ClusterRuntime()
+        told = _LaunchReports(engine, request)
+        try:
+            while (news := await asyncio.wait_for(told.next(), self._launch_seconds_left(runtime))) is not None:
+                if runtime.launch is not None:
+                    runtime.launch = launch.extend_launch(runtime.launch, news, self._live_state.monotonic())
+                self._record_launch(self._live_state.clusters[request.cluster], news)
+        finally:
+            await told.close()  # what it began ends now, and not when somebody collects what is left
+
+    def _launch_seconds_left(self, runtime: _ClusterRuntime) -> float | None:
+        limit = self._live_state.limits.launch_limit
+        return None if runtime.launch is None else runtime.launch.seconds_left(self._live_state.monotonic(), limit)
+
+    def _record_launch(self, cluster: Cluster, news: Handle | QueueStatus) -> None:
+        """Save what an engine reports of a launch: hosts that are there, or what they wait for."""
+        job, now = self._live_state.jobs.get(cluster.job), self._live_state.clock()
+        engine = cluster.key.engine
+        if isinstance(news, QueueStatus):
+            if news != cluster.waiting:
+                jobs = [] if job is None else [launch.record_wait(job, engine, news, now)]
+                self._live_state.save(jobs=jobs, clusters=[replace(cluster, waiting=news)])
+            return
+        is_over = cluster.waiting is not None and bool(news.hosts)
+        jobs = [launch.record_wait_over(job, engine, cluster.created_at, now)] if job is not None and is_over else []
+        told = replace(cluster, handle=news, waiting=None if is_over else cluster.waiting)
+        # On disk before anything more is done: from here on the cluster costs.
+        self._live_state.save(jobs=jobs, clusters=[told], durable=True)
+
+    async def _withdraw(self, cluster: Cluster) -> None:
+        words = f"Its job was stopped while it waited at the engine {cluster.key.engine}."
+        await self._abandon_launch(cluster, UnavailableError(words, transient=True))
 
     async def _abandon_launch(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:
         now = self._live_state.clusters.get(cluster.id, cluster)
@@ -287,7 +330,7 @@ class ClusterReconciler:
                 self._events.on_cluster_refused(now, away, again=False)
                 return
         self._agents.close(cluster.id)
-        self._live_state.save_cluster_end(now, str(error))
+        self._live_state.save_cluster_end(replace(now, waiting=None), str(error))
         self._events.on_cluster_refused(now, error)
 
     async def _open(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
@@ -426,3 +469,23 @@ class ClusterReconciler:
         for task in [*self._observe_tasks.values(), *(runtime.action for runtime in self._runtimes.values())]:
             if task is not None:
                 task.cancel()
+
+
+class _LaunchReports:
+    """What an engine tells of one launch; an exception that is no SmxError is an :class:`UnexpectedError`."""
+
+    def __init__(self, engine: Engine, request: ClusterRequest) -> None:
+        self._what = f"Launching hosts with the engine {engine.name}"
+        with wrap_unexpected(_log, self._what):
+            self._reports = engine.acquire(request)
+
+    async def next(self) -> Handle | QueueStatus | None:
+        """Wait for the next report; None at the end."""
+        with wrap_unexpected(_log, self._what):
+            return await anext(self._reports, None)
+
+    async def close(self) -> None:
+        """End what the engine has begun for it."""
+        if isinstance(self._reports, AsyncGenerator):
+            with wrap_unexpected(_log, self._what):
+                await self._reports.aclose()

@@ -30,7 +30,7 @@ from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.instance import look_up
-from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState, SecondaryStatus
+from jupyter_smx.model.status import REUSE_MESSAGE, TERMINAL_GOALS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.lifecycle import keep_alive, spot, transitions
 from jupyter_smx.policy.lifecycle.attempts import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
@@ -288,7 +288,7 @@ class JobReconciler:
             ),
             SecondaryStatus.STARTING,
             now,
-            "Reusing a warm pool.",
+            REUSE_MESSAGE,
         )
         self.live_state.save(jobs=[leased, *told], clusters=[taken])
         runtime = self.runtimes.get(leased)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.model.records.cluster import QueueStatus
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.progress import Expectation, JobMetrics, Progress
     from jupyter_smx.model.results.usage import Usage
@@ -218,14 +219,19 @@ class ProgressTracker:
         self._change(job, telemetry)
 
     def _expectation(self, job: Job, progress: Progress | None) -> Expectation | None:
-        return eta.estimate_end(job, progress, self._past_runs.get(job.id, ()), self._live_state.clock())
+        past, now = self._past_runs.get(job.id, ()), self._live_state.clock()
+        return eta.estimate_end(job, progress, past, now, self._waiting_at_engine(job))
+
+    def _waiting_at_engine(self, job: Job) -> QueueStatus | None:
+        cluster = self._live_state.cluster_of(job)
+        return None if cluster is None else cluster.waiting
 
     def _bounded_engines(self) -> list[str]:
         return [engine for engine in self._live_state.job_queue.engines() if self._is_bounded(engine)]
 
     def _expected_starts(self, running: list[Job], lines: list[list[Job]]) -> dict[str, float]:
         """Say when the first jobs of each line begin, when those before them end as expected."""
-        found: dict[str, float] = {}
+        found = self._starts_at_engines(running)
         if not any(lines):
             return found
         held = [self._claim(job, self._remaining_time(job)) for job in running if self._is_bounded(job.spec.engine)]
@@ -234,6 +240,13 @@ class ProgressTracker:
             waits = eta.estimate_starts(held, [self._claim(job, self._run_time(job)) for job in line], limits)
             found |= {job.id: now + wait for job, wait in zip(line, waits, strict=True) if wait is not None}
         return found
+
+    def _starts_at_engines(self, running: list[Job]) -> dict[str, float]:
+        """Say when hosts begin that wait at their engine, where the engine expects something."""
+        now = self._live_state.clock()
+        waiting = {job.id: status for job in running if (status := self._waiting_at_engine(job)) is not None}
+        left = {job_id: eta.seconds_to_start(status, now) for job_id, status in waiting.items()}
+        return {job_id: now + seconds for job_id, seconds in left.items() if seconds is not None}
 
     def _claim(self, job: Job, seconds: float | None) -> eta.Claim:
         limits = self._live_state.limits_of(job.spec.engine)

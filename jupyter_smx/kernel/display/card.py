@@ -22,7 +22,7 @@ from jupyter_smx.kernel.text.pages import format_dollars
 from jupyter_smx.model import duration
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.status import Status, is_final
+from jupyter_smx.model.status import REUSE_MESSAGE, SecondaryStatus, Status, is_final, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -75,7 +75,7 @@ class Card(Struct, frozen=True, kw_only=True):
     def line(self) -> str:
         """Say it in one line."""
         said = (self._state(), self._progress(), format_metrics(self.summary), self.summary.instances)
-        parts = (f"{self._mark()} {self.name}", *said, self.failure or self.why)
+        parts = (f"{self._mark()} {self.name}", *said, self.failure or self._wait() or self.why)
         return " · ".join(part for part in parts if part)
 
     def html(self) -> str:
@@ -124,7 +124,15 @@ class Card(Struct, frozen=True, kw_only=True):
         seconds = self.summary.first_line_seconds
         if not self.why:
             return "" if self.is_final else self.summary.message
-        return self.why if seconds is None else f"{self.why} Time to first line: {duration.format_duration(seconds)}."
+        if seconds is None:
+            return " ".join(part for part in (self.why, self._wait()) if part)
+        return f"{self.why} Time to first line: {duration.format_duration(seconds)}."
+
+    def _wait(self) -> str:
+        """Say what hosts wait for that are launched and do not come up yet."""
+        state, message = self.summary.secondary_status, self.summary.message
+        is_usual = message in (message_of(state), REUSE_MESSAGE)
+        return "" if state is not SecondaryStatus.STARTING or is_usual else message
 
     def _variables(self) -> str:
         both = (("sent", self.sent), ("received", self.received))

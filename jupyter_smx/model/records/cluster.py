@@ -77,6 +77,18 @@ class Handle(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostHandle, ...] = ()
 
 
+class QueueStatus(Struct, frozen=True):
+    """What a cluster waits for at the scheduler of its engine, before it has hosts.
+
+    ``reason`` is the scheduler's own word for people, as ``Resources``. ``position`` counts from 1, None where nothing
+    is known of it. ``expected_start`` is the scheduler's estimate, seconds since the epoch; None where it has none.
+    """
+
+    reason: str
+    position: int | None = None
+    expected_start: float | None = None
+
+
 class PreloadCost(Struct, frozen=True, kw_only=True):
     """What one preload took when the host tried it: seconds, bytes of its own memory, and the preloads it builds on."""
 
@@ -115,6 +127,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     key: ReuseKey
     state: ClusterState = ClusterState.PROVISIONING
     handle: Handle | None = None
+    waiting: QueueStatus | None = None
+    """What its engine said last while it waits for hosts there; None where it does not wait."""
     hosts: tuple[Host, ...] = ()
     lease: int = 0
     job: str = ""

@@ -39,6 +39,7 @@ class ClusterStep(Enum):
 
     NOTHING = "nothing"
     ACQUIRE = "ask the engine for the hosts"
+    WITHDRAW = "its hosts wait at the engine and no job needs them: give the request back"
     CONNECT = "open streams to the agents"
     HANDLE_LOST = "it is gone, or was unreachable for too long, while a job is on it"
     TERMINATE_IDLE = "it ended by itself while idle"
@@ -83,6 +84,10 @@ class ClusterObservation(Struct, frozen=True, kw_only=True):
     """Its engine says that its hosts are gone, or they were unreachable for too long."""
     busy: bool = False
     """An action of ours is under way, or waits to be tried again."""
+    unwanted: bool = False
+    """Its hosts wait at the engine for a job that should end."""
+    is_withdrawing: bool = False
+    """The action that is under way gives the request back."""
 
 
 def next_job_step(
@@ -138,10 +143,10 @@ def _next_before_dispatch(progress: JobObservation) -> JobStep:
 
 def next_cluster_step(cluster: Cluster, seen: ClusterObservation, now: float) -> ClusterStep:
     """Decide the next step of a cluster; one action at a time."""
+    if cluster.state is ClusterState.PROVISIONING:
+        return _next_of_a_launch(seen)
     if seen.busy or cluster.state is ClusterState.TERMINATED:
         return ClusterStep.NOTHING
-    if cluster.state is ClusterState.PROVISIONING:
-        return ClusterStep.ACQUIRE
     if cluster.state is ClusterState.RELEASING:
         return ClusterStep.RELEASE
     if seen.gone:
@@ -149,3 +154,9 @@ def next_cluster_step(cluster: Cluster, seen: ClusterObservation, now: float) ->
     if keep_alive.is_expired(cluster, now):
         return ClusterStep.RELEASE
     return ClusterStep.NOTHING if seen.connected else ClusterStep.CONNECT
+
+
+def _next_of_a_launch(seen: ClusterObservation) -> ClusterStep:
+    if seen.unwanted and not seen.is_withdrawing:
+        return ClusterStep.WITHDRAW
+    return ClusterStep.NOTHING if seen.busy else ClusterStep.ACQUIRE

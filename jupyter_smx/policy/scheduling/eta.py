@@ -20,6 +20,7 @@ from jupyter_smx.policy.scheduling.capacity import Share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from jupyter_smx.model.records.cluster import QueueStatus
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.progress import Progress
     from jupyter_smx.model.spec.job_spec import JobSpec
@@ -79,14 +80,24 @@ def _hash(parts: list[object]) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
 
 
-def estimate_end(job: Job, progress: Progress | None, past: Sequence[CompletedRun], now: float) -> Expectation | None:
+def estimate_end(
+    job: Job,
+    progress: Progress | None,
+    past: Sequence[CompletedRun],
+    now: float,
+    waiting: QueueStatus | None = None,
+) -> Expectation | None:
     """Say when a job will end; None when nothing honest can be said. Seconds count from its submission.
 
-    Its own progress is believed as soon as it has gone a part of the way, and at once when there is no history.
+    Its own progress is believed as soon as it has gone a part of the way, and at once when there is no history. While
+    its hosts are ``waiting`` at their engine, it begins when the engine expects that.
     """
+    until_start = seconds_to_start(waiting, now)
+    if until_start is None:
+        return None
     begun = job.timings.get("first_line")
     # Whoever reads this subtracts what the clock shows to have passed, and that is not negative.
-    passed = max(0.0, now - (job.spec.submitted_at or job.created_at))
+    passed = max(0.0, now - (job.spec.submitted_at or job.created_at)) + until_start
     ran = 0.0 if begun is None else max(0.0, now - begun - _clock_shift(job))
     own = None if begun is None else _by_progress(progress, now)
     earlier = _by_history(parameters_hash(job.spec), past, ran) if past else None
@@ -98,6 +109,17 @@ def estimate_end(job: Job, progress: Progress | None, past: Sequence[CompletedRu
     low, middle, high, runs = earlier
     before = passed - ran
     return Expectation(seconds=before + middle, low=before + low, high=before + high, basis="history", runs=runs)
+
+
+def seconds_to_start(waiting: QueueStatus | None, now: float) -> float | None:
+    """Give the seconds until hosts begin that wait at their engine, 0 if they do not wait; None if nothing is known.
+
+    An estimate of the engine that is over already says nothing.
+    """
+    if waiting is None:
+        return 0.0
+    left = None if waiting.expected_start is None else waiting.expected_start - now
+    return left if left is not None and left > 0 else None
 
 
 def _clock_shift(job: Job) -> float:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.engines.base import Capabilities, Engine, Observation
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
-from jupyter_smx.model.records.cluster import Handle, HostHandle
+from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 NEVER = 1e9
+QUEUE_INTERVAL = 2.0
+"""Seconds between two looks at the queue of the scheduler."""
 
 
 class Fault:
@@ -26,6 +28,11 @@ class Fault:
 
     async def before_launch(self) -> None:
         """Happen before anything was launched."""
+
+    def queue_status(self, cluster: str) -> QueueStatus | None:
+        """Say what a request waits for at the engine before it is launched; None where it does not wait."""
+        del cluster
+        return None
 
     async def while_starting(self, world: FakeWorld, cluster: str) -> None:
         """Happen after the launch and before the hosts can be reached."""
@@ -55,6 +62,18 @@ class PausedHosts(Fault):
         if self.times > 0:
             self.times -= 1
             raise UnavailableError(f"Host {host} is paused.", cure="Let it go on.", transient=True)
+
+
+class WaitsAtEngine(Fault):
+    """A scheduler that lets every request wait in its queue until this fault ends; ``status`` may change meanwhile."""
+
+    def __init__(self, status: QueueStatus | None = None) -> None:
+        self.status = status or QueueStatus("Resources", position=3)
+
+    def queue_status(self, cluster: str) -> QueueStatus | None:
+        """Let it wait."""
+        del cluster
+        return self.status
 
 
 class NeverStarts(Fault):
@@ -154,13 +173,21 @@ class FakeEngine(Engine):
         """Give the hosts' names."""
         return {"engine": self.name, "hosts": [host.host for host in request.hosts]}
 
-    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+    def _queue_status(self, cluster: str) -> QueueStatus | None:
+        told = (trouble.queue_status(cluster) for trouble in self.faults)
+        return next((status for status in told if status is not None), None)
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Launch the hosts once; yields after each host, the complete handle last."""
         self._on_call()
         if request.cluster in self.world.released_clusters:
             raise RefusedError(f"cluster: {request.cluster} was released.")
         for trouble in [*self.faults]:
             await trouble.before_launch()
+        self.world.submit(request.cluster)
+        while (status := self._queue_status(request.cluster)) is not None:
+            yield status
+            await asyncio.sleep(QUEUE_INTERVAL)
         self.world.launch(request)
         # A launched host costs before it can be named: whoever gives up now has no handle of it.
         await asyncio.sleep(self.launch_seconds / 2)
@@ -178,10 +205,10 @@ class FakeEngine(Engine):
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 
     async def find(self, cluster: str) -> Handle | None:
-        """Find the hosts of a cluster that was not released."""
+        """Find what was asked for a cluster that was not released; without hosts while it waits."""
         self._on_call()
-        hosts = self.world.cluster_hosts(cluster)
-        return self._handle(cluster, len(hosts)) if hosts and cluster not in self.world.released_clusters else None
+        is_known = cluster in self.world.submissions and cluster not in self.world.released_clusters
+        return self._handle(cluster, len(self.world.cluster_hosts(cluster))) if is_known else None
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Say what lives."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle, QueueStatus
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 
@@ -93,7 +93,7 @@ class FakeImageEngine(FakeEngine):
             return None
         return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
 
-    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Launch the hosts, of what they are to be made of."""
         if request.image in self.pruned_ids:
             raise ImageMissingError(

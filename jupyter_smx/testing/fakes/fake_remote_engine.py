@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle, QueueStatus
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 
@@ -34,7 +34,7 @@ class FakeRemoteEngine(FakeEngine):
         """Give three: one of its own, one of a name that the catalogue has, and one with a price."""
         return self.types
 
-    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Launch as the other one does."""
         self.requests.append(request)
         async for handle in super().acquire(request):

@@ -33,6 +33,7 @@ class FakeWorld:
         self.unready_pythons: list[str] = []
         self.hosts: dict[tuple[str, str], FakeHost] = {}
         self.launches: Counter[tuple[str, str]] = Counter()
+        self.submissions: dict[str, None] = {}
         self.released_clusters: set[str] = set()
         self.start_counts: Counter[tuple[str, str]] = Counter()
         self.run_counts: Counter[tuple[str, str, str]] = Counter()
@@ -69,6 +70,10 @@ class FakeWorld:
         return self.scripts.setdefault(job, FakeScript())
 
     # Hosts
+
+    def submit(self, cluster: str) -> None:
+        """Take a request of a cluster, once."""
+        self.submissions[cluster] = None
 
     def launch(self, request: ClusterRequest) -> None:
         """Bring up the hosts of a request that were never launched before."""

@@ -42,7 +42,7 @@ class IdentityGroup:
 
     async def test_each_step_names_more_hosts_and_the_last_names_all(self, harness: Harness) -> None:
         request = harness.request(3)
-        steps = [step async for step in harness.engine.acquire(request)]
+        steps = [step async for step in harness.handle_steps(request)]
         counts = [len(step.hosts) for step in steps]
         assert counts == sorted(counts)
         assert [host.host for host in steps[-1].hosts] == ["algo-1", "algo-2", "algo-3"]

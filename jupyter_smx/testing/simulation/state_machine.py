@@ -185,6 +185,7 @@ class ControllerStateMachine(Invariants):
         kind=st.sampled_from(
             [
                 fake_engine.Outage,
+                fake_engine.WaitsAtEngine,
                 fake_engine.NeverStarts,
                 fake_engine.CrashesDuringStart,
                 lambda: fake_engine.RefusesTransiently(2),
@@ -199,7 +200,11 @@ class ControllerStateMachine(Invariants):
         self.sim.set_faults(kind())
 
     @precondition(lambda self: self.is_alive() and not self.sim.engine.faults)
-    @rule(kind=st.sampled_from([fake_engine.Outage, fake_engine.NeverStarts, fake_engine.DropsStreams]))
+    @rule(
+        kind=st.sampled_from(
+            [fake_engine.Outage, fake_engine.WaitsAtEngine, fake_engine.NeverStarts, fake_engine.DropsStreams]
+        )
+    )
     def a_job_runs_into_a_fault(self, kind: Any) -> None:
         """Something goes wrong for as long as it takes to give up, and then no more."""
         self.sim.set_faults(kind())

@@ -133,6 +133,16 @@ describe('the panel', () => {
     expect(said).toEqual([message]);
   });
 
+  it('says what hosts wait for at the scheduler of their engine, and when the job will begin', async () => {
+    const message = 'Waiting at the engine slurm: Resources, position 3, expected to start at 14:05.';
+    const waiting = job(0, { secondary_status: 'Starting', message, expected_start_at: 1174 });
+    model.become(applyListing(EMPTY_STATE, [waiting], [], 1).state);
+    await waitForRender();
+    const said = [...panel.node.querySelectorAll('.jp-smx-says')].map(one => one.textContent);
+    expect(said).toEqual([message]);
+    expect(panel.node.textContent).toContain('starts in ~40 s');
+  });
+
   it('says how to start a job and how to keep a pool when there is none', async () => {
     model.become(applyListing(EMPTY_STATE, [], [], 1).state);
     await waitForRender();

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jupyter_smx.kernel.display.card import MIME, card_of, format_size
 from jupyter_smx.kernel.display.screen import Screen
 from jupyter_smx.kernel.text.pages import table_page, text_page
-from jupyter_smx.model.records.job import HostEnd, Job, JobSummary, RemoteException
+from jupyter_smx.model.records.job import HostEnd, Job, JobSummary, RemoteException, Transition
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.channel import Artifact, Payload
@@ -24,6 +24,20 @@ SPEC = JobSpec(kind="train", source="secret = 1", base_name="train", submitted_a
 
 def a_job(**fields: Any) -> Any:
     return Job(**{"id": "ab" * 8, "name": "train-ababab", "spec": SPEC, "created_at": 100.0} | fields)
+
+
+def test_a_card_says_what_hosts_wait_for_at_the_scheduler_of_their_engine() -> None:
+    said = "Waiting at the engine slurm: Resources, position 3."
+    why = Why(start="cold", sentence="Cold: there was no warm pool.")
+    row = Transition(status=SecondaryStatus.STARTING, start_time=100.0, status_message=said)
+    waiting = card_of(a_job(state=SecondaryStatus.STARTING, why=why, transitions=(row,)), 160.0)
+    assert said in waiting.html()
+    assert said in waiting.line()
+    usual = msgspec.structs.replace(row, status_message="Launching requested instances.")
+    assert (
+        usual.status_message
+        not in card_of(a_job(state=SecondaryStatus.STARTING, why=why, transitions=(usual,)), 160.0).html()
+    )
 
 
 class _Tags(HTMLParser):

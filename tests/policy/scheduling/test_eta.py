@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from jupyter_smx.model.records.cluster import QueueStatus
 from jupyter_smx.model.results.progress import Progress
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -180,3 +181,14 @@ def test_one_more_before_it_never_lets_a_job_begin_sooner(held: list[float], ahe
         return found[-1]
 
     assert waits(ahead) <= waits([*ahead, more]) + 1e-9
+
+
+def test_hosts_that_wait_at_their_engine_begin_when_it_expects_that_and_without_a_word_of_it_nothing_is_promised() -> (
+    None
+):
+    waiting = a_job(spec=SPEC, created_at=NOW - 101.0)
+    found = estimate_end(waiting, None, runs(60), NOW, QueueStatus("Resources", expected_start=NOW + 600))
+    assert found is not None
+    assert found.seconds == 102.0 + 600.0 + 60.0
+    assert estimate_end(waiting, None, runs(60), NOW, QueueStatus("Resources")) is None
+    assert estimate_end(waiting, None, runs(60), NOW, QueueStatus("Resources", expected_start=NOW - 1)) is None

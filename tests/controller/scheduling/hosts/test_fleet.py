@@ -47,7 +47,7 @@ def test_a_launch_of_which_nothing_can_be_written_down_ends_at_once(monkeypatch:
             assert engine.under_way == 1
             raise RecordsError("The disk is full.")
 
-        monkeypatch.setattr(books, "amend_cluster", full)
+        monkeypatch.setattr(books, "save", full)
 
         async def launch() -> int:
             with pytest.raises(RecordsError):

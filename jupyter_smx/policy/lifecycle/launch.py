@@ -1,0 +1,88 @@
+"""How long a launch may take, and what a job says of hosts that wait at their engine's scheduler."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jupyter_smx.model import duration, redaction
+from jupyter_smx.model.records.cluster import QueueStatus
+from jupyter_smx.model.status import TERMINAL_GOALS, message_of
+from jupyter_smx.policy.lifecycle import transitions
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.cluster import Cluster, Handle
+    from jupyter_smx.model.records.job import Job
+
+WAIT_PREFIX = "Waiting at the engine "
+_HALF_DAY = 43_200
+"""Seconds from which on a time of the day needs its date."""
+
+
+class LaunchTimer(Struct, frozen=True):
+    """From when the limit of a launch counts, by a clock that only runs forward; while it ``waits`` there is none."""
+
+    counted_from: float
+    waits: bool = False
+
+    def seconds_left(self, now: float, limit: float) -> float | None:
+        """Give the seconds until the launch takes too long, 0 at least; None without a limit."""
+        return None if self.waits else max(0.0, self.counted_from + limit - now)
+
+
+def begin_launch(cluster: Cluster, now: float) -> LaunchTimer:
+    """Begin to count; a cluster that waited when its controller ended waits until it has a host."""
+    return LaunchTimer(now, cluster.waiting is not None)
+
+
+def extend_launch(timer: LaunchTimer, told: Handle | QueueStatus, now: float) -> LaunchTimer:
+    """Go on with a launch of which its engine reports something."""
+    if isinstance(told, QueueStatus):
+        return LaunchTimer(now, waits=True)
+    return LaunchTimer(now) if timer.waits and told.hosts else timer
+
+
+def is_unwanted(cluster: Cluster, job: Job | None) -> bool:
+    """Say whether hosts still wait at their engine for a job that should end."""
+    return cluster.waiting is not None and (job is None or job.goal in TERMINAL_GOALS)
+
+
+def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:
+    """Say in the record of a job that its hosts wait at their engine, and for what."""
+    sentence = _wait_sentence(engine, status, now)
+    return _with_note(transitions.remark(job, sentence), sentence)
+
+
+def record_wait_over(job: Job, engine: str, since: float, now: float) -> Job:
+    """Say in the record of a job that its hosts come up, and for how long they waited at their engine."""
+    note = f"It waited {duration.format_duration(max(0.0, now - since))} at the engine {engine}."
+    if transitions.remark_of(job).startswith(WAIT_PREFIX):
+        job = transitions.remark(job, message_of(job.state))
+    return _with_note(job, note)
+
+
+def _with_note(job: Job, note: str) -> Job:
+    if job.why is None:
+        return job
+    others = (each for each in job.why.notes if not each.startswith(WAIT_PREFIX))
+    return replace(job, why=replace(job.why, notes=(note, *others)))
+
+
+def _wait_sentence(engine: str, status: QueueStatus, now: float) -> str:
+    """Say what hosts wait for: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
+    parts = [redaction.redact_text(status.reason).strip().rstrip(".")]
+    if status.position is not None:
+        parts.append(f"position {status.position}")
+    if status.expected_start is not None:
+        parts.append(f"expected to start at {_format_moment(status.expected_start, now)}")
+    said = ", ".join(part for part in parts if part)
+    return f"{WAIT_PREFIX}{engine}{': ' if said else ''}{said}."
+
+
+def _format_moment(at: float, now: float) -> str:
+    """Write a moment by the clock of this machine, with its date where it is not soon."""
+    day = "" if abs(at - now) < _HALF_DAY else "%Y-%m-%d "
+    return time.strftime(f"{day}%H:%M", time.localtime(at))

@@ -51,7 +51,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(mpi.remote_shell(words[1:]))
-    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] | probe DIR\n")
+    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] [--parent-fd N] | probe DIR\n")
     sys.exit(2)
 
 

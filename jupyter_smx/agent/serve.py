@@ -36,7 +36,7 @@ def _first_zygote(folder: str) -> SpawnedZygote:
 
 
 def main(words: List[str]) -> int:
-    """Serve the host of a folder: ``DIR [--ready-fd N] [--contained]``; gives the exit code."""
+    """Serve the host of a folder: ``DIR [--ready-fd N] [--parent-fd N] [--contained]``; gives the exit code."""
     try:
         first = _first_zygote(words[0]) if CONTAINED in words else None
         # To load the rest takes about as long as a zygote takes to come up: side by side they take half of it.

@@ -19,6 +19,7 @@ from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
 from jupyter_smx.agent.system.isolation import mounts, namespace
 from jupyter_smx.agent.system.processes import environment, forked_task, process
+from jupyter_smx.agent.system.processes.event_loop import READ
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
@@ -40,6 +41,15 @@ def claim(folder: HostFolder) -> bool:
 
 def _option(words: List[str], name: str) -> Optional[str]:
     return words[words.index(name) + 1] if name in words else None
+
+
+def _pipe_option(words: List[str], name: str) -> Optional[int]:
+    """Give the descriptor that an option names, which no process of the host inherits; None without the option."""
+    word = _option(words, name)
+    if word is None:
+        return None
+    os.set_inheritable(int(word), False)
+    return int(word)
 
 
 def _detach() -> None:
@@ -68,13 +78,11 @@ def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
     clean = environment.scrub(os.environ, config.marker())
     os.environ.clear()
     os.environ.update(clean)
-    ready_fd = _option(words, "--ready-fd")
-    if ready_fd is not None:
-        os.set_inheritable(int(ready_fd), False)
+    ready_fd, parent_fd = _pipe_option(words, "--ready-fd"), _pipe_option(words, "--parent-fd")
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    serve(config, folder, ready_fd, first)
+    serve(config, folder, ready_fd, first, parent_fd)
     return 0
 
 
@@ -156,7 +164,7 @@ def _enter(plan: namespace.NamespacePlan) -> Isolation:
     return Isolation("namespace", "", hidden, machine, f"/proc/self/fd/{outside.inputs}")
 
 
-def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
+def _announce_ready(host: Host, ready_fd: Optional[int]) -> None:
     host.fork_server.on_ready = None
     try:
         _write_agent_json(host)
@@ -169,19 +177,46 @@ def _announce_ready(host: Host, ready_fd: Optional[str]) -> None:
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
     if ready_fd is not None:
         with contextlib.suppress(OSError):
-            os.write(int(ready_fd), b"1")
-            os.close(int(ready_fd))
+            os.write(ready_fd, b"1")
+            os.close(ready_fd)
+
+
+def _watch_parent(host: Host, fd: int) -> None:
+    """End the host as soon as the pipe closes that its parent keeps open: the engine can do nothing for it any more."""
+    os.set_blocking(fd, False)
+
+    def read() -> None:
+        try:
+            closed = not os.read(fd, 4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            closed = True
+        if closed:
+            host.loop.unwatch(fd)
+            host.shut_down("the process that started this host has ended")
+
+    host.loop.watch(fd, READ, read)
 
 
 def serve(
-    config: hostconfig.HostConfig, folder: HostFolder, ready_fd: Optional[str], first: Optional[SpawnedZygote]
+    config: hostconfig.HostConfig,
+    folder: HostFolder,
+    ready_fd: Optional[int],
+    first: Optional[SpawnedZygote],
+    parent_fd: Optional[int] = None,
 ) -> None:
-    """Isolate the host and serve it until its end; ``first`` is the process of its first zygote, if it is started."""
+    """Isolate the host and serve it until its end.
+
+    ``first`` is the process of its first zygote, if it is started. The host ends when ``parent_fd``, a pipe, closes.
+    """
     host = Host(config, folder, _isolate(config, folder), process.entry())
     ControllerEndpoint(host, listen(folder))
     host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):
         host.loop.on_signal(number, lambda: host.shut_down("the engine announced the end of this host"))
+    if parent_fd is not None:
+        _watch_parent(host, parent_fd)
     host.fork_server.start(list(config.preload), first)
     host.packages.read_ahead()
     host.check_deadline()

@@ -254,14 +254,16 @@ def launch(
     user: int | None = None,
     environment: dict[str, str] | None = None,
     program: tuple[str, ...] = (sys.executable, "-m", "jupyter_smx.agent"),
+    parent_fd: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start an agent and wait until it says that it is ready, or has ended."""
+    """Start an agent and wait until it says that it is ready, or has ended; ``parent_fd`` is its ``--parent-fd``."""
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     ours, theirs = os.pipe()
+    parent = [] if parent_fd is None else ["--parent-fd", str(parent_fd)]
     with (folder / "agent.log").open("ab") as log:
         process = subprocess.Popen(
-            [*program, "serve", str(folder), "--ready-fd", str(theirs)],
-            pass_fds=[theirs],
+            [*program, "serve", str(folder), "--ready-fd", str(theirs), *parent],
+            pass_fds=[theirs] if parent_fd is None else [theirs, parent_fd],
             stderr=log,
             stdout=log,
             cwd=ROOT,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from far_side import STUBBORN, is_alive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from far_side import Agent
 
@@ -34,11 +35,11 @@ class Child(NamedTuple):
 
 
 @pytest.fixture
-def child(start_agent: Callable[..., Agent]) -> Iterator[Child]:
+def child(start_agent: Callable[..., Agent]) -> Child:
     theirs, ours = os.pipe()
     agent = start_agent(options={"parent_fd": theirs}, keep_uncollected=86_400.0)
     os.close(theirs)
-    yield Child(agent, ours)
+    return Child(agent, ours)
 
 
 def test_an_idle_host_ends_when_the_pipe_of_its_parent_closes(child: Child) -> None:
@@ -73,5 +74,5 @@ def test_what_a_parent_writes_into_the_pipe_ends_nothing(child: Child) -> None:
 
 
 def test_no_process_of_a_job_holds_the_pipe(child: Child) -> None:
-    assert os.readlink(f"/proc/self/fd/{child.pipe}") not in child.agent.json(LISTS_ITS_FILES)
+    assert str(Path(f"/proc/self/fd/{child.pipe}").readlink()) not in child.agent.json(LISTS_ITS_FILES)
     os.close(child.pipe)

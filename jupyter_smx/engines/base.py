@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec import Struct
 from traitlets import Float
@@ -62,6 +62,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Hosts can be had that reach each other and nothing else, where a job asks for that."""
     own_gpus: bool = False
     """A host sees those GPUs of this machine only that it was made with, so each of its jobs has just those."""
+    interpreters: Literal["local", "remote"] = "local"
+    """Whose interpreter ``--python`` names: this machine's, or the hosts' by :meth:`Engine.resolve_interpreter`."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else :meth:`Engine.provide_files` does."""
 
@@ -95,6 +97,10 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostSpec, ...]
     instance_groups: tuple[InstanceGroup, ...]
     python: str
+    """The interpreter as :meth:`Engine.resolve_interpreter` gave it, where interpreters are remote; "" is its default.
+
+    It is the word of ``--python`` itself where the engine was unavailable at the submission. Else a path here.
+    """
     idle_limit: float = 120.0
     keep_uncollected: float = 0.0
     """Seconds for which an agent keeps results after the end of its host, as a small process, until they are read."""
@@ -196,6 +202,17 @@ class Engine(LoggingConfigurable):
         One of a name that the catalogue has replaces that one for this engine. Without a price, no cost is reported.
         """
         return ()
+
+    async def resolve_interpreter(self, word: str) -> str:
+        """Name the interpreter of the hosts that ``--python`` means; "" is the engine's default, in and out.
+
+        Called only where ``interpreters`` is ``remote``, for each submission, which waits for it: a configuration
+        should be enough. What it gives decides which pools a job may take, and is :attr:`ClusterRequest.python`.
+
+        :raises RefusedError: there is no such interpreter; names the nearest one.
+        :raises UnavailableError: not now; then the word itself is in the request, and ``acquire`` has to resolve it.
+        """
+        return word
 
     def default_image(self) -> str:
         """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""

@@ -57,6 +57,7 @@ Action = Literal[
     "release_pool",
     "get_pool_shell",
     "list_instance_types",
+    "get_engine",
     "list_changes",
     "diagnose",
     "fix",
@@ -381,6 +382,13 @@ ROUTES: tuple[Route[Action], ...] = (
         "list_instance_types",
         "List the instance types that jobs may ask for, the file of the administrator, and what engines add.",
         '`{"instance_types": [InstanceType], "file", "engines": {name: [InstanceType]}}`',
+    ),
+    Route(
+        "GET",
+        "engines/{ref}",
+        "get_engine",
+        "Describe an engine for a submitter: whether `--python` names an interpreter of its hosts.",
+        "EngineInfo",
     ),
     Route(
         "GET",

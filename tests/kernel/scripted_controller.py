@@ -60,6 +60,8 @@ class ScriptedController:
         self.requests: list[str] = []
         self.targets: list[str] = []
         self.connections = 0
+        self.remote_interpreters: set[str] = set()
+        """Engines whose hosts have interpreters of their own."""
         self.on_submit: Callable[[ScriptedController, Job], None] | None = None
         self.answers_before_hanging_up: int | None = None
         self._news = threading.Condition()
@@ -254,6 +256,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._log(fake.find(ref), query)
             case "GET", ["changes"]:
                 return self._changes(int(query["since"]), float(query.get("wait", 0)))
+            case "GET", ["engines", name]:
+                whose = "remote" if name in fake.remote_interpreters else "local"
+                return 200, {"name": name, "interpreters": whose}, {}
             case "GET", ["doctor"]:
                 return 200, {"isolation": {"mode": "variables", "reason": "not allowed"}, "engines": ["local"]}, {}
             case _, ["arrays", *rest]:

@@ -169,6 +169,7 @@ def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> t
         python_version=payload.python_version(),
         folder=folder,
         revision=revision_of(folder),
+        interpreters_of=context.client.interpreters_of,
     )
     named = options.replaced(name=options.text("name") or base_name(Path(path).stem, kind))
     found = request_from_options(kind, named, {}, here.folder)

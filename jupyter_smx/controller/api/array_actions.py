@@ -30,10 +30,11 @@ def list_arrays(request: ApiHandler) -> Answer:
     return json_answer({"arrays": request.facade.arrays.newest(request.query(routes.LIMIT_ARRAYS))})
 
 
-def submit_array(request: ApiHandler) -> Answer:
+async def submit_array(request: ApiHandler) -> Answer:
     """Admit an array: all of its tasks or none."""
     sent = request.body(ArraySubmission)
-    array, is_new = request.facade.arrays.submit(sent.id, sent.request())
+    interpreter = await request.facade.validator.resolve_interpreter(sent.spec)
+    array, is_new = request.facade.arrays.submit(sent.id, sent.request(), interpreter)
     return json_answer(array, None if is_new else HTTPStatus.OK)
 
 

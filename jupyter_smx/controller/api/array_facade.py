@@ -46,8 +46,10 @@ class ArrayFacade:
         self._reconciler = reconciler
         self._validator = validator
 
-    def submit(self, array_id: str, wish: ArrayRequest) -> tuple[ArraySummary, bool]:
+    def submit(self, array_id: str, wish: ArrayRequest, interpreter: str | None = None) -> tuple[ArraySummary, bool]:
         """Admit all tasks, or refuse them all; the same wish again gives the same array.
+
+        ``interpreter`` is what :meth:`SubmissionValidator.resolve_interpreter` said.
 
         :raises ValidationError, ResourceLimitError: one of the tasks cannot be a job; nothing was written.
         :raises ResourceInUseError: the id belongs to another wish.
@@ -63,12 +65,12 @@ class ArrayFacade:
             return self.summary(known), False
         self._check(wish)
         try:
-            return self._admit(array_id, wish, digest, NAME_DIGITS), True
+            return self._admit(array_id, wish, digest, NAME_DIGITS, interpreter), True
         except ResourceInUseError as error:
             if error.field != "name":
                 raise
         # Among many arrays of one base name two ids begin alike; all their digits never are.
-        return self._admit(array_id, wish, digest, len(array_id)), True
+        return self._admit(array_id, wish, digest, len(array_id), interpreter), True
 
     def _check(self, wish: ArrayRequest) -> None:
         if not 1 <= len(wish.tasks) <= MAX_TASKS:
@@ -91,7 +93,9 @@ class ArrayFacade:
         # Once: to say it of an array that they come after, its tasks are counted.
         self._validator.check_dependencies(wish.spec)
 
-    def _admit(self, array_id: str, wish: ArrayRequest, digest: str, digits: int) -> ArraySummary:
+    def _admit(
+        self, array_id: str, wish: ArrayRequest, digest: str, digits: int, interpreter: str | None
+    ) -> ArraySummary:
         base_name = wish.spec.base_name or wish.spec.kind
         name = job_name(base_name, array_id, digits)
         size = len(wish.tasks)
@@ -107,7 +111,9 @@ class ArrayFacade:
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )
-            job = self._validator.new_checked_job(task_id(array_id, index), _spec_of(wish.spec, each, task))
+            job = self._validator.new_checked_job(
+                task_id(array_id, index), _spec_of(wish.spec, each, task), interpreter
+            )
             why = Why(start="queued", sentence=f"Queued, task {index + 1} of {size} of {name}.")
             jobs.append(replace(job, name=task_name(base_name, array_id, index, digits), why=why))
         array = Array(

@@ -20,6 +20,11 @@ def list_instance_types(request: ApiHandler) -> Answer:
     return json_answer(request.facade.instance_types())
 
 
+def get_engine(request: ApiHandler) -> Answer:
+    """Describe an engine for a submitter."""
+    return json_answer(request.facade.engine(request.ref))
+
+
 async def list_changes(request: ApiHandler) -> Answer:
     """Give the events after a number, or wait for one while there is none."""
     since = request.query(routes.SINCE_EVENT)
@@ -50,6 +55,7 @@ async def fix(request: ApiHandler) -> Answer:
 ACTIONS: Actions = {
     "describe_controller": describe_controller,
     "list_instance_types": list_instance_types,
+    "get_engine": get_engine,
     "list_changes": list_changes,
     "diagnose": diagnose,
     "fix": fix,

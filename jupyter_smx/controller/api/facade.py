@@ -12,13 +12,21 @@ from jupyter_smx.controller.api.array_facade import ArrayFacade
 from jupyter_smx.controller.api.shell_commands import ShellCommands
 from jupyter_smx.controller.api.submission import SubmissionValidator
 from jupyter_smx.controller.state.engine_limits import types_of_engine
-from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceLimitError, SmxError, ValidationError
+from jupyter_smx.model.errors import (
+    RefusedError,
+    ResourceInUseError,
+    ResourceLimitError,
+    ResourceNotFoundError,
+    SmxError,
+    ValidationError,
+    suggest_names,
+)
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.comparison import Comparison, compare
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.summary import base_name_of
-from jupyter_smx.model.results.reports import Why
+from jupyter_smx.model.results.reports import EngineInfo, Why
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 from jupyter_smx.policy.lifecycle import keep_alive
@@ -61,10 +69,13 @@ class ControllerFacade:
 
     # Jobs
 
-    def submit(self, job_id: str, spec: JobSpec, image: Image | None = None) -> tuple[Job, bool]:
+    def submit(
+        self, job_id: str, spec: JobSpec, image: Image | None = None, interpreter: str | None = None
+    ) -> tuple[Job, bool]:
         """Admit a wish under the id that its submitter made; the same wish again gives the same job.
 
         ``image`` is what :meth:`SubmissionValidator.cached_image` said: a job that has it already need not wait for it.
+        ``interpreter`` is what :meth:`SubmissionValidator.resolve_interpreter` said.
 
         :raises ResourceInUseError: the id belongs to another wish.
         """
@@ -89,7 +100,7 @@ class ControllerFacade:
             return known, False
         self.validator.check(spec)
         self.validator.check_dependencies(spec)
-        job = self.validator.new_job(job_id, spec, image)
+        job = self.validator.new_job(job_id, spec, image, interpreter)
         try:
             return self._reconciler.admit(job), True
         except ResourceInUseError as error:
@@ -98,16 +109,16 @@ class ControllerFacade:
         # Among many jobs of one base name two ids begin alike; all their digits never are.
         return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
 
-    def plan(self, spec: JobSpec, image: Image | None = None) -> dict[str, Any]:
+    def plan(self, spec: JobSpec, image: Image | None = None, interpreter: str | None = None) -> dict[str, Any]:
         """Say where a job would go and what the engine would be asked; nothing is created.
 
-        ``image`` is what :meth:`SubmissionValidator.peek_image` said.
+        ``image`` is what :meth:`SubmissionValidator.peek_image` said, ``interpreter`` is as for :meth:`submit`.
         """
         spec = self.validator.complete(spec)
         self.validator.check(spec)
-        job = self.validator.new_job("0" * 12, spec, image)
+        job = self.validator.new_job("0" * 12, spec, image, interpreter)
         decision = self._reconciler.placement_of(job)
-        key = reuse.reuse_key(spec, user="", image=image)
+        key = reuse.key_of_job(job, user="")
         gpus = {} if isinstance(decision, placement.Wait) else decision.gpus
         cluster = Cluster(id="0" * 12, key=key, gpus=gpus)
         request = self._reconciler.cluster_reconciler.request(cluster.id, cluster, spec)
@@ -321,6 +332,22 @@ class ControllerFacade:
             if limits.bounded_by_machine:
                 total = total.plus(capacity.used_share([cluster], limits))
         return total
+
+    def engine(self, name: str) -> EngineInfo:
+        """Describe an engine for a submitter.
+
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        if name not in self._engines:
+            raise ResourceNotFoundError(
+                f"There is no engine {name!r}.",
+                field="engine",
+                value=name,
+                rule=f"Installed engines: {', '.join(sorted(self._engines))}.",
+                cure=suggest_names(name, self._engines),
+            )
+        declared = self._engine_of(name).capabilities
+        return EngineInfo(name=name, interpreters="local" if declared.images else declared.interpreters)
 
     async def doctor(self) -> dict[str, Any]:
         """Say what a doctor's page shows of the controller and of every engine."""

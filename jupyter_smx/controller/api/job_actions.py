@@ -56,14 +56,17 @@ async def rerun_job(request: ApiHandler) -> Answer:
 
 async def _submit(request: ApiHandler, job_id: str, spec: JobSpec) -> Answer:
     facade = request.facade
-    job, is_new = facade.submit(job_id, spec, await facade.validator.cached_image(spec))
+    image = await facade.validator.cached_image(spec)
+    job, is_new = facade.submit(job_id, spec, image, await facade.validator.resolve_interpreter(spec))
     return job_answer(facade, job, None if is_new else HTTPStatus.OK)
 
 
 async def plan_job(request: ApiHandler) -> Answer:
     """Say where a job would run and why."""
     spec = request.body(PlanRequest).spec
-    return json_answer(request.facade.plan(spec, await request.facade.validator.peek_image(spec)))
+    image = await request.facade.validator.peek_image(spec)
+    interpreter = await request.facade.validator.resolve_interpreter(spec)
+    return json_answer(request.facade.plan(spec, image, interpreter))
 
 
 def list_jobs(request: ApiHandler) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
-from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.job import Job, Transition
 from jupyter_smx.model.spec.image import Image
@@ -21,6 +22,7 @@ from jupyter_smx.policy.admission import (
     continuous_output_rules,
     host_visibility,
     image_rules,
+    interpreter_rules,
     network_rules,
 )
 from jupyter_smx.policy.lifecycle import environment
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _log = logging.getLogger(__name__)
+
+RESOLVE_TIMEOUT = 5.0
+"""Seconds that an engine may take to name an interpreter, while its submitter waits."""
 
 
 class SubmissionValidator:
@@ -51,7 +56,28 @@ class SubmissionValidator:
             spec = replace(spec, network_isolation=spec.network_isolation or engine.is_network_isolated())
             if engine.capabilities.images:
                 return image_rules.apply_default_image(spec, engine.default_image())
+            if engine.capabilities.interpreters == "remote":
+                return interpreter_rules.apply_remote_default(spec)
         return replace(spec, python=spec.python or sys.executable)
+
+    async def resolve_interpreter(self, spec: JobSpec) -> str | None:
+        """Ask the engine which interpreter a job of this spec runs; None where that is one of this machine or an image.
+
+        An engine that cannot say so in time gets the word itself: the job waits for it anyway.
+
+        :raises RefusedError: there is no such interpreter.
+        """
+        if spec.engine not in self._engines:
+            return None  # it is refused when it is checked
+        engine = self._engine_of(spec.engine)
+        if engine.capabilities.images or engine.capabilities.interpreters == "local":
+            return None
+        word = self.complete(spec).python
+        try:
+            with wrap_unexpected(_log, f"Resolving the interpreter at the engine {spec.engine}"):
+                return await asyncio.wait_for(engine.resolve_interpreter(word), RESOLVE_TIMEOUT)
+        except (UnavailableError, asyncio.TimeoutError):
+            return word
 
     def check(self, spec: JobSpec) -> None:
         """Let a completed wish pass.
@@ -97,16 +123,16 @@ class SubmissionValidator:
                     rule="--after takes the ids of jobs that were submitted before.",
                 )
 
-    def new_checked_job(self, job_id: str, spec: JobSpec) -> Job:
+    def new_checked_job(self, job_id: str, spec: JobSpec, interpreter: str | None = None) -> Job:
         """Make the job of a wish of which only whom it comes after was looked at; nothing is written.
 
         :raises ValidationError: as the check.
         """
         spec = self.complete(spec)
         self.check(spec)
-        return self.new_job(job_id, spec)
+        return self.new_job(job_id, spec, interpreter=interpreter)
 
-    def new_job(self, job_id: str, spec: JobSpec, image: Image | None = None) -> Job:
+    def new_job(self, job_id: str, spec: JobSpec, image: Image | None = None, interpreter: str | None = None) -> Job:
         """Make the job of a wish; ``image`` is what its name means, where that is known already."""
         now = self._live_state.clock()
         pending = SecondaryStatus.PENDING
@@ -116,6 +142,7 @@ class SubmissionValidator:
             name=job_name(spec.base_name, job_id),
             spec=spec,
             image=image,
+            interpreter=interpreter,
             created_at=now,
             modified_at=now,
             wait_until=now + spec.max_wait if spec.max_wait else None,

@@ -142,7 +142,7 @@ class JobReconciler:
             bounded=capabilities.bounded_by_machine,
             own_gpus=capabilities.own_gpus,
         )
-        key = reuse.reuse_key(spec, self._user, job.image)
+        key = reuse.key_of_job(job, self._user)
         decision = placement.place(spec, key, world, limits, self.live_state.clock())
         return placement.add_note(placement.add_note(decision, self.preparation.note(job)), spot.note(job))
 
@@ -298,7 +298,7 @@ class JobReconciler:
 
     def _launch(self, job: Job, decision: placement.Launch) -> None:
         now = self.live_state.clock()
-        fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user, job.image), created_at=now)
+        fresh = Cluster(id=self._new_id(), key=reuse.key_of_job(job, self._user), created_at=now)
         cluster = transitions.lease_pool(fresh, job.id, now)
         cluster = replace(cluster, state=ClusterState.PROVISIONING, gpus=decision.gpus)
         why = replace(placement.add_queue_time(decision.why, job, now), pool=cluster.name())

@@ -85,6 +85,7 @@ class Session:
             notebook=notebook_of(self.namespace),
             cell_id=cell_id_of(self.shell),
             revision=revision_of(folder),
+            interpreters_of=self.client.interpreters_of,
         )
 
     def pack(

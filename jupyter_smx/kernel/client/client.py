@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.client.connection import Connection, Response
-from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
+from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.http_routes import METHODS, controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.progress import JobMetrics
-from jupyter_smx.model.results.reports import Bill, JobAdvice, Why
+from jupyter_smx.model.results.reports import Bill, EngineInfo, JobAdvice, Why
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.model.spec.instance import TypesListing
@@ -121,6 +121,7 @@ class Client:
         # Weakly, because a thread that ends takes its connection with it.
         self._connections = weakref.WeakSet({self._quick})
         self._closed = False
+        self._interpreters: dict[str, Literal["local", "remote"]] = {}
 
     def controller_info(self) -> ControllerInfo:
         """Ask who is there and what the newest sequence number is."""
@@ -261,6 +262,20 @@ class Client:
     def changes(self, since: int, seconds: float) -> Changes:
         """Wait for what happened after ``since``, ``seconds`` at most."""
         return self._request("list_changes", Changes, query={"since": since, "wait": seconds}, wait=seconds)
+
+    def interpreters_of(self, engine: str) -> Literal["local", "remote"]:
+        """Say whose interpreters ``--python`` names on an engine; asked once for each.
+
+        An engine that is not there counts as local: the submission is refused with the names that there are.
+        """
+        found = self._interpreters.get(engine)
+        if found is None:
+            try:
+                found = self._request("get_engine", EngineInfo, engine).interpreters
+            except ResourceNotFoundError:
+                return "local"  # so does a controller of an earlier version, which has no other ones
+            self._interpreters[engine] = found
+        return found
 
     def instance_types(self) -> TypesListing:
         """List the instance types that jobs may ask for."""

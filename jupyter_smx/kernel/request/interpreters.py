@@ -27,7 +27,10 @@ _OLDEST = ".".join(map(str, interpreter.MIN_PYTHON))
 
 
 class InterpreterChoice(Struct, frozen=True, kw_only=True):
-    """An interpreter (absolute path, version as ``3.11``), requirements, and whether they are all that is wanted."""
+    """An interpreter (absolute path, version as ``3.11``), requirements, and whether they replace its packages.
+
+    Of an engine with interpreters of its own the first is the user's word, or "", and the version is not known ("").
+    """
 
     python: str
     python_version: str
@@ -60,12 +63,24 @@ def choose_interpreter(word: str, required: Requirements, own: InterpreterChoice
     return InterpreterChoice(python=python, python_version=_query_version(python, word), requirements=lines)
 
 
+def pass_on_interpreter(word: str, required: Requirements, folder: Path) -> InterpreterChoice:
+    """Leave ``--python`` to an engine with interpreters of its own: nothing of this machine is looked up.
+
+    :raises ValidationError: a requirement is none.
+    """
+    lines = _read_requirements(required, folder)
+    if word.startswith(_UV):
+        alone = _uv_requirements(word.removeprefix(_UV), folder)
+        return InterpreterChoice(python="", python_version="", requirements=(*alone, *lines), requirements_only=True)
+    return InterpreterChoice(python=word, python_version="", requirements=lines)
+
+
 def check_send(spec: JobSpec, own_version: str) -> None:
-    """Refuse to send variables to another version of Python.
+    """Refuse to send variables to another version of Python; where it is not known here, the controller has a look.
 
     :raises ValidationError: a pickle of ours may not be readable there; the text has both versions.
     """
-    if spec.python_version == own_version:
+    if spec.python_version in ("", own_version):
         return
     raise ValidationError(
         f"--python: this kernel runs Python {own_version} and the job would run {spec.python_version}, "

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -40,6 +40,7 @@ _LAUNCHERS = {
     "pyspark": ("pyspark.sql",),
 }
 """What a distribution imports itself, beside the script."""
+_ENGINE = JobSpec(kind="train", source="").engine
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -47,7 +48,8 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
     """The place of a submission.
 
     The interpreter, the folder that relative paths start from, the notebook and the id of the running cell ("" if they
-    are unknown), and the folder's git commit.
+    are unknown), and the folder's git commit. ``interpreters_of`` says whose interpreters ``--python`` names on an
+    engine; it is asked only where that option is given.
     """
 
     python: str
@@ -56,6 +58,7 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
     notebook: str = ""
     cell_id: str = ""
     revision: Revision | None = None
+    interpreters_of: Callable[[str], Literal["local", "remote"]] = lambda _engine: "local"
 
 
 def current_folder() -> Path:
@@ -145,6 +148,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
     def _interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
         required = requirements_file(script, self.source_dir) if self.requirements == "" else self.requirements
+        if self.python and here.interpreters_of(self.fields.get("engine", _ENGINE)) == "remote":
+            return interpreters.pass_on_interpreter(self.python, required, here.folder)
         own = interpreters.InterpreterChoice(python=here.python, python_version=here.python_version)
         return interpreters.choose_interpreter(self.python, required, own, here.folder)
 

@@ -174,6 +174,8 @@ class Job(Struct, frozen=True, kw_only=True):
     timings: dict[str, float] = {}
     image: Image | None = None
     """The image that its hosts are made of, as it was when the engine was asked for it: all attempts run the same."""
+    interpreter: str | None = None
+    """What its engine resolved ``--python`` to at the submission; None where that names one of this machine."""
     progress: Progress | None = None
     """How far it said that it was; there with the verdict."""
     metrics: tuple[MetricValue, ...] = ()

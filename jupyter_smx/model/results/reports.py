@@ -16,6 +16,13 @@ class Difference(Struct, frozen=True, kw_only=True):
     found: str
 
 
+class EngineInfo(Struct, frozen=True, kw_only=True):
+    """Describe an engine for a submitter: whose interpreters ``--python`` names."""
+
+    name: str
+    interpreters: Literal["local", "remote"] = "local"
+
+
 class Why(Struct, frozen=True, kw_only=True):
     """Warm or cold, in one sentence, with the exact fields that differed for each pool that was passed over."""
 

@@ -16,6 +16,7 @@ from jupyter_smx.policy.scheduling.capacity import gpus_of_clusters
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.instance import InstanceGroup
     from jupyter_smx.model.spec.job_spec import JobSpec
@@ -24,21 +25,27 @@ if TYPE_CHECKING:
 _TERMINAL_STATES = (ClusterState.RELEASING, ClusterState.TERMINATED)
 
 
-def reuse_key(spec: JobSpec, user: str, image: Image | None = None) -> ReuseKey:
+def reuse_key(spec: JobSpec, user: str, image: Image | None = None, interpreter: str | None = None) -> ReuseKey:
     """Take from a wish everything in which a pool must be equal; who helps whom is the job's own matter.
 
-    ``image`` is what the image that it names is now.
+    ``image`` is what the image that it names is now; ``interpreter`` what its engine resolved ``--python`` to, None
+    where that names an interpreter of this machine.
     """
     return ReuseKey(
         engine=spec.engine,
         user=user,
         role=spec.role,
         instance_groups=tuple(replace(group, until="") for group in spec.instance_groups),
-        python=spec.python,
+        python=spec.python if interpreter is None else interpreter,
         environment=environment_of(spec),
         image=image,
         network_isolation=spec.network_isolation,
     )
+
+
+def key_of_job(job: Job, user: str) -> ReuseKey:
+    """Give the key of a job on record."""
+    return reuse_key(job.spec, user, job.image, job.interpreter)
 
 
 def _groups(groups: tuple[InstanceGroup, ...], *, one_each: bool) -> dict[str, str]:
@@ -73,7 +80,7 @@ def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
         "engine": key.engine,
         "user": key.user,
         "role": key.role,
-        "python": key.python,
+        "python": key.python or "the default",
         "network isolation": "on" if key.network_isolation else "off",
         **_groups(key.instance_groups, one_each=one_each),
     }

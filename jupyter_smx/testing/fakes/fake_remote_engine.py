@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from jupyter_smx.engines.base import Capabilities
+from jupyter_smx.model.errors import RefusedError, suggest_names
 from jupyter_smx.model.spec.instance import InstanceType
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class FakeRemoteEngine(FakeEngine):
     """Hosts of which each has what its instance type says, however small the controller's machine is."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, environments=True, same_paths=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, same_paths=True, interpreters="remote")
 
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
         super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)
@@ -29,10 +30,26 @@ class FakeRemoteEngine(FakeEngine):
             InstanceType(name="lab.small", vcpus=2, memory_gib=4.0, price_per_hour=0.5),
         )
         self.requests: list[ClusterRequest] = []
+        self.interpreters = {"": "", "torch": "/opt/torch/bin/python"}
+        """What it resolves; a path resolves to itself."""
 
     def instance_types(self) -> Sequence[InstanceType]:
         """Give three: one of its own, one of a name that the catalogue has, and one with a price."""
         return self.types
+
+    async def resolve_interpreter(self, word: str) -> str:
+        """Resolve the default, an environment by its name, and a path to itself."""
+        self._on_call()
+        if word.startswith("/"):
+            return word
+        if word not in self.interpreters:
+            raise RefusedError(
+                f"--python: the engine fake has no environment {word!r}.",
+                field="python",
+                value=word,
+                cure=suggest_names(word, [*filter(None, self.interpreters)]),
+            )
+        return self.interpreters[word]
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Launch as the other one does."""

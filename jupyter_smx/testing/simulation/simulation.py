@@ -244,7 +244,8 @@ class Simulation:
 
     async def _submit(self, job_id: str, spec: JobSpec) -> None:
         desk = self.controller.facade
-        desk.submit(job_id, spec, await desk.validator.cached_image(spec))
+        image = await desk.validator.cached_image(spec)
+        desk.submit(job_id, spec, image, await desk.validator.resolve_interpreter(spec))
 
     def array_request(self, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayRequest:
         """Make the wish for an array whose tasks differ in the hyperparameter ``n``."""

@@ -40,7 +40,7 @@ async def test_everything_that_exists_can_be_read_with_the_status_of_its_row(wor
     world.books.save(jobs=[finished()])
     for route in ROUTES:
         if route.method == "GET" and route.action not in NEEDS_MORE:
-            ref = an_id(7) if route.path.startswith("arrays/") else an_id(1)
+            ref = {"arrays": an_id(7), "engines": "fake"}.get(route.path.partition("/")[0], an_id(1))
             answer = await world.ask("GET", f"{target_of(route, ref)}?text=x")
             assert answer.status == route.status == 200, (route.path, answer.content)
 

@@ -24,7 +24,7 @@ START = 1.0
 class BoundedEngine(FakeRemoteEngine):
     """The same types on this machine."""
 
-    capabilities = replace(FakeRemoteEngine.capabilities, bounded_by_machine=True)
+    capabilities = replace(FakeRemoteEngine.capabilities, bounded_by_machine=True, interpreters="local")
 
 
 @pytest.fixture

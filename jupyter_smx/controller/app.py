@@ -34,8 +34,6 @@ _DAY = 86_400
 _LOCK_TIMEOUT = 5.0
 """Seconds in which the one that holds the lock must listen or be gone."""
 _CLOSING = 5.0
-_PRELOAD_PART = 16
-"""Of the memory that hosts share, each may have this part of imported modules: with eight hosts that is half."""
 
 
 class ControllerApp(Application):
@@ -124,10 +122,13 @@ class ControllerApp(Application):
         ("auto", "pip"), "auto", help="Installer of requirements: auto is uv if it is installed, else pip."
     ).tag(config=True)
     preload_memory_mib = Int(
+        None,
         min=0,
+        allow_none=True,
         help=(
-            "MiB of memory for the modules that one idle host preloads; by default a sixteenth of memory_gib. "
-            "Above it, the largest modules are not preloaded. 0 is no limit."
+            "MiB of memory for the modules that one idle host preloads; by default a sixteenth of memory_gib, "
+            "or of the host's own memory if it is on another machine. Above it, the largest modules are not "
+            "preloaded. 0 is no limit."
         ),
     ).tag(config=True)
     preload_never = List(
@@ -179,10 +180,6 @@ class ControllerApp(Application):
     @default("memory_gib")
     def _default_memory_gib(self) -> float:
         return resources.detect_machine().memory_gib()
-
-    @default("preload_memory_mib")
-    def _default_preload_memory_mib(self) -> int:
-        return int(self.memory_gib * 1024 / _PRELOAD_PART)
 
     @default("gpus")
     def _default_gpus(self) -> int:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
 
+_PART = 16
+"""Of the memory that hosts share, each may have this part of imported modules: with eight hosts that is half."""
+_UNKNOWN_MEMORY_MIB = 256
+"""MiB for a host whose memory is not reported."""
+
 
 class Limits(Struct, frozen=True, kw_only=True):
     """The administrator's choices. Durations are seconds, memory is GiB; an empty tuple or None means no limit.
@@ -59,8 +64,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Environments that stay although no job and no pool uses them."""
     installer: str = "auto"
     """What installs requirements: ``auto`` (uv where it is found, else pip) or ``pip``."""
-    preload_memory_mib: int = 256
-    """What the preloads of one host may take; 0 is no limit."""
+    preload_memory_mib: int | None = None
+    """What the preloads of one host may take; 0 is no limit, None a part (:func:`preload_memory_mib`)."""
     preload_never: tuple[str, ...] = tuple(sorted(EXCLUDED_PACKAGES))
     """Packages that no host preloads."""
     input_hash_limit_mib: int = 1_024
@@ -75,3 +80,15 @@ def limits_of_engine(limits: Limits, brought: Iterable[InstanceType], *, bounded
     """
     catalogue = limits.catalogue | {kind.name: kind for kind in brought}
     return replace(limits, catalogue=catalogue, bounded_by_machine=bounded)
+
+
+def preload_memory_mib(limits: Limits, memory_gib: float) -> int:
+    """Give the MiB that the preloads of a host may take, 0 for no limit: the administrator's number, or a part.
+
+    A host that is a share of this machine has its part of the machine's memory; any other one has it of its own, which
+    is ``memory_gib`` (0: not reported).
+    """
+    if limits.preload_memory_mib is not None:
+        return limits.preload_memory_mib
+    whole = limits.memory_gib if limits.bounded_by_machine else memory_gib
+    return max(1, int(whole * 1024 / _PART)) if whole else _UNKNOWN_MEMORY_MIB

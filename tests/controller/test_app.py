@@ -23,7 +23,7 @@ from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy.limits import Limits
+from jupyter_smx.policy.limits import Limits, preload_memory_mib
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -231,11 +231,10 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControllerApp:
 def test_without_a_word_the_limits_are_the_machine(app: ControllerApp) -> None:
     app.configure([])
     found = resources.detect_machine()
-    ahead = app.preload_memory_mib
-    expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus, preload_memory_mib=ahead)
+    expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus)
     assert app.limits() == expected
     assert app.memory_gib == pytest.approx(found.memory_gib(), rel=0.01)
-    assert ahead == pytest.approx(found.memory_gib() * 1024 / 16, rel=0.02)
+    assert preload_memory_mib(app.limits(), 0.0) == pytest.approx(found.memory_gib() * 1024 / 16, rel=0.02)
 
 
 def test_the_administrator_bounds_what_hosts_import_ahead(app: ControllerApp, tmp_path: Path) -> None:
@@ -246,7 +245,7 @@ def test_the_administrator_bounds_what_hosts_import_ahead(app: ControllerApp, tm
     )
     app.configure([])
     limits = app.limits()
-    assert (limits.preload_memory_mib, limits.input_hash_limit_mib) == (512, 5)
+    assert (preload_memory_mib(limits, 64.0), limits.input_hash_limit_mib) == (512, 5)
     assert {"mpi4py", "ours"} <= set(limits.preload_never)
 
 

@@ -24,6 +24,7 @@ from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
 from jupyter_smx.policy.lifecycle import keep_alive, launch, transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
+from jupyter_smx.policy.limits import preload_memory_mib
 from jupyter_smx.policy.preload import preload_allowed
 from jupyter_smx.policy.scheduling import capacity
 
@@ -232,7 +233,7 @@ class ClusterReconciler:
             image=key_groups.key.image.reference() if key_groups.key.image else "",
             network_isolation=key_groups.key.network_isolation,
             preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
-            preload_memory=limits.preload_memory_mib,
+            preload_memory=preload_memory_mib(limits, min(host.memory for host in hosts) / 2**30),
             input_hash_limit=limits.input_hash_limit_mib,
             # What lies on a disk of this machine is read without an agent.
             keep_uncollected=0.0 if capabilities.shared_folder else limits.keep_uncollected,

@@ -55,6 +55,15 @@ def test_a_remote_host_has_what_its_type_says_although_the_controller_has_two_cp
     assert not [note for note in remote.start_reason(job).notes if "this machine" in note]
 
 
+@pytest.mark.parametrize(("kinds", "mib"), [(("lab.gpu",), 16_384), (("lab.gpu", "lab.small"), 256), (("local",), 256)])
+def test_imports_of_an_idle_host_take_a_part_of_its_own_memory(
+    remote: Simulation, kinds: tuple[str, ...], mib: int
+) -> None:
+    submit(remote, *kinds)
+    assert isinstance(remote.engine, FakeRemoteEngine)
+    assert remote.engine.requests[0].preload_memory == mib, "of the smallest host, or a number where nothing is known"
+
+
 def test_the_types_of_the_engine_are_known_to_it_and_come_before_those_of_the_catalogue(remote: Simulation) -> None:
     job = submit(remote, "lab.gpu", "ml.m5.xlarge", "local")
     assert remote.job(job).state is SecondaryStatus.TRAINING

@@ -15,6 +15,7 @@ from jupyter_smx.engines.docker.containers import gpus, isolation
 from jupyter_smx.engines.docker.daemon import cli_config
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import MARK, description
+from jupyter_smx.engines.machine.share import share_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -364,12 +365,8 @@ def bind_mount(source: str, target: str, *, closed: bool) -> dict[str, Any]:
 
 def host_json(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, object]:
     """Say to an agent in a container which host it is."""
-    bound = {"cpu": plan.vcpus, "memory": plan.memory}
-    wanted = [name for name, size in bound.items() if size]
-    whole = [name for name in wanted if settings.kind.can_limit(name)]
-    limits = {"cpus": plan.vcpus, "memory": plan.memory, "whole": whole}
-    if whole != wanted:
-        limits["reason"] = settings.kind.reason
+    enforced = [name for name in ("cpu", "memory") if settings.kind.can_limit(name)]
+    limits = share_limits(plan, enforced, settings.kind.reason)
     told = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
     alone = _is_without_network(request, settings)
     # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.

@@ -147,6 +147,7 @@ AFTER_BYTE = QueryParameter("after", 0, "only lines that begin at this byte or l
 BEFORE_BYTE = QueryParameter("before", -1, "only lines that begin before this byte; by default all")
 SINCE = QueryParameter("since", 0.0, "only what is newer than this moment, in seconds since the epoch")
 SINCE_EVENT = QueryParameter("since", 0, "the number of the last event that is known")
+ABANDON = QueryParameter("abandon", False, "1 waits for no host that cannot be reached: the job ends now")
 FROM_JOB = QueryParameter("from", "", "the earlier job; by default the run of the same base name before this one")
 
 _RECORD = "Job, with its `summary`, `status`, `secondary_status`, `queue_position`, `cost` and `bill` as of now"
@@ -212,6 +213,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "stop_job",
         "Ask a job to stop. A finished job is given as it is.",
         "Job",
+        query=(ABANDON,),
         proxy=Proxy(),
     ),
     Route(
@@ -346,6 +348,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "stop_array",
         "Ask every task of an array to stop.",
         "ArraySummary",
+        query=(ABANDON,),
         proxy=Proxy(),
     ),
     Route("GET", "pools", "list_pools", "List the live pools.", '`{"pools": [PoolSummary]}`', proxy=Proxy()),

@@ -27,7 +27,7 @@ WRONG = [
     ("jobs --limit many", "'many' is not a number of jobs"),
     ("jobs now", "'now' is an unexpected argument"),
     ("jobs --json=1", "--json takes no value"),
-    ("stop", "required: JOB. Usage: jupyter smx stop JOB."),
+    ("stop", "required: JOB. Usage: jupyter smx stop JOB [--abandon]."),
     ("rerun", "required: JOB"),
     ("extend m5", "required: DURATION. Usage: jupyter smx extend POOL DURATION."),
     ("extend m5 soon", "--duration: 'soon' is not a duration"),

@@ -52,7 +52,7 @@ async def get_array(request: ApiHandler) -> Answer:
 def stop_array(request: ApiHandler) -> Answer:
     """Ask every task of an array to stop."""
     arrays = request.facade.arrays
-    return json_answer(arrays.stop(arrays.find(request.ref)))
+    return json_answer(arrays.stop(arrays.find(request.ref), abandon=request.query(routes.ABANDON)))
 
 
 ACTIONS: Actions = {

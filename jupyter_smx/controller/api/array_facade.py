@@ -165,8 +165,11 @@ class ArrayFacade:
                 return
             await self._live_state.change_signal.wait(left)
 
-    def stop(self, array: Array) -> ArraySummary:
-        """Set the goal of every task to stop: those that have no hosts are over at once, the others are asked."""
+    def stop(self, array: Array, *, abandon: bool = False) -> ArraySummary:
+        """Set the goal of every task to stop: those that have no hosts are over at once, the others are asked.
+
+        With ``abandon`` their verdicts do not wait for hosts that cannot be reached.
+        """
         now = self._live_state.clock()
         live = [job for job in self._live_state.jobs.values() if job.spec.array and job.spec.array.id == array.id]
         wanted = [_stop_task(job, now) for job in live if job.goal not in TERMINAL_GOALS]
@@ -174,6 +177,8 @@ class ArrayFacade:
             self._live_state.save(jobs=wanted)
         for job in wanted:
             self._reconciler.reconcile(job.id)
+        for job in live if abandon else ():
+            self._reconciler.desired_state.abandon(job)
         self._reconciler.schedule_waiting_jobs()
         return self.summary(array)
 

@@ -175,9 +175,13 @@ class ControllerFacade:
         """Give one page of jobs, newest first; what is live is told as of now."""
         return self._live_state.refresh_summaries(self._live_state.store.summaries(limit, before, status))
 
-    def stop(self, ref: str) -> Job:
-        """Set the goal of a job to stop; a finished job is given back as it is."""
-        return self._reconciler.desired_state.stop(self._live_state.job(ref))
+    def stop(self, ref: str, *, abandon: bool = False) -> Job:
+        """Set the goal of a job to stop; a finished job is given back as it is.
+
+        With ``abandon`` its verdict does not wait for hosts that cannot be reached.
+        """
+        wanted, job = self._reconciler.desired_state, self._live_state.job(ref)
+        return wanted.abandon(job) if abandon else wanted.stop(job)
 
     def interrupt(self, ref: str) -> Job:
         """Take the hosts of a spot job away, as the market does.

@@ -102,7 +102,7 @@ async def delete_job(request: ApiHandler) -> Answer:
 
 def stop_job(request: ApiHandler) -> Answer:
     """Ask a job to stop."""
-    return job_answer(request.facade, request.facade.stop(request.ref))
+    return job_answer(request.facade, request.facade.stop(request.ref, abandon=request.query(routes.ABANDON)))
 
 
 def interrupt_job(request: ApiHandler) -> Answer:

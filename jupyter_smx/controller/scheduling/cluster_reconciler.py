@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,11 @@ from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observati
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
 from jupyter_smx.model.spec.instance import leader_of
-from jupyter_smx.model.status import TERMINAL_GOALS, DesiredState
+from jupyter_smx.model.status import DesiredState
 from jupyter_smx.policy.hosts.agent_messages import has_no_place, hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
-from jupyter_smx.policy.lifecycle import keep_alive, launch, transitions
+from jupyter_smx.policy.lifecycle import abandonment, keep_alive, launch, transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
 from jupyter_smx.policy.limits import preload_memory_mib
 from jupyter_smx.policy.preload import preload_allowed
@@ -127,6 +128,13 @@ class ClusterReconciler:
         if act is not None:
             before, runtime.step = runtime.action, step
             runtime.action = asyncio.create_task(self._run(act, cluster, runtime, before), name=f"cluster {cluster_id}")
+
+    def retry_now(self, cluster_id: str) -> None:
+        """Look at a cluster again without the delay after an action that failed."""
+        runtime = self._runtimes.get(cluster_id)
+        if runtime is not None:
+            runtime.not_before = 0.0
+            self.reconcile(cluster_id)
 
     def _is_unreachable_too_long(self, cluster: Cluster, runtime: _ClusterRuntime, now: float) -> bool:
         if cluster.handle is None or self._agents.is_open(cluster.id):
@@ -372,6 +380,8 @@ class ClusterReconciler:
             self._events.on_cluster_ready(changed, greetings)
 
     async def _handle_lost(self, cluster: Cluster) -> None:
+        if await self._is_back(cluster):
+            return
         # First everything of it is ended, then its remains are read: nothing can begin in between.
         try:
             await self._free(cluster)
@@ -383,18 +393,29 @@ class ClusterReconciler:
         await self._events.on_cluster_lost(cluster)
         self._events.on_hosts_freed()
 
+    async def _is_back(self, cluster: Cluster) -> bool:
+        """Try once more to reach hosts that their engine does not report as gone, before they are ended."""
+        runtime, job = self._runtime(cluster), self._live_state.jobs.get(cluster.job)
+        if runtime.gone or (job is not None and job.abandoned):
+            return False
+        with suppress(UnavailableError, VersionMismatchError):
+            await self._connect(cluster)
+            return not runtime.gone
+        return False
+
     def _detach_job(self, cluster: Cluster, away: UnavailableError) -> None:
         """Begin to release hosts without their job, while their engine is away, if it need not wait for that.
 
-        What has not begun waits for a while; what runs may go on running, so its job waits unless somebody stopped it.
+        What has not begun waits for a while; what runs may go on running, so its job waits until it is given up.
 
         :raises UnavailableError: it has to wait.
         """
         job, runtime, now = self._live_state.jobs.get(cluster.job), self._runtime(cluster), self._live_state.monotonic()
-        stopped = job is not None and job.goal in TERMINAL_GOALS
+        grace = self._live_state.limits.grace
+        given_up = job is not None and abandonment.can_give_up(job, self._live_state.clock(), grace)
         runtime.engine_unreachable = extend_unreachable(runtime.engine_unreachable, job, now)
         is_coming_up = cluster.state is ClusterState.PROVISIONING
-        if not (stopped or (is_coming_up and runtime.engine_unreachable.is_expired(now, self._live_state.limits))):
+        if not (given_up or (is_coming_up and runtime.engine_unreachable.is_expired(now, self._live_state.limits))):
             self._events.on_cluster_unreachable(cluster, away)
             raise away
         leaving = transitions.release(cluster, away.message, self._live_state.clock())

@@ -40,6 +40,8 @@ class DesiredStateSetter:
         self._is_ending = is_ending
         self.draw: Callable[[], float] = random.random
         self._enforced_at: float | None = None
+        # Told the cluster of a job that does not wait for hosts which cannot be reached.
+        self.on_abandon: Callable[[str], None] = lambda _cluster: None
 
     def stop(self, job: Job, goal: DesiredState = DesiredState.STOP) -> Job:
         """Let a job end, for a user or a limit; what is over, or ends already, stays as it is."""
@@ -47,6 +49,18 @@ class DesiredStateSetter:
         if live is None or live.goal in TERMINAL_GOALS:
             return live or job
         return self._set(transitions.set_terminal_goal(live, goal, self._live_state.clock()))
+
+    def abandon(self, job: Job) -> Job:
+        """Stop a job and do not wait for hosts that cannot be reached."""
+        live = self._live_state.jobs.get(job.id)
+        if live is None:
+            return job
+        if live.goal not in TERMINAL_GOALS:
+            live = transitions.set_terminal_goal(live, DesiredState.STOP, self._live_state.clock())
+        stopped = self._set(transitions.abandon(live))
+        if stopped.cluster:
+            self.on_abandon(stopped.cluster)
+        return self._live_state.jobs.get(job.id) or self._live_state.job(job.id)
 
     def interrupt(self, job: Job) -> Job:
         """Take the hosts of a spot job away; one that is being interrupted stays as it is.

@@ -21,7 +21,7 @@ from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.provenance import provenance_of
-from jupyter_smx.policy.lifecycle import attempts, keep_alive, transitions
+from jupyter_smx.policy.lifecycle import abandonment, attempts, keep_alive, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome
 from jupyter_smx.policy.preload import preload_candidates, preload_costs
@@ -100,7 +100,7 @@ class JobFinalizer:
         """
         self._live_state.detect_clock_change()
         job = self._live_state.jobs[job_id]
-        if await self._start_next_attempt(job, runtime):
+        if not runtime.is_release_pending and await self._start_next_attempt(job, runtime):
             return
         if any(record.get("artifacts") for record in runtime.records.values()):
             job = self._mark_uploading(self._live_state.jobs[job_id])  # somebody may have stopped it meanwhile
@@ -133,7 +133,7 @@ class JobFinalizer:
             ),
             judged.state,
             now,
-            judged.message or judged.reason,
+            judged.message or judged.reason or (abandonment.STOPPED if runtime.is_release_pending else ""),
         )
         self._write(finished, _reason_to_release(runtime, judged), idle_from=min(now, at.get("ended", now)))
         if len(runtime.hosts) > 1:

@@ -17,7 +17,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.lifecycle import attempts, image_pull, transitions
+from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -263,15 +263,26 @@ class JobEventHandler:
                 return
         finally:
             runtime.is_reading_spool = False
+        live = self._live_state.clusters.get(cluster.id)
+        if live is not None and live.hosts:
+            self._note_release_pending(self._live_state.jobs.get(job.id, job), runtime)
         runtime.hosts_lost = True
         self._reconcile(job.id)
+
+    def _note_release_pending(self, job: Job, runtime: JobRuntime) -> None:
+        """Learn that hosts are given up before their release is proved: what was sent to them may begin at any time."""
+        runtime.is_release_pending = True
+        runtime.code_started |= not runtime.unreached_hosts.issuperset(runtime.hosts)
+        if job.goal not in TERMINAL_GOALS:
+            for host in runtime.hosts:
+                runtime.exit_reasons[host] = f"{abandonment.OVER_TIME}."
 
     def _waits_for_spool(self, job_id: str, runtime: JobRuntime, error: UnavailableError) -> bool:
         """Try again later where the engine cannot read now what lost hosts kept; False where the job need not wait."""
         job = self._live_state.jobs.get(job_id)
         if job is None:
             return True
-        if job.goal in TERMINAL_GOALS:
+        if not self._can_wait_for_spool(job):
             runtime.code_started = runtime.is_spool_given_up = True  # the code may have begun
             return False
         _log.warning("job=%s reading results of lost hosts failed, will be retried: %s", job.name, error)
@@ -280,6 +291,13 @@ class JobEventHandler:
         if told is not job:
             self._live_state.save(jobs=[told])
         return True
+
+    def _can_wait_for_spool(self, job: Job) -> bool:
+        """Say whether results may still be worth waiting for: hosts are surely gone, and were not for long."""
+        ended = self._live_state.store.cluster(job.cluster)
+        if job.goal in TERMINAL_GOALS or ended is None or ended.ended_at is None:
+            return False
+        return self._live_state.clock() < ended.ended_at + self._live_state.limits.keep_uncollected
 
     async def _read_spools(self, job: Job, cluster: Cluster, runtime: JobRuntime) -> None:
         # Code may take its own log away; that its first line was heard is written where it cannot.

@@ -84,6 +84,7 @@ class JobReconciler:
         self.preparation = Preparation(live_state, environments, engine_of, self.events, user)
         self.dispatcher = Dispatcher(live_state, agents, engine_of, self.runtimes, self.events)
         self.desired_state = DesiredStateSetter(live_state, engine_of, self.reconcile, self._is_ending)
+        self.desired_state.on_abandon = self.cluster_reconciler.retry_now
         self._scheduler = Scheduler(live_state, self.preparation, self._reconcile_or_log)
         self.fenced_event = asyncio.Event()
         self._engine_of = engine_of

@@ -51,6 +51,8 @@ class JobRuntime:
     """What its lost hosts left is being read."""
     hosts_closed: bool = False
     """One of its hosts takes no more jobs, and only keeps results."""
+    is_release_pending: bool = False
+    """Its hosts were given up, and nothing proves that they are gone."""
     is_spool_given_up: bool = False
     """What its lost hosts left is read no more, though it could not be read."""
     hosts_lost: bool = False

@@ -166,9 +166,9 @@ class Client:
         wanted = {"limit": limit} | ({"status": status} if status else {}) | ({"before": before} if before else {})
         return self._request("list_jobs", Jobs, query=wanted).jobs
 
-    def stop(self, ref: str) -> Job:
-        """Ask a job to stop."""
-        return self._request("stop_job", Job, ref)
+    def stop(self, ref: str, *, abandon: bool = False) -> Job:
+        """Ask a job to stop; with ``abandon`` it waits for no host that cannot be reached."""
+        return self._request("stop_job", Job, ref, query={"abandon": 1} if abandon else None)
 
     def interrupt(self, ref: str) -> Job:
         """Take the hosts of a spot job away."""
@@ -212,9 +212,9 @@ class Client:
         """List arrays, newest first."""
         return self._request("list_arrays", Arrays, query={"limit": limit}).arrays
 
-    def stop_array(self, ref: str) -> ArraySummary:
-        """Ask every task of an array to stop."""
-        return self._request("stop_array", ArraySummary, ref)
+    def stop_array(self, ref: str, *, abandon: bool = False) -> ArraySummary:
+        """Ask every task of an array to stop; ``abandon`` as for a job."""
+        return self._request("stop_array", ArraySummary, ref, query={"abandon": 1} if abandon else None)
 
     def log(
         self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0

@@ -45,7 +45,7 @@ def resolve_job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
     return found if task is None or ref not in (found.spec.base_name, task.name, task.id) else client.array(task.id)
 
 
-def stop_job_or_array(client: Client, ref: str) -> Job | ArraySummary:
+def stop_job_or_array(client: Client, ref: str, *, abandon: bool = False) -> Job | ArraySummary:
     """Stop the job that a word means, or all tasks of the array that it means.
 
     The base name of a grid means its array and not the task that happens to be its newest job.
@@ -56,12 +56,12 @@ def stop_job_or_array(client: Client, ref: str) -> Job | ArraySummary:
         found = client.job(ref)
     except ResourceNotFoundError as unknown:
         try:
-            return client.stop_array(ref)
+            return client.stop_array(ref, abandon=abandon)
         except ResourceNotFoundError:
             raise unknown from None
     if found.spec.array is not None and ref == found.spec.base_name:
-        return client.stop_array(found.spec.array.id)
-    return client.stop(found.id)
+        return client.stop_array(found.spec.array.id, abandon=abandon)
+    return client.stop(found.id, abandon=abandon)
 
 
 def _array_error(array: ArrayDetail) -> ValidationError:

@@ -251,9 +251,12 @@ class Job:
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
 
-    def stop(self) -> Job:
-        """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once."""
-        self.update(self._client.stop(self.id))
+    def stop(self, *, abandon: bool = False) -> Job:
+        """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once.
+
+        With ``abandon`` the job ends now also if its hosts cannot be reached; what still runs there ends when they are.
+        """
+        self.update(self._client.stop(self.id, abandon=abandon))
         return self
 
     def interrupt(self) -> Job:

@@ -204,9 +204,9 @@ class JobArray:
             if isinstance(outcome, _Failure):
                 raise outcome.error
 
-    def stop(self) -> JobArray:
-        """Ask every task to stop; those that did not begin are over at once."""
-        self._client.stop_array(self.id)
+    def stop(self, *, abandon: bool = False) -> JobArray:
+        """Ask every task to stop; those that did not begin are over at once; ``abandon`` as for a job."""
+        self._client.stop_array(self.id, abandon=abandon)
         return self.refresh()
 
     def export(self, folder: str | Path = "") -> Path:

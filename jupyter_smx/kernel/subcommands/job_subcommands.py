@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.subcommands.declaration import Surface
     from jupyter_smx.model.records.job import Job, JobSummary
 
+_ABANDON = Argument(
+    name="abandon",
+    help="wait for no host that cannot be reached; what still runs there ends when it is reached again",
+    spellings=("--abandon",),
+)
 STATUSES = tuple(status.value for status in Status)
 _MOST = 1_000
 """Jobs in one answer of the controller."""
@@ -93,7 +98,7 @@ def _jobs(found: Namespace, surface: Surface) -> Result:
 
 
 def _stop(found: Namespace, surface: Surface) -> Result:
-    stopped = job_refs.stop_job_or_array(surface.client, resolve_ref(found.job, surface))
+    stopped = job_refs.stop_job_or_array(surface.client, resolve_ref(found.job, surface), abandon=found.abandon)
     if isinstance(stopped, ArraySummary):
         return Result(stopped, text_page(f"{stopped.name}: {format_counts(stopped)}."))
     return Result(document(stopped), text_page(f"{stopped.name}: {stopped.status().value}."))
@@ -165,7 +170,7 @@ JOBS = Subcommand(
         Argument(name="limit", metavar="N", spellings=("--limit",), help="number of jobs; default 20", default="20"),
     ),
 )
-STOP = Subcommand("stop", "stop a job or an array", _stop, (_LIVE_JOB,))
+STOP = Subcommand("stop", "stop a job or an array", _stop, (_LIVE_JOB, _ABANDON))
 INTERRUPT = Subcommand("interrupt", "simulate a spot interruption", _interrupt, (_LIVE_JOB,))
 WHY = Subcommand("why", "show why a job's start was warm or cold", _why, (JOB,))
 COST = Subcommand("cost", "show what a job and one of its steps cost", _cost, (JOB,))

@@ -140,6 +140,8 @@ class Job(Struct, frozen=True, kw_only=True):
     spec: JobSpec
     state: SecondaryStatus = SecondaryStatus.PENDING
     goal: DesiredState = DesiredState.RUN
+    abandoned: bool = False
+    """Its stop does not wait for hosts that cannot be reached."""
     cluster: str = ""
     lease: int = 0
     attempt: int = 1

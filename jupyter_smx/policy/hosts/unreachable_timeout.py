@@ -19,9 +19,13 @@ class UnreachablePeriod(Struct, frozen=True):
 
     since: float
     unwanted_since: float | None = None
+    abandoned: bool = False
+    """The user asked not to wait at all."""
 
     def is_expired(self, now: float, limits: Limits) -> bool:
         """Say whether it is too long: who cannot be told to end is ended when the grace would be over."""
+        if self.abandoned:
+            return True
         unwanted = self.unwanted_since is not None and now - self.unwanted_since > limits.grace
         return unwanted or now - self.since > limits.unreachable_limit
 
@@ -31,4 +35,5 @@ def extend_unreachable(before: UnreachablePeriod | None, job: Job | None, now: f
     period = before or UnreachablePeriod(now)
     if job is None or job.goal not in TERMINAL_GOALS:
         return replace(period, unwanted_since=None)
-    return period if period.unwanted_since is not None else replace(period, unwanted_since=now)
+    since = now if period.unwanted_since is None else period.unwanted_since
+    return replace(period, unwanted_since=since, abandoned=job.abandoned)

@@ -121,6 +121,11 @@ def set_terminal_goal(job: Job, goal: DesiredState, now: float) -> Job:
     return advance(wanted, SecondaryStatus.STOPPING, now) if job.cluster else wanted
 
 
+def abandon(job: Job) -> Job:
+    """Let a stop not wait for hosts that cannot be reached."""
+    return replace(job, abandoned=True)
+
+
 def start_next_attempt(
     job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *, interrupted: bool = False
 ) -> Job:

@@ -272,9 +272,9 @@ class Simulation:
 
         return self.run(inside())
 
-    def stop(self, job_id: str) -> None:
-        """Ask a job to stop."""
-        self.call(lambda: self.controller.facade.stop(job_id))
+    def stop(self, job_id: str, *, abandon: bool = False) -> None:
+        """Ask a job to stop, and not to wait for hosts that cannot be reached."""
+        self.call(lambda: self.controller.facade.stop(job_id, abandon=abandon))
 
     def job(self, job_id: str) -> Job:
         """Look a job up."""

@@ -106,14 +106,14 @@ class ControllerStateMachine(Invariants):
         self.sim.submit(job_id=job, **self.jobs[job])
 
     @precondition(lambda self: self.is_alive() and self.jobs)
-    @rule(number=indices)
-    def stop(self, number: int) -> None:
-        """A user wants no job any more."""
+    @rule(number=indices, abandon=st.booleans())
+    def stop(self, number: int, abandon: bool) -> None:
+        """A user stops a job, and waits for its hosts or not."""
         job = self._job(number)
         self.stop_requests.add(job)
         with contextlib.suppress(SmxError):
             # A job whose submission died with the controller is not known.
-            self.sim.stop(job)
+            self.sim.stop(job, abandon=abandon)
 
     @precondition(lambda self: self.is_alive() and self.jobs)
     @rule(number=indices)

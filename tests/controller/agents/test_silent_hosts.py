@@ -9,6 +9,7 @@ import pytest
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
 from jupyter_smx.testing.fakes import fake_engine
+from jupyter_smx.testing.fakes.fake_world import EPOCH
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
@@ -276,7 +277,9 @@ def test_a_job_whose_warm_hosts_were_waited_for_in_vain_says_so_in_its_reason(si
     sim.pass_time(START)
     sim.set_faults(fake_engine.PausedHosts())
     sim.break_streams(sim.hosts(job)[0])
-    sim.pass_time(LIMITS.unreachable_limit + 5)
+    sim.pass_time(LIMITS.unreachable_limit)
+    while sim.job(job).placements == 1 and sim.world.clock() < EPOCH + 400:
+        sim.pass_time(1)
     sim.set_faults()
     sim.world.script(job).starts_after = 0.0
     sim.pass_time(60)

@@ -202,7 +202,7 @@ def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, fron
         ("extend m5", "are required: DURATION. Usage: %smx extend POOL DURATION"),
         ("extend m5 soon", "'soon' is not a duration"),
         ("release", "are required: POOL. Usage: %smx release POOL"),
-        ("stop a b", "'b' is an unexpected argument. Usage: %smx stop [JOB]"),
+        ("stop a other", "'other' is an unexpected argument. Usage: %smx stop [JOB] [--abandon]"),
         ("logs", "There is no job yet"),
         ("logs --tail many", "--tail: 'many' is not a number of lines"),
         ("logs --tail -1", "--tail: '-1' is not a number of lines"),

@@ -6,6 +6,7 @@ import atexit
 import builtins
 import contextlib
 import gc
+import importlib
 import linecache
 import mmap
 import os
@@ -57,8 +58,19 @@ def _pickler() -> Any:
     try:
         import cloudpickle  # noqa: PLC0415 # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
-        return pickle
+        return _carried_pickler()
     return cloudpickle
+
+
+def _carried_pickler() -> Any:
+    """Import the cloudpickle that came with the agent, from behind all that is installed; pickle if none came."""
+    folder = os.path.join(process.entry(), "jupyter_smx", "agent", "carried")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        return pickle
 
 
 def make_main(path: str) -> types.ModuleType:

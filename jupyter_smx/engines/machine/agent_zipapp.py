@@ -59,7 +59,14 @@ def members() -> Mapping[str, bytes]:
     """Collect what the archive holds: the agent's package, the empty one above it, what starts it, and NVML's file."""
     agent = _sources(files("jupyter_smx").joinpath("agent"), "jupyter_smx/agent/")
     tag = (sys.implementation.cache_tag or "").encode()
-    return {"__main__.py": _MAIN, "jupyter_smx/__init__.py": b"", _COMPILED_FOR: tag, **agent, **_nvml()}
+    return {
+        "__main__.py": _MAIN,
+        "jupyter_smx/__init__.py": b"",
+        _COMPILED_FOR: tag,
+        **agent,
+        **_nvml(),
+        **_cloudpickle(),
+    }
 
 
 def _nvml() -> dict[str, bytes]:
@@ -72,6 +79,18 @@ def _nvml() -> dict[str, bytes]:
     if found is None or found.origin is None or Path(found.origin).name != "pynvml.py":
         return {}
     return {"jupyter_smx/agent/pynvml.py": Path(found.origin).read_bytes()}
+
+
+def _cloudpickle() -> dict[str, bytes]:
+    """Give the package by which functions travel, for interpreters of hosts that have none of their own.
+
+    It is 60 KB and depends on nothing. To carry it is plainer than to refuse the next job after one has failed: nothing
+    has to be remembered, and the version is the one that packs. It is found only if a job looks for it in vain.
+    """
+    found = find_spec("cloudpickle")
+    folder = Path(found.origin).parent if found is not None and found.origin is not None else None
+    names = sorted(folder.glob("*.py")) if folder is not None else []
+    return {f"jupyter_smx/agent/carried/cloudpickle/{path.name}": path.read_bytes() for path in names}
 
 
 def content_hash(content: Mapping[str, bytes]) -> str:

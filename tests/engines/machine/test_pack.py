@@ -7,6 +7,7 @@ import threading
 import zipfile
 from typing import TYPE_CHECKING
 
+import cloudpickle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,31 @@ def test_bytecode_is_used_when_it_fits_and_the_source_when_it_is_of_another_pyth
     assert import_it(agent_zipapp.pack(other), tmp_path) == "compiled"
     foreign = {**other, "one.pyc": b"\0\0\0\0" + whole["one.pyc"][4:]}
     assert import_it(agent_zipapp.pack(foreign), tmp_path) == "source"
+
+
+PICKLE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from jupyter_smx.agent.code import execute
+print(execute.versions(), len(execute._pickler().dumps(lambda: 1)) > 0, sys.path[-1].endswith("carried"))
+"""
+
+
+def test_an_interpreter_without_cloudpickle_has_the_one_of_the_agent(tmp_path: Path) -> None:
+    archive = agent_zipapp.write_archive(tmp_path)
+    command = [sys.executable, "-I", "-S", "-c", PICKLE, archive]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert answer == f"{sys.version_info[0]}.{sys.version_info[1]}/{cloudpickle.__version__} True True\n"
+
+
+def test_an_interpreter_with_cloudpickle_has_its_own(tmp_path: Path) -> None:
+    own = tmp_path / "own" / "cloudpickle.py"
+    own.parent.mkdir()
+    own.write_text("__version__ = 'own'\ndumps = repr\n")
+    script = f"import sys; sys.path.append({str(own.parent)!r})\n{PICKLE}"
+    command = [sys.executable, "-I", "-S", "-c", script, agent_zipapp.write_archive(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert answer == f"{sys.version_info[0]}.{sys.version_info[1]}/own True False\n"
 
 
 def test_placing_twice_writes_once_and_leaves_no_other_file(tmp_path: Path) -> None:

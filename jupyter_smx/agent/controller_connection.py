@@ -220,7 +220,7 @@ class ControllerSession:
             self.send({"re": number, "ok": False, "code": "ResourceNotFound", "message": str(error)})
         except OSError as error:
             why = disk.format_error(error, [("this host's folder", self.host.folder.root)])
-            text = f"{operation}: this host cannot do it now. {why} Ask again, or take another one."
+            text = f"{operation}: this host cannot do it now. {why} Try again, or use another host."
             self.send({"re": number, "ok": False, "code": "ServiceUnavailable", "message": text})
         except (ValueError, TypeError, KeyError) as error:
             text = f"{operation}: the fields of this request cannot be used ({type(error).__name__}: {error})."

@@ -49,5 +49,5 @@ def main(words: List[str]) -> int:
 
         if not errors.is_full(error):
             raise
-        process.log(f"the host has no room: {error}")
+        process.log(f"the host's disk is full: {error}")
         return errors.EXIT_DISK_FULL

@@ -125,7 +125,7 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
         folder.unmovable = tuple(os.path.join(ML, name) for name in CONFIGS)
         # As volumes of its image, or what lets programs share a GPU.
         folder.mounted_names = mounts.mounts_in("/tmp", process.read_file("/proc/self/mountinfo"))  # noqa: S108 - jobs' own there
-        return Isolation("container", "a container mounts nothing by itself")
+        return Isolation("container", "a container cannot mount")
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
     plan, reason = _plan_namespace(folder, config.host, config.addresses)

@@ -51,7 +51,7 @@ class CheckpointStore(Protocol):
         """Name the files that are there."""
 
     def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
-        """Bring files by name to paths; False of one that is not there any more."""
+        """Bring files by name to paths; False of one that no longer exists."""
 
     def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Put files there."""

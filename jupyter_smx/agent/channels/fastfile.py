@@ -39,9 +39,9 @@ def present_views(staged: StageResult, channel: ChannelSpec, folder: str, capabi
             return
     if not ways.is_sure:
         staged.notes.append(
-            f"channel {channel['name']}: {source} has so many files, or is on so slow a disk, that links were looked "
-            "for only among the first ones. One among the others that leads out of its folder may lead nowhere, and if "
-            "it does not, nothing keeps the job from writing to what it leads to."
+            f"channel {channel['name']}: {source} has so many files, or is on so slow a disk, that links were "
+            "searched only among the first ones. Other links out of the folder may be broken, or let the job write to "
+            "their targets."
         )
 
 

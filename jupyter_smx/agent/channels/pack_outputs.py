@@ -90,7 +90,7 @@ def _skip_reason(folder: str, ml: str) -> str:
     if not os.path.isdir(folder):
         return "is not a folder at the end of the job"
     if not real.startswith(os.path.realpath(ml) + os.sep):
-        return f"leads out of {ML}, to {real}, where everything was left as it is"
+        return f"is a link out of {ML}, to {real}; its files were not collected"
     return ""
 
 

@@ -202,8 +202,8 @@ def _download_instead_of_mounting(
 ) -> None:
     _present_objects(staged, channel, folder, capabilities)
     staged.notes.append(
-        f"channel {channel['name']}: FastFile cannot mount {channel['source']} here ({why}), so it was brought as a "
-        "whole, as in File mode."
+        f"channel {channel['name']}: FastFile cannot mount {channel['source']} here ({why}), so it was copied, "
+        "as in File mode."
     )
 
 

@@ -27,10 +27,10 @@ def format_missing_file(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     named = machine_path(path, hidden)
     link = _text(path)
     if not os.path.exists(visible_path(link, hidden)):
-        return f"{named!r} is not there any more."
+        return f"{named!r} no longer exists."
     return (
-        f"{named!r} is a link to {link!r}, which is not found on this host: its jobs have a folder of their own there. "
-        "Make the link a relative one, or keep the data elsewhere."
+        f"{named!r} is a link to {link!r}, which does not exist on this host, because its jobs have their own folder "
+        "there. Use a relative link, or move the data."
     )
 
 

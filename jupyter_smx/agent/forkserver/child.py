@@ -112,7 +112,7 @@ def prepare(setup: ChildSetup) -> None:
     gc.enable()
     unbound = joining.wait()
     if unbound:
-        setup.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
+        setup.notes.append(f"host: CPU and memory of this job are not limited: {unbound}.")
 
 
 def run_child(sock: socket.socket, setup: ChildSetup) -> None:

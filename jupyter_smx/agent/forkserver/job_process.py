@@ -180,7 +180,7 @@ class JobRun:
             self._begin()
         full = execute.finalize_interpreter()
         if full is not None:
-            said = f"log: what was printed last is lost: {disk.format_error(full, self.result.places)}"
+            said = f"log: the last lines are lost: {disk.format_error(full, self.result.places)}"
             self.result.report["errors"].append(said)
         try:
             self._report()

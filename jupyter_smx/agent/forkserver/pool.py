@@ -179,7 +179,7 @@ class ForkServerPool:
         if zygote is self._current:
             self._replace(zygote)
         elif not zygote.ready and not zygote.retiring and self.preload.pending:
-            self._fail_preload("the process that imported it died")
+            self._fail_preload("the process that imported it exited")
         for orphan in list(zygote.children.values()):
             self._adopt(orphan)
 

@@ -77,7 +77,7 @@ class Inputs:
                 self._servers.remove(pid)  # the system gives its number to another process, which is not to be killed
                 self.notes.append(
                     f"channel {request['channel']}: the process that read it ended before the job did "
-                    f"(status {status}); agent.log of the host says why."
+                    f"(status {status}); see agent.log of the host."
                 )
 
         self._host.loop.on_exit(pid, ended)

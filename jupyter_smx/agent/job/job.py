@@ -202,7 +202,7 @@ class Job(JobEntry):
 
     def _on_send_failed(self, error: OSError) -> None:
         # It may be half way in: nothing may run from it, and its end is the job's.
-        self.errors.append(f"host: the job's process could not be told what to run ({error}).")
+        self.errors.append(f"host: the job's process did not receive its request ({error}).")
         self.report["refused"] = self.errors[-1]
         self.termination.kill()
 
@@ -329,14 +329,14 @@ class Job(JobEntry):
             why = disk.format_full_disk(self.host.disks(self.id)) or "Its log has details."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:
-            self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
+            self.errors.append("host: the job's report was lost, with its exception and variables; see its log.")
 
     @ends_job_on_error
     def _on_packed(self, done: Done, result: Optional[Dict[str, Any]], error: str) -> None:
         packing, self._archive_task = self._archive_task, None
         if result is None:
             pack_outputs.remove_partial_archives(self.host.spool.path(self.id))
-            self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
+            self.errors.append(f"host: the job's outputs could not be stored: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.
                 self.report["refused"] = self.errors[-1]
@@ -397,14 +397,14 @@ class Job(JobEntry):
             self.left_behind += self.host.remove_leftovers()
         except Exception as error:  # noqa: BLE001 - border: a job may leave anything, and its record must come
             self.host.unusable_reason = (
-                f"host: what job {self.id} left cannot be removed ({type(error).__name__}: {error})."
+                f"host: files of job {self.id} cannot be removed ({type(error).__name__}: {error})."
             )
             self.left_behind.append(self.host.unusable_reason)
 
     def abort(self, error: Exception) -> None:
         """End the job and its host after an unexpected error: their state is unknown."""
         self._checkpoints.cancel()
-        sentence = f"host: this job could not be brought to its end ({type(error).__name__}: {error})."
+        sentence = f"host: this job could not be finished ({type(error).__name__}: {error})."
         self.host.unusable_reason = sentence
         self.errors.append(sentence)
         self.report = {"refused": sentence}

@@ -49,7 +49,7 @@ def run_with_server(hosts: List[str], host_info: HostInfo, result: RunResult, *,
     if len(hosts) == 1:
         return True  # a group of one host: nobody to serve
     if not asked and not _has_tensorflow():
-        entry_point.print_note("there is no TensorFlow in the job's Python, so no parameter server works beside it.")
+        entry_point.print_note("the job's Python has no TensorFlow, so there is no parameter server.")
         return True
     try:
         _require_tensorflow()
@@ -136,7 +136,7 @@ class _Server:
         """Give what it raised, or what killed it, in brackets."""
         if self._status is not None and os.WIFSIGNALED(self._status):
             number = os.WTERMSIG(self._status)
-            memory = ", which is what happens where memory runs out" if number == signal.SIGKILL else ""
+            memory = ", which often means that memory ran out" if number == signal.SIGKILL else ""
             return f" (killed by signal {number}{memory})"
         return os.read(self._stderr_fd, 4 * _LONGEST).decode(errors="replace")
 

@@ -72,7 +72,7 @@ def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> T
     except ImportError as error:
         raise PackageMissingError("fsspec") from error
     if objects.protocol(url) in _WITHOUT_URLS:
-        raise ValueError("this protocol has no URLs in fsspec: mount the server, or use https://")
+        raise ValueError("fsspec has no URLs for this protocol: mount the server, or use https://")
     try:
         words = _options(url)
         if objects.protocol(url) not in _SSH:

@@ -138,7 +138,7 @@ def check_objects(objects: List[Object], channel: str) -> None:
         parts = name.split("/")
         above = next((files["/".join(parts[:n])] for n in range(1, len(parts)) if "/".join(parts[:n]) in files), "")
         if above:
-            raise ObjectsError(f"channel {channel}: {above} would be a file, and {url} lies in a folder of that name.")
+            raise ObjectsError(f"channel {channel}: {above} would be a file, but {url} needs a folder of that name.")
 
 
 def select_share(objects: List[Object], part: ShareSpec) -> List[Object]:

@@ -48,11 +48,11 @@ _PASSING = (408, 409, 425, 429)
 _PASSING_CODES = ("RequestTimeout", "IncompleteBody", "BadDigest", "SHA256Mismatch", "Throttl", "LimitExceeded")
 """What S3 and its like also say with the status 400: about the way there, or about too much at once."""
 _CREDENTIAL_SOURCES = (
-    "They are those of --env, else variables of the terminal that JupyterLab was started in, as they were when the "
-    "controller, or a warm host, began, else those in files, as ~/.aws/credentials, which are read each time "
-    "and which containers do not see."
+    "Credentials come from --env, else from variables of the terminal of JupyterLab at the start of the controller or "
+    "warm host, else from files such as ~/.aws/credentials, which are read each time "
+    "and are not visible in containers."
 )
-_RENEW = "Keep them in ~/.aws/credentials and name their profile by --env AWS_PROFILE=NAME."
+_RENEW = "Store them in ~/.aws/credentials, and set --env AWS_PROFILE=NAME."
 
 
 def retry(work: Callable[[], None]) -> None:
@@ -133,20 +133,20 @@ def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
 
 def format_error(error: BaseException, source: str) -> str:
     """Say what went wrong with a source, and what helps."""
-    denied = f"there is no room left ({error})." if is_full(error) else _format_denied(error)
+    denied = f"its disk is full ({error})." if is_full(error) else _format_denied(error)
     if denied:
         return f"{source}: {denied}"
     if isinstance(error, FileNotFoundError):
         return (
-            f"{source}: there is no such bucket, object or server ({error}). Check upper and lower case, and the "
+            f"{source}: the bucket, object or server does not exist ({error}). Check upper and lower case, and the "
             "slash at the end."
         )
     if isinstance(error, NotImplementedError):
-        return f"{source}: fsspec can only read from {objects.protocol(source)}://, and nothing can be written there."
+        return f"{source}: fsspec can only read from {objects.protocol(source)}://, not write to it."
     if isinstance(error, ValueError) and "rotocol" in str(error):
-        return f"{source}: fsspec knows no {objects.protocol(source)!r} ({error})."
+        return f"{source}: fsspec does not support {objects.protocol(source)!r} ({error})."
     if isinstance(error, (error_perm, *_NAMES)) or _is_refusal(error):
-        return f"{source}: the store refuses this ({error})."
+        return f"{source}: the store refused the request ({error})."
     return f"{source} cannot be reached ({type(error).__name__}: {error})."
 
 
@@ -154,8 +154,8 @@ def _format_denied(error: BaseException) -> str:
     """Say why somebody is refused, and where credentials come from; '' where it is not about them."""
     if _is_one_of(error, _CREDENTIALS):
         return (
-            "there are no credentials for it here. Give them to the job by --env, or put them where the "
-            "controller's user has them, as ~/.aws/credentials; containers do not see these."
+            "this host has no credentials for it. Set them with --env, or store them in files of the "
+            "controller's user, such as ~/.aws/credentials; containers do not see these files."
         )
     if _is_one_of(error, _EXPIRED):
         return f"access is denied, because the credentials have expired ({error}). {_CREDENTIAL_SOURCES} {_RENEW}"

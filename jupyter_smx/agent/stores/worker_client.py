@@ -87,9 +87,9 @@ class FsspecWorker:
     def _start(self, source: str) -> None:
         if not self._pythons:
             raise WorkerUnavailableError(
-                f"{self._what}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
-                f"Install what is missing in one of them: pip install {filesystems.required_packages(source)}; "
-                "into an image when that is built."
+                f"{self._what}: {source} needs fsspec, but {', and '.join(self._lacks)}. "
+                f"Install the missing packages in one of them: pip install {filesystems.required_packages(source)}; "
+                "for containers, when the image is built."
             )
         python = self._pythons[0]
         is_ours = python == sys.executable

@@ -274,7 +274,7 @@ def test_a_package_that_nobody_has_is_not_waited_for() -> None:
     store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", worker_client.WorkerOptions(), "output plots")
     (found,) = store.delete(["a"])
     assert found.status == REFUSED
-    assert "output plots: s3://bucket/d is read by fsspec" in found.message
+    assert "output plots: s3://bucket/d needs fsspec, but" in found.message
 
 
 def test_a_machine_that_has_too_much_to_do_uses_up_no_interpreter(

@@ -147,7 +147,7 @@ def test_a_file_that_vanishes_is_said_to_be_not_there(
 ) -> None:
     (source.parent / "y").touch()
     meanwhile((source.parent / "y").unlink)
-    with pytest.raises(ChannelError, match=r"channel train: '.*/y' is not there any more"):
+    with pytest.raises(ChannelError, match=r"channel train: '.*/y' no longer exists"):
         stage()
 
 
@@ -156,4 +156,4 @@ def test_a_pipe_among_the_files_of_a_lazy_channel_holds_up_no_end(agent: Agent, 
     record = agent.run("print('ran')", channels=[{"name": "x", "source": str(source.parent), "mode": "FastFile"}])
     (told,) = record["inputs"]
     assert (told["method"], told["files"]) == ("none", 2)
-    assert told["reason"].endswith("/x/pipe cannot be read (it is no file).")
+    assert told["reason"].endswith("/x/pipe cannot be read (it is not a file).")

@@ -101,7 +101,7 @@ def test_where_the_machine_has_no_fuse_the_objects_are_brought_and_the_record_sa
     assert told["mounts"] == []
     why = f"{host.folder}/fuse does not exist or cannot be opened"
     (note,) = told["notes"]
-    assert note.startswith(f"channel a: FastFile cannot mount s3://bucket/d/ here ({why}), so it was brought as a")
+    assert note.startswith(f"channel a: FastFile cannot mount s3://bucket/d/ here ({why}), so it was copied")
 
 
 def test_two_channels_of_a_job_fetch_what_is_in_both_once(host: Host, full: Bucket) -> None:

@@ -214,7 +214,7 @@ sys.stdout.write("no end of line")
 """
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 0, "")
-    assert record["errors"][0].startswith("log: what was printed last is lost: No space left on device. The disk of")
+    assert record["errors"][0].startswith("log: the last lines are lost: No space left on device. The disk of")
 
 
 def test_a_model_that_the_host_cannot_keep_is_no_success(small: Callable[..., Agent]) -> None:
@@ -223,7 +223,7 @@ def test_a_model_that_the_host_cannot_keep_is_no_success(small: Callable[..., Ag
         "import os\nopen(os.environ['SM_MODEL_DIR'] + '/m', 'wb').write(os.urandom(4 << 20))\nprint('trained')"
     )
     assert (record["cause"], record["artifacts"], record["text"]) == ("refused", [], "trained\n")
-    assert record["failure"].startswith("host: what the job made could not be kept: No space left on device")
+    assert record["failure"].startswith("host: the job's outputs could not be stored: No space left on device")
     assert "The disk of the job's log and results is full" in record["failure"]
     assert agent.run("print('next')")["text"] == "next\n", "half an archive takes no room"
 

@@ -107,7 +107,7 @@ def test_a_model_without_an_end_is_packed_until_a_stop_has_waited_for_it(hasty: 
     agent.stop(job, lease, grace=600.0)
     record = agent.end_of(job)
     assert (record["cause"], record["artifacts"]) == ("stopped", [])
-    assert record["errors"] == [f"host: what the job made could not be kept: {cut(60, 0.5)}"]
+    assert record["errors"] == [f"host: the job's outputs could not be stored: {cut(60, 0.5)}"]
     assert not list(agent.folder.rglob("*.part")), "who is killed cannot tidy up"
     agent.serves()
 
@@ -119,7 +119,7 @@ def test_an_exception_is_an_exception_although_the_model_beside_it_has_no_end(ha
     agent.stop(job, lease)
     record = agent.end_of(job)
     assert (record["cause"], record["exit_code"], record["exception"]["type"]) == ("exit", 1, "ValueError")
-    assert record["errors"] == [f"host: what the job made could not be kept: {cut(60, 0.5)}"]
+    assert record["errors"] == [f"host: the job's outputs could not be stored: {cut(60, 0.5)}"]
 
 
 def test_a_full_disk_is_no_stop_although_a_checkpoint_was_cut_before(

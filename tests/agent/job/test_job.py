@@ -301,7 +301,7 @@ def test_a_link_of_an_input_that_leads_nowhere_is_named(agent: Agent, tmp_path: 
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "link").symlink_to(tmp_path / "nothing")
     (sentence,) = agent.run("print('never')", channels=[{"name": "train", "source": str(tmp_path / "data")}])["errors"]
-    assert sentence == f"channel train: '{tmp_path}/data/link' is not there any more."
+    assert sentence == f"channel train: '{tmp_path}/data/link' no longer exists."
 
 
 def pack(tmp_path: Path, values: dict[str, Any], protocol: str = "") -> dict[str, str]:

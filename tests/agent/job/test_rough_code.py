@@ -336,5 +336,5 @@ os._exit(0)
     if record["cause"] == "exit":
         agent.serves()
     else:
-        assert record["failure"].startswith("host: this job could not be brought to its end (")
+        assert record["failure"].startswith("host: this job could not be finished (")
         assert agent.wait() == 4, "a host of which nobody knows the state ends"

@@ -132,7 +132,7 @@ def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said:
     assert said in text
     assert not retry.is_transient(error)
     if "expired" in said or "know" in said:
-        assert "as they were when the controller, or a warm host, began" in text
+        assert "at the start of the controller or warm host" in text
         assert ("AWS_PROFILE" in text) == ("expired" in said)
 
 

@@ -105,7 +105,7 @@ def test_a_process_that_has_the_number_of_one_that_ended_early_is_not_killed(mon
     assert killed == [12]
     host.ends[12](9)
     [note] = inputs.notes
-    assert note.startswith("channel a: the process that read it ended before the job did (status 9)")
+    assert note.startswith("channel a: the process that reads it exited before the job (status 9)")
 
 
 SHARE = """

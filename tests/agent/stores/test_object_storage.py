@@ -85,7 +85,7 @@ def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket)
     record = agent.run(look, channels=channels, environment=full.environment)
     told = json.loads(record["text"])["train"]
     assert (told["TrainingInputMode"], told["S3DistributionType"]) == ("FastFile", "ShardedByS3Key")
-    assert "so it was brought as a whole, as in File mode" in record["notes"][0]
+    assert "so it was copied, as in File mode" in record["notes"][0]
 
 
 def test_a_manifest_is_never_mounted_and_the_record_says_so(host: Agent, full: Bucket) -> None:
@@ -109,7 +109,7 @@ def test_a_manifest_of_an_object_that_is_not_there_is_refused(agent: Agent, full
     channels = wish("s3://bucket/list.manifest", data_type="ManifestFile")
     record = agent.run("pass", channels=channels, environment=full.environment)
     assert (record["cause"], record["exit_code"]) == ("refused", None)
-    assert "there is no such bucket, object or server" in record["errors"][0]
+    assert "the bucket, object or server does not exist" in record["errors"][0]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_page_of_the_web_is_one_file_that_is_fetched_once(host: Agent, web: We
         assert host.json(SEE, channels=wish(f"{web.address}/a%20b.csv?version=1")) == {"a b.csv": "1,2"}
     assert len([line for line in web.requests if line.startswith("GET") and "a%20b.csv" in line]) == 1, web.requests
     record = host.run("pass", channels=wish(f"{web.address}/no.csv"))
-    assert "there is no such bucket, object or server" in record["errors"][0]
+    assert "the bucket, object or server does not exist" in record["errors"][0]
 
 
 def test_where_no_python_has_fsspec_it_is_said_what_to_install_where(
@@ -158,7 +158,7 @@ def test_where_no_python_has_fsspec_it_is_said_what_to_install_where(
     assert "/nowhere/python cannot be started (No such file or directory)" in said
     assert f"{sys.executable} lacks fsspec" in said
     assert said.endswith(
-        "Install what is missing in one of them: pip install fsspec s3fs; into an image when that is built."
+        "Install the missing packages in one of them: pip install fsspec s3fs; for containers, when the image is built."
     )
 
 

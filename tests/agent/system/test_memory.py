@@ -122,7 +122,7 @@ def write(root: Path, **files: str) -> str:
 
 def test_the_tightest_limit_is_the_one_that_is_told(tmp_path: Path) -> None:
     root = write(tmp_path, proc__meminfo="MemTotal:  8388608 kB\nMemFree: 1 kB\n")
-    assert memory.limit(root) == (8 << 30, "all that this machine has")
+    assert memory.limit(root) == (8 << 30, "the memory of this machine")
     write(tmp_path, proc__self__cgroup="0::/a/b\n", sys__fs__cgroup__a__memory_DOT_max="1048576\n")
     write(tmp_path, sys__fs__cgroup__a__b__memory_DOT_max="max\n")
     assert memory.limit(root) == (1 << 20, "the limit of its control group")

@@ -68,4 +68,4 @@ def open_to_append(path: str) -> BinaryIO:
 def _check(file: BinaryIO, path: str) -> None:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(errno.EINVAL, "it is no file", path)
+        raise OSError(errno.EINVAL, "it is not a file", path)

@@ -30,7 +30,7 @@ class LoopError(OSError):
     """A link leads back to a folder that it lies in; ``filename`` is its path."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(errno.ELOOP, "it leads back to a folder that it lies in", path)
+        super().__init__(errno.ELOOP, "it links to a folder that contains it", path)
 
 
 def raise_error(error: OSError) -> None:

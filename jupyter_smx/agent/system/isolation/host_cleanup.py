@@ -84,7 +84,7 @@ def take_baseline(folder: HostFolder, *, private: bool) -> HostBaseline:
 def _maps_key(path: str) -> Tuple[str, str]:
     """Give the device and the number of a file as ``/proc/PID/maps`` writes them.
 
-    :raises OSError: it is not there any more.
+    :raises OSError: it no longer exists.
     """
     state = os.lstat(path)
     return f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}", str(state.st_ino)

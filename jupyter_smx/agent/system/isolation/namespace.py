@@ -62,10 +62,10 @@ def make_plan(
     if not process.LINUX:
         return None, "only Linux has mount namespaces"
     if not os.path.isdir(_OPT):
-        return None, f"this machine has no {_OPT} to put {ML} in"
+        return None, f"this machine has no folder {_OPT} for {ML}"
     lost = [path for path in needed if _under(path, ML)]
     if lost:
-        return None, f"{lost[0]} lies in {ML}, which would be hidden"
+        return None, f"{lost[0]} is in {ML}, which would be hidden"
     own_tmp = not any(_under(path, _TMP) for path in needed)
     return NamespacePlan(folder, host, addresses, own_tmp), ""
 

@@ -41,7 +41,7 @@ class JobCgroups(NamedTuple):
     def note(self) -> str:
         """Say what is not limited and why, '' where there is nothing to say."""
         free = [word for kind, word in (("cpu", "CPU"), ("memory", "memory")) if not self.is_bound(kind)]
-        return f"{' and '.join(free)} of jobs have no limit here: {self.reason}." if free and self.reason else ""
+        return f"{' and '.join(free)} of jobs are not limited here: {self.reason}." if free and self.reason else ""
 
 
 _current_limits: List[JobCgroups] = []

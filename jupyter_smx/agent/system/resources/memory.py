@@ -65,7 +65,7 @@ def limit(root: str = "/") -> Tuple[int, str]:
             if text.isdecimal() and int(text) < _NO_LIMIT:
                 found.append((int(text), _limit_owner(folder, int(text))))
     whole = machine_memory(root).get("MemTotal")
-    found += [(whole, "all that this machine has")] if whole else []
+    found += [(whole, "the memory of this machine")] if whole else []
     return min(found, default=(0, ""))
 
 
@@ -74,7 +74,7 @@ def _limit_owner(folder: str, most: int) -> str:
     is_whole = "memory" in ours.whole and most == ours.memory
     if folder != ours.groups.get("memory") and not is_whole:
         return "the limit of its control group"
-    return f"what a host of type {ours.of} has here"
+    return f"the limit of instance type {ours.of}"
 
 
 def oom_kills(root: str = "/") -> int:

@@ -36,7 +36,7 @@ EXIT_CODES = {
     str(USAGE_ERROR): "wrong subcommand, option or value; nothing was started",
     str(STOPPED): "the job was stopped, by a user, or by its maximum run time or wait time",
     str(NO_CONTROLLER): "no controller can be reached or started",
-    str(INTERRUPTED): "Ctrl-C; the job goes on",
+    str(INTERRUPTED): "Ctrl-C; the job continues",
     "N": "the script's own exit code",
     "128+N": "signal N ended the script",
 }

@@ -133,12 +133,12 @@ BEFORE_JOB = QueryParameter("before", "", "only jobs that are older than the job
 STATUS = QueryParameter("status", "", "only jobs with this status")
 WITH_TASKS = QueryParameter("tasks", True, "0 leaves tasks out")
 WAIT = QueryParameter("wait", 0.0, "seconds that the answer may be delayed until there is something new", MAX_WAIT)
-UNTIL = QueryParameter("until", "final", "what `wait` ends with: the `final` status or the `first_line` of output")
+UNTIL = QueryParameter("until", "final", "the event that ends `wait`: the `final` status or the `first_line` of output")
 ENDED = QueryParameter("ended", 0, "`wait` ends when more than this number of tasks have ended", 2.0**31)
 HOST = QueryParameter("host", "", "the name of a host; the first one by default")
 USAGE_HOST = QueryParameter("host", "", "the name of a host; all hosts by default")
 ATTEMPT = QueryParameter("attempt", 0, "the number of a run of the job; the newest by default")
-OFFSET = QueryParameter("offset", 0, "the byte to begin at")
+OFFSET = QueryParameter("offset", 0, "the first byte")
 LAST = QueryParameter("last", 0, "instead of `offset`: the number of bytes at the end")
 LIMIT_BYTES = QueryParameter("limit", 262_144, "bytes at most", 4 * 2**20)
 TEXT = QueryParameter("text", "", "the words to find", strip=False)
@@ -167,7 +167,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "jobs",
         "submit_job",
         "Submit a job. The same id and spec give the same job. On a warm pool the job starts before the answer.",
-        "Job; 200 where the same id and spec came before, 409 where the id has another spec",
+        "Job; 200 if the same id and spec were submitted before, 409 if the id has another spec",
         body='{"id", "spec"}',
         status=201,
         proxy=Proxy(starts_controller=True),
@@ -202,7 +202,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "DELETE",
         "jobs/{ref}",
         "delete_job",
-        "Delete a finished job and the files that it brought home.",
+        "Delete a finished job and its files.",
         "no body; 409 while the job runs, jobs wait for it, or it retains a warm pool",
         status=204,
         proxy=Proxy(),
@@ -211,7 +211,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "POST",
         "jobs/{ref}/stop",
         "stop_job",
-        "Ask a job to stop. A finished job is given as it is.",
+        "Stop a job. A finished job is returned unchanged.",
         "Job",
         query=(ABANDON,),
         proxy=Proxy(),
@@ -220,8 +220,8 @@ ROUTES: tuple[Route[Action], ...] = (
         "POST",
         "jobs/{ref}/interrupt",
         "interrupt_job",
-        "Take the hosts of a spot job away, so that the job begins again.",
-        "Job; 400 where it is no spot job, 409 where no hosts work for it",
+        "Simulate a spot interruption, so that the job restarts.",
+        "Job; 400 if it is not a spot job, 409 if it has no hosts",
         proxy=Proxy(),
     ),
     Route(
@@ -229,7 +229,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "jobs/{ref}/rerun",
         "rerun_job",
         "Submit the spec of a job again under a new id. The same request again gives the same job.",
-        "Job; 200 and 409 as for `POST jobs`, 404 where its variables or its folder of code are gone",
+        "Job; 200 and 409 as for `POST jobs`, 404 if its variables or its source folder were deleted",
         body='{"id", "submitted_at"}',
         status=201,
         proxy=Proxy(starts_controller=True),
@@ -248,7 +248,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "jobs/{ref}/logs",
         "read_log",
         "Read the bytes of a log from `offset` on, or the `last` so many. An earlier attempt is final.",
-        "bytes; the headers `X-Smx-Offset` (where to go on), `X-Smx-Total`, `X-Smx-Final` (0 or 1), `X-Smx-Host`, "
+        "bytes; the headers `X-Smx-Offset` (where to continue), `X-Smx-Total`, `X-Smx-Final` (0 or 1), `X-Smx-Host`, "
         "`X-Smx-Hosts`, `X-Smx-Attempt`, `X-Smx-Attempts`",
         query=(HOST, ATTEMPT, OFFSET, LAST, LIMIT_BYTES, WAIT),
         proxy=Proxy(),
@@ -284,7 +284,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "jobs/{ref}/usage",
         "get_usage",
-        "Give what a job used of its hosts over time.",
+        "Return the resource use of a job over time.",
         "`{job, hosts, peak, attempt, attempts, is_final}`, in columns",
         query=(USAGE_HOST, ATTEMPT, SINCE),
         proxy=Proxy(),
@@ -293,7 +293,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "jobs/{ref}/advice",
         "get_advice",
-        "Give what the rules of SageMaker's profiler find in what the job used so far, and what they predict.",
+        "Apply the rules of SageMaker's profiler to the job's resource use, with predictions.",
         "`{job, advice, is_final}`",
         query=(ATTEMPT,),
         proxy=Proxy(),
@@ -302,8 +302,8 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "jobs/{ref}/diff",
         "compare_jobs",
-        "Say what is different between a job and an earlier one.",
-        'Comparison; `before` is "" where there was no earlier run',
+        "Compare a job with an earlier one.",
+        'Comparison; `before` is "" if there was no earlier run',
         query=(FROM_JOB,),
         proxy=Proxy(),
     ),
@@ -311,9 +311,9 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "jobs/{ref}/artifacts/{name:path}",
         "download_artifact",
-        "Stream a file that a job brought home.",
+        "Stream a file of a job.",
         "bytes",
-        proxy=Proxy(help="Stream a file that a job brought home as an attachment, never as a page."),
+        proxy=Proxy(help="Stream a file of a job as an attachment, never as a page."),
     ),
     Route(
         "POST",
@@ -409,10 +409,10 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "doctor",
         "diagnose",
-        "Give what a doctor's page shows of the controller and of every engine.",
+        "Return the doctor's report on the controller and on every engine.",
         "the controller's part of the doctor's page",
         proxy=Proxy(
-            help="Give what the Jupyter server and the controller report. No controller is no error.",
+            help="Return the reports of the Jupyter server and the controller. A missing controller is no error.",
             answer="`{server, controller, problem}`",
         ),
     ),
@@ -420,8 +420,8 @@ ROUTES: tuple[Route[Action], ...] = (
         "POST",
         "doctor",
         "fix",
-        "End what engines still have of clusters that are in no record.",
-        "what was ended, by engine",
+        "Remove hosts of clusters without a record.",
+        "removed clusters, by engine",
     ),
 )
 
@@ -430,7 +430,7 @@ SERVER_ROUTES: tuple[Route[ServerAction], ...] = (
         "GET",
         "controller",
         "get_controller_state",
-        "Say whether a controller runs, its version and the number of the newest event. No controller is no error.",
+        "Report whether a controller runs, its version and newest event number. A missing controller is no error.",
         '`{"running": true, version, seq, ...}`, or `{"running": false, "problem": ErrorBody}` of the last start',
     ),
     Route(

@@ -36,7 +36,7 @@ def test_a_catalogue_is_what_its_rows_say() -> None:
         ('[{"name": "a",\n"vcpus": "4",\n"memory_gib": 1}]', 2, "vcpus: Expected `int`"),
         ('[{"name": "",\n"vcpus": 1,\n"memory_gib": 1}]', 1, "name: "),
         (f'[{GOOD},\n{{"name": "b", "vcpus": 1, "memory_gib": 1,\n "price": 3}}]', 3, "unknown field `price`"),
-        (f"[{GOOD},\n{GOOD}]", 2, "'ours.big' is there already"),
+        (f"[{GOOD},\n{GOOD}]", 2, "'ours.big' is already used"),
         ('[{"name": "a", "vcpus": 1, "memory_gib": 1, "price_per_hour": NaN}]', 1, "NaN is not a JSON number"),
         ('[{"name": "a", "vcpus": 1, "memory_gib": 1,\n"price_per_hour": 1e999}]', 2, "price_per_hour: Expected"),
     ],

@@ -83,7 +83,7 @@ def _submit(send: Callable[[str], Job], context: CliContext, *, detach: bool) ->
     try:
         job = send(os.urandom(16).hex())
     except KeyboardInterrupt:
-        context.output.info(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
+        context.output.info(f"Interrupted during submission: `{PROG} jobs` shows whether the job was accepted.")
         return conventions.INTERRUPTED
     if detach:
         context.output.show(document(job), job.name)

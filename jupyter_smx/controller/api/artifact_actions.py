@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def download_artifact(request: ApiHandler) -> Answer:
-    """Stream a file that a job brought home.
+    """Stream a file of a job.
 
     :raises ResourceNotFoundError: the job has no such file.
     """

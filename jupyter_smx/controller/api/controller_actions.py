@@ -48,7 +48,7 @@ async def diagnose(request: ApiHandler) -> Answer:
 
 
 async def fix(request: ApiHandler) -> Answer:
-    """End what engines still have of clusters that are in no record."""
+    """Remove hosts of clusters without a record."""
     return json_answer(await request.facade.fix())
 
 

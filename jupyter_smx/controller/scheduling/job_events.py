@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 MAX_REFUSALS = 3
 _UNREACHABLE_REMARK = "Its hosts cannot be reached now: "
-_UNREADABLE_REMARK = "Its hosts are gone, and what they kept cannot be read now: "
+_UNREADABLE_REMARK = "Its hosts are gone, and their files cannot be read now: "
 SPOOL_RETRY_DELAY = 5.0
 """Seconds until an engine is asked again what lost hosts kept."""
 RETRY_DELAY = 1.0

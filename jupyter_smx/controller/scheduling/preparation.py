@@ -331,7 +331,7 @@ def _with_result(job: Job, now: float, image: Image | None, moments: Mapping[str
     timings.pop(image_pull.GONE, None)
     built = replace(job, timings=timings, image=job.image or image)
     what = "environment" if image is None else "image"
-    whom = "the jobs that it comes after" if held else "room on the engine"
+    whom = "the jobs that it depends on" if held else "room on the engine"
     return transitions.record_image_pulled(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.", now)
 
 

@@ -105,7 +105,7 @@ class OutputStager:
         Archives of equal names become one; of equal files the later host's stays.
 
         :raises UnavailableError: a host that has the files does not answer now; nothing is lost.
-        :raises StagingError: the disk refuses, or a file is not there any more.
+        :raises StagingError: the disk refuses, or a file no longer exists.
         """
         if not any(left.record.get("artifacts") for left in everything):
             return ()

@@ -36,7 +36,7 @@ def _dependency_id(each: object, namespace: Mapping[str, Any], client: Client) -
         f"--after: a value of type {type(each).__name__} is not a job.",
         field="after",
         value=each,
-        rule="It takes job handles, names, IDs, or the start of a name or ID.",
+        rule="Use job handles, names, IDs, or the start of a name or ID.",
         cure="`%smx jobs` lists them.",
     )
 

@@ -88,7 +88,7 @@ class Defaults(_OptionTraits):
                     f"%smx config: {name} is given twice: {values[name]} and {value}.",
                     field=name,
                     value=value,
-                    rule="It takes one value.",
+                    rule="Use it once.",
                     cure="Remove one.",
                 )
             values[name] = value

@@ -124,7 +124,7 @@ def repeated_error(option: Option, words: list[str]) -> ValidationError:
         f"{option.spelling} is given twice{f': {shown[0]} and {shown[1]}' if shown else ''}.",
         field=option.name,
         value=shown[1] if shown else "",
-        rule="" if option.is_flag else "It takes one value.",
+        rule="" if option.is_flag else "Use it once.",
         cure="Remove one.",
     )
 

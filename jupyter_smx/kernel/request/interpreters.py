@@ -151,7 +151,9 @@ def _interpreter_in(folder: Path, what: str, word: str) -> str:
 
 def _check_executable(path: Path, word: str) -> str:
     if not os.access(path, os.X_OK):
-        raise _python_error(word, "cannot be executed", f"{path} is no program.", f"`chmod +x {path}`, if it is one.")
+        raise _python_error(
+            word, "cannot be executed", f"{path} is not an executable file.", f"`chmod +x {path}`, if it is one."
+        )
     return str(path)
 
 

@@ -36,7 +36,9 @@ class Received(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         """Name the reason, or the nearest variable that came."""
-        raise KeyError(self.missing.get(name) or f"No variable {name!r} came back. {suggest_names(name, self)}".strip())
+        raise KeyError(
+            self.missing.get(name) or f"The job did not return a variable {name!r}. {suggest_names(name, self)}".strip()
+        )
 
     def __getattr__(self, name: str) -> Any:
         """Give a variable by its name."""

@@ -116,7 +116,7 @@ def _line(line: str, file: Path, above: tuple[Path, ...], where: str, prefix: st
         raise _requirements_error(
             f"{where}an address has a password.",
             where,
-            rule="Requirements are kept in the records of jobs, which have no secrets.",
+            rule="Requirements are stored in the records of jobs, which must not contain secrets.",
             cure="Write ${NAME} for it, which pip and uv replace by a variable, or use ~/.netrc or pip's keyring.",
         )
     flag = _FLAGS.fullmatch(line)
@@ -141,7 +141,7 @@ def _named_file(value: str, file: Path, above: tuple[Path, ...], where: str, pre
         raise _requirements_error(
             f"{where}{value} is an address.",
             value,
-            rule="What it says may change, so that nobody could tell whether an environment has it.",
+            rule="Its content may change, so an environment could not be identified by it.",
             cure="Download it and name the file.",
         )
     return _file(file.parent / value, value, above, where, prefix)

@@ -27,16 +27,16 @@ MAX_ARGUMENT_LENGTH = 256
 def api_limit_notes(spec: JobSpec) -> Iterator[str]:
     """Say what of a job the API refuses, and what its call does in another way."""
     if spec.image and not _ECR.fullmatch(spec.image):
-        yield f"It ran in the image `{spec.image}`. SageMaker takes those of Amazon ECR: push it there, and name that."
+        yield f"It ran in the image `{spec.image}`. SageMaker needs an image of Amazon ECR: push it there."
     yield from _environment_notes(spec)
     if spec.kind == "train" and spec.keep_alive and not keep_alive_seconds(spec):
         whose = "spot instances" if spec.spot else "instance groups"
-        yield f"It kept its hosts warm. SageMaker has no warm pools of {whose}: the call asks for none."
+        yield f"It kept its hosts warm. SageMaker has no warm pools of {whose}: the call does not request one."
     if spec.kind == "process":
         yield from _argument_notes(spec)
         if spec.requirements and not has_processor_requirements(spec):
             yield (
-                f"It asked for {format_list(spec.requirements)}. SageMaker's Spark processors install nothing: take an "
+                f"It requires {format_list(spec.requirements)}. SageMaker's Spark processors install nothing: use an "
                 "image that has them."
             )
         if not interpreter_of(spec):
@@ -46,8 +46,8 @@ def api_limit_notes(spec: JobSpec) -> Iterator[str]:
             )
     elif len(spec.hyperparameters) > MAX_HYPERPARAMETERS - SDK_HYPERPARAMETERS and spec.contract == "v2":
         yield (
-            f"It has {len(spec.hyperparameters)} hyperparameters; SageMaker takes {MAX_HYPERPARAMETERS}, and its SDK "
-            f"adds {SDK_HYPERPARAMETERS} of its own."
+            f"It has {len(spec.hyperparameters)} hyperparameters; SageMaker's maximum is {MAX_HYPERPARAMETERS}, "
+            f"and its SDK adds {SDK_HYPERPARAMETERS}."
         )
     if spec.contract == "v3":
         yield (
@@ -66,19 +66,16 @@ def _environment_notes(spec: JobSpec) -> Iterator[str]:
     most = MAX_VALUE_LENGTH[spec.kind]
     long = [name for name, value in spec.environment.items() if len(value) > most]
     if len(spec.environment) > MAX_VARIABLES:
-        yield f"It has {len(spec.environment)} variables in its environment; SageMaker takes {MAX_VARIABLES}."
+        yield f"It has {len(spec.environment)} environment variables; SageMaker's maximum is {MAX_VARIABLES}."
     if long:
         names = ", ".join(f"`{name}`" for name in long)
-        yield f"The variables {names} are longer than the {most} characters that SageMaker takes."
+        yield f"The variables {names} are longer than SageMaker's maximum of {most} characters."
 
 
 def _argument_notes(spec: JobSpec) -> Iterator[str]:
     words = script_arguments(spec)
     if len(words) > MAX_ARGUMENTS:
-        yield f"Its script gets {len(words)} words; SageMaker takes {MAX_ARGUMENTS}."
+        yield f"Its script gets {len(words)} arguments; SageMaker's maximum is {MAX_ARGUMENTS}."
     long = [word for word in words if len(word) > MAX_ARGUMENT_LENGTH]
     if long:
-        yield (
-            f"{len(long)} of the words of its script are longer than the "
-            f"{MAX_ARGUMENT_LENGTH} characters that SageMaker takes."
-        )
+        yield (f"{len(long)} of the script's arguments exceed SageMaker's maximum of {MAX_ARGUMENT_LENGTH} characters.")

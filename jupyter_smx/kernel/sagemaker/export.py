@@ -57,7 +57,7 @@ for name in {files}:
 )
 '''
 _RESULT_WRITER = f"""
-# What the function gave comes home in model.tar.gz.
+# The return value of the function is stored in model.tar.gz.
 if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
     try:
         from cloudpickle import dumps
@@ -122,7 +122,9 @@ class Export:
             (self._code / script).chmod(0o755)
         started = self._variables(script)
         if started != script and self._is_call():
-            self._notes.append(f"What the function gives is in the `model.tar.gz` of a job there, as `{RESULT}`.")
+            self._notes.append(
+                f"The return value of the function is in `{RESULT}` of a SageMaker job's `model.tar.gz`."
+            )
         requirements = self._requirements()
         self._json("hyperparameters.json", decode_hyperparameters(self._job.spec.sdk2_hyperparameters()))
         self._write_job_json()
@@ -220,8 +222,8 @@ class Export:
         self._loader(loader, script, self._variables_file)
         self._notes.append(
             f"The notebook had sent {names}. They are in `code/{self._variables_file}`, a pickle: "
-            "read it only where you trust "
-            f"this folder. `code/{loader}` hands them to the script."
+            "load it only if you trust "
+            f"this folder. `code/{loader}` passes them to the script."
         )
         return loader
 
@@ -328,7 +330,7 @@ def _run_sentence(job: Job) -> str:
 def file_descriptions(job: Job) -> dict[str, str]:
     """Say of each file what it is."""
     found = {
-        "code/": "the script as it ran, with the folder of code that it had",
+        "code/": "the script as it ran, with its source folder",
         REQUIREMENTS: "the packages that it had imported",
         "hyperparameters.json": "its hyperparameters",
         "job.json": "inputs, outputs, environment and hosts",
@@ -361,7 +363,7 @@ def readme(
             "|---|---|",
             *(f"| `{name}` | {what} |" for name, what in files.items()),
             "",
-            "To run it by hand, where its inputs are in place:",
+            "To run it by hand, with its inputs in place:",
             "",
             "```sh",
             "pip install -r requirements.txt",

@@ -142,7 +142,7 @@ class _ArrayExport(Export):
             own = [read_pickles(Path(sent.path)) for sent in self._tasks.sent]
         except FileNotFoundError:
             self._notes.append(
-                "Each task had variables of its own. They are gone, and the script does not run without."
+                "Each task had its own variables. They were deleted, and the script does not run without them."
             )
             return script
         folder = self._folder / _FOLDER
@@ -202,7 +202,7 @@ class _ArrayExport(Export):
         )
         files = file_descriptions(self._job) | {
             "hyperparameters.json": "the hyperparameters that all tasks have",
-            TASKS: "in what each task differs",
+            TASKS: "the differences between the tasks",
             "job.json": "inputs, outputs, environment and hosts, and how each task ended",
         }
         if isinstance(plan, TuningJob):
@@ -210,7 +210,7 @@ class _ArrayExport(Export):
             there = [_GRID.format(jobs=plan.max_jobs, metric=plan.metric)]
         else:
             files[PROGRAM] = "one job on Amazon SageMaker for each task: set three names at its top, then run it"
-            there = [f"It is no tuning job there. {plan}", _PER_TASK_NOTE]
+            there = [f"On SageMaker it is not a tuning job. {plan}", _PER_TASK_NOTE]
         if is_sdk3_job(self._job):
             files[model_trainer.NAME] = "its first task by SageMaker's Python SDK 3, with its drivers"
         by_itself = dict.fromkeys([*list(files)[:3], TASKS, *files])
@@ -225,10 +225,10 @@ class _ArrayExport(Export):
 
 
 _GRID = (
-    "It is a tuning job there, of the strategy Grid, which tries each of the {jobs} combinations once; its jobs are "
-    "ranked by `{metric}`. No job is stopped early, and no other number of jobs is taken."
+    "On SageMaker it is a tuning job of the strategy Grid, which tries each of the {jobs} combinations once. "
+    "Its jobs are ranked by `{metric}`. No job is stopped early."
 )
 _PER_TASK_NOTE = (
-    "The program asks for all jobs at once; how many run is up to your quotas, beyond which SageMaker refuses them. "
-    f"It says which one was refused; `python {PROGRAM} INDEX` goes on from that one."
+    "The program submits all jobs at once. Your quotas limit how many run; SageMaker refuses the others. "
+    f"It reports the refused one; `python {PROGRAM} INDEX` continues there."
 )

@@ -99,7 +99,7 @@ def _rejections(
     if not ranges:
         yield "Its tasks differ in their variables, and a tuning job's in hyperparameters."
     if not spec.metrics:
-        yield "No metric was defined (`--metric NAME=REGEX`), and a tuning job has one that it looks at."
+        yield "No metric was defined (`--metric NAME=REGEX`), but a tuning job needs one."
     yield from _grid_rejections(points, ranges)
     yield from _range_rejections(ranges)
     yield from _limit_rejections(spec, len(points), ranges)

@@ -62,5 +62,5 @@ DOCTOR = Subcommand(
     "doctor",
     "check the installation",
     _doctor,
-    (Argument(name="fix", spellings=("--fix",), help="end what engines still run of clusters that have no record"),),
+    (Argument(name="fix", spellings=("--fix",), help="remove hosts of clusters without a record"),),
 )

@@ -174,7 +174,7 @@ STOP = Subcommand("stop", "stop a job or an array", _stop, (_LIVE_JOB, _ABANDON)
 INTERRUPT = Subcommand("interrupt", "simulate a spot interruption", _interrupt, (_LIVE_JOB,))
 WHY = Subcommand("why", "show why a job's start was warm or cold", _why, (JOB,))
 COST = Subcommand("cost", "show what a job and one of its steps cost", _cost, (JOB,))
-ADVICE = Subcommand("advice", "recommend settings, from what the job used", _advice, (JOB,))
+ADVICE = Subcommand("advice", "recommend settings, from the job's resource use", _advice, (JOB,))
 DIFF = Subcommand(
     "diff",
     "compare two jobs, or a job with its previous run",

@@ -98,6 +98,6 @@ COMPLETION = Subcommand(
     None,
     (Argument(name="shell", metavar="SHELL", default="bash", help=", ".join(SHELLS), choices=SHELLS),),
     only="terminal",
-    reason="It prints what a shell loads.",
+    reason="It prints a script for a shell.",
     cure="Press Tab in a cell that begins with `%smx`.",
 )

@@ -21,7 +21,7 @@ class CodeOptions(TypedDict, total=False):
             example="epochs=3",
             help="hyperparameter, also passed to the script as an argument; {expr} takes the value of a notebook "
             "variable",
-            keyword_help="hyperparameters by name; values that are no strings become JSON",
+            keyword_help="hyperparameters by name; other values become JSON",
             keyword_example="{'epochs': 3}",
             repeat=True,
             field="hyperparameters",

@@ -141,7 +141,7 @@ class HostOptions(TypedDict, total=False):
         Option(
             spellings=("--network-isolation",),
             value="flag",
-            help="let the hosts reach each other and nothing else, on an engine that can close their network",
+            help="allow the hosts to reach only each other, on an engine that supports it",
             keyword_example="True",
             field="network_isolation",
             target="engine",

@@ -284,8 +284,7 @@ class ProcessOnlyOptions(TypedDict, total=False):
             default=(),
             field="arguments",
             target="host",
-            kind_rule="SageMaker gives a training script its hyperparameters as words, and a processing script "
-            "arguments.",
+            kind_rule="SageMaker passes hyperparameters to a training script, and arguments to a processing script.",
             sagemaker=SageMakerNames(processing_api="AppSpecification.ContainerArguments", processor="arguments"),
         ),
     ]

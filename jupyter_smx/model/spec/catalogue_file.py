@@ -48,7 +48,7 @@ def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
             ahead = text.count("\n", begin, begin + at.start()) if at else 0
             _refuse(where, line + ahead, f"{field}: {what}" if field else what, field)
         if row.name in found:
-            _refuse(where, line, f"name: {row.name!r} is there already", "name")
+            _refuse(where, line, f"name: {row.name!r} is already used", "name")
         found[row.name] = row
     if not found:
         _refuse(where, 1, "it has no instance types", "")

@@ -48,7 +48,7 @@ def test_every_front_door_has_it(shell: Any, controller: ScriptedController) -> 
 def test_it_is_offered_and_explained() -> None:
     assert parse("process", "--network-isolation").flag("network_isolation")
     assert "--network-isolation" in SPELLINGS
-    assert "--network-isolation\n      Let the hosts reach each other and nothing else" in manual("train")
+    assert "--network-isolation\n      Allow the hosts to reach only each other" in manual("train")
     assert ":param network_isolation:" in (smx.train.__doc__ or "")
 
 

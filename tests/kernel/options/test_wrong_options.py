@@ -28,7 +28,7 @@ WITH_EXAMPLE = [option for option in TABLE if option.example and option.is_keywo
 SOON = "is not a duration. A duration is a number of seconds"
 MANY = "is not a number of retries. It is a whole number from 0"
 NONE = "is not an option."
-ARGUMENTS = "not for training jobs. SageMaker gives a training script"
+ARGUMENTS = "not for training jobs. SageMaker passes hyperparameters to a training script"
 CASES = [
     ("--keep-alive soon", {"keep_alive": "soon"}, "--keep-alive: 'soon'", "keep_alive='soon'", SOON),
     ("--retries many", {"retries": "many"}, "--retries: 'many'", "retries='many'", MANY),
@@ -68,10 +68,10 @@ def test_so_does_the_command(
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("%%train -k 1m --keep-alive 2m", "--keep-alive is given twice: 1m and 2m. It takes one value. Remove one."),
+        ("%%train -k 1m --keep-alive 2m", "--keep-alive is given twice: 1m and 2m. Use it once. Remove one."),
         ("%%train --spot --spot", "--spot is given twice. Remove one."),
         ("%%process --spot", "--spot is not for processing jobs. As on SageMaker, spot"),
-        ("%smx config keep_alive=1m keep_alive=2m", "keep_alive is given twice: 1m and 2m. It takes one value."),
+        ("%smx config keep_alive=1m keep_alive=2m", "keep_alive is given twice: 1m and 2m. Use it once."),
         ("%smx config keep_alive=soon", "keep_alive='soon' is not a duration."),
         ("%smx config keep_alve=1m", "keep_alve is not a setting with a default."),
         ("%smx config spot=True", "spot is not a setting with a default."),

@@ -135,7 +135,7 @@ def test_what_is_no_grid_becomes_a_job_for_each_task(tmp_path: Path, monkeypatch
     fits = [asked for name, asked in recorder.calls if name == "Estimator.fit"]
     assert [fit["wait"] for fit in fits] == [False] * 3
     assert len([name for name, _ in recorder.calls if name == "Session.upload_data"]) == 1, "one copy does for all"
-    assert "It is no tuning job there. Its 3 tasks are not each combination" in readme(tmp_path / "out")
+    assert "On SageMaker it is not a tuning job. Its 3 tasks are not each combination" in readme(tmp_path / "out")
 
 
 def test_processing_jobs_get_their_words_and_a_place_of_their_own(
@@ -174,7 +174,7 @@ def test_variables_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
     Path(tasks.sent[1].path).unlink()
     made = export_array(tasks, tmp_path / "out")
     assert not [name for name in made.files if name.startswith("variables/")]
-    assert "Each task had variables of its own. They are gone" in readme(tmp_path / "out")
+    assert "Each task had its own variables. They were deleted" in readme(tmp_path / "out")
     assert '"train.py"' in (tmp_path / "out" / "sagemaker_job.py").read_text()
 
 

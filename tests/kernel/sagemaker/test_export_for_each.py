@@ -84,7 +84,7 @@ def test_what_is_refused_there_of_any_task_is_said_once(tmp_path: Path) -> None:
     long = [{"a": "x"}, {"a": "x" * 257}, {"a": "x" * 258}]
     export_array(array({"a": [point["a"] for point in long]}, kind="process", contract="v3"), tmp_path / "out")
     page = readme(tmp_path / "out")
-    assert page.count("1 of the words of its script are longer than the 256 characters") == 1
+    assert page.count("1 of the script's arguments exceed SageMaker's maximum of 256 characters") == 1
     assert page.count("It ran by the contract of SDK 3") == 1
 
 
@@ -107,7 +107,7 @@ def test_a_program_that_was_refused_says_how_it_goes_on(
     calls = run(tmp_path / "out", monkeypatch, "sagemaker_job.py", "2").calls
     rest = [asked["hyperparameters"] for name, asked in calls if name == "Estimator"]
     assert [(one["depth"], one["opt"]) for one in rest] == [(2, "adam"), (2, "sgd")]
-    assert "`python sagemaker_job.py INDEX` goes on" in readme(tmp_path / "out")
+    assert "`python sagemaker_job.py INDEX` continues there" in readme(tmp_path / "out")
 
 
 def code_beside(tasks: Tasks, tmp_path: Path, *names: str) -> Tasks:
@@ -146,7 +146,7 @@ def test_what_a_function_gives_comes_home_in_the_model(tmp_path: Path) -> None:
     subprocess.run(words, check=True, env={**os.environ, "SM_MODEL_DIR": str(model)})
     assert pickle.loads((model / "result.pkl").read_bytes()) == 3  # noqa: S301 - our own
     subprocess.run(words, check=True, env={name: text for name, text in os.environ.items() if name != "SM_MODEL_DIR"})
-    assert "is in the `model.tar.gz` of a job there, as `result.pkl`" in readme(tmp_path / "out")
+    assert "is in `result.pkl` of a SageMaker job's `model.tar.gz`" in readme(tmp_path / "out")
 
 
 @pytest.mark.processes

@@ -30,15 +30,15 @@ def many(count: int) -> dict[str, str]:
     ("fields", "said"),
     [
         ({"hyperparameters": many(96)}, "96 hyperparameters"),
-        ({"environment": many(101)}, "101 variables"),
-        ({"environment": {"A": "x" * 513}}, "`A` are longer than the 512"),
-        ({"kind": "process", "environment": {"A": "x" * 257}}, "longer than the 256"),
-        ({"kind": "process", "hyperparameters": many(51)}, "102 words"),
-        ({"kind": "process", "hyperparameters": {"a": "x" * 257}}, "1 of the words"),
+        ({"environment": many(101)}, "101 environment variables"),
+        ({"environment": {"A": "x" * 513}}, "`A` are longer than SageMaker's maximum of 512"),
+        ({"kind": "process", "environment": {"A": "x" * 257}}, "longer than SageMaker's maximum of 256"),
+        ({"kind": "process", "hyperparameters": many(51)}, "102 arguments"),
+        ({"kind": "process", "hyperparameters": {"a": "x" * 257}}, "1 of the script's arguments"),
         ({"contract": "v3"}, "ModelTrainer"),
         ({"spot": True, "keep_alive": 60}, "no warm pools of spot instances"),
         ({"keep_alive": 60, "instance_groups": (InstanceGroup(name="a"), InstanceGroup(name="b"))}, "instance groups"),
-        ({"kind": "process", "requirements": ("x==1",), "distribution": SPARK}, "asked for x==1"),
+        ({"kind": "process", "requirements": ("x==1",), "distribution": SPARK}, "requires x==1"),
     ],
 )
 def test_what_is_too_much_there_is_said(tmp_path: Path, fields: dict[str, Any], said: str) -> None:

@@ -56,7 +56,7 @@ def test_words_as_they_are_belong_to_processing_jobs() -> None:
     check(kind="process", arguments=("--split", "0.2"))
     with pytest.raises(
         ValidationError,
-        match=r"--arg is not for training jobs\. SageMaker gives a training script its hyperparameters as words",
+        match=r"--arg is not for training jobs\. SageMaker passes hyperparameters to a training script",
     ):
         check(arguments=("--split", "0.2"))
 

@@ -68,7 +68,7 @@ def test_what_cannot_be_read_now_is_read_later_and_the_job_says_why_it_waits(sim
     waits = sim.job(job)
     assert waits.status() is Status.IN_PROGRESS
     assert waits.transitions[-1].status_message == (
-        "Its hosts are gone, and what they kept cannot be read now: The machine of the host cannot be reached."
+        "Its hosts are gone, and their files cannot be read now: The machine of the host cannot be reached."
     )
     sim.set_faults()
     sim.pass_time(10)

@@ -98,7 +98,7 @@ def _link(staged: StageResult, channel: ChannelSpec, pairs: Pairs, folder: str, 
     staged.lazy.append(channel["name"])
     _put([(name, os.path.abspath(path)) for name, path in pairs], folder)
     staged.notes.append(
-        f"channel {channel['name']}: FastFile is made of links here, so nothing keeps the job from writing to "
+        f"channel {channel['name']}: FastFile uses links on this host, so the job can write to "
         f"{channel['source']} ({why})."
     )
 

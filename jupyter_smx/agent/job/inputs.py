@@ -76,7 +76,7 @@ class Inputs:
             if pid in self._servers:
                 self._servers.remove(pid)  # the system gives its number to another process, which is not to be killed
                 self.notes.append(
-                    f"channel {request['channel']}: the process that read it ended before the job did "
+                    f"channel {request['channel']}: the process that reads it exited before the job "
                     f"(status {status}); see agent.log of the host."
                 )
 

@@ -144,7 +144,7 @@ def test_links_that_lead_where_nobody_can_write_need_no_warning(tmp_path: Path, 
     world = ChannelCapabilities(str(tmp_path / "inputs"), reason="a container mounts nothing", sealed=closed)
     fastfile.present_links(staged, {"name": "data", "source": str(source)}, str(target), world)
     assert (target / "a.csv").read_text() == "1"
-    warned = [note for note in staged.notes if "let the job write to their targets" in note]
+    warned = [note for note in staged.notes if "the job can write to" in note]
     assert bool(warned) == (where != sealed)
 
 

@@ -139,7 +139,7 @@ pack_outputs.pack = no_room
     record = agent.end_of(job)
     assert (record["cause"], record["exit_code"]) == ("refused", None)
     assert record["errors"][0] == f"checkpoint: {cut(1.5, 60)}"
-    assert "could not be kept" in record["errors"][1]
+    assert "could not be stored" in record["errors"][1]
 
 
 def test_a_model_that_is_being_packed_comes_home_however_often_a_stop_is_asked_for(hasty: Callable[..., Agent]) -> None:

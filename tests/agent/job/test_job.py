@@ -350,7 +350,9 @@ def test_damaged_missing_or_unreadable_variables_are_refused(agent: Agent, tmp_p
 
     assert "cannot be read on this host" in failure({**pack(tmp_path, {}), "path": str(tmp_path / "no")})
     assert "SHA-256 differs" in failure({**pack(tmp_path, {}), "sha256": "0" * 64})
-    assert "send: thing cannot be read here (ModuleNotFoundError" in failure(pack(tmp_path, {"thing": Unknown()}))
+    assert "send: thing cannot be read on this host (ModuleNotFoundError" in failure(
+        pack(tmp_path, {"thing": Unknown()})
+    )
 
 
 def test_modules_name_what_the_job_imported(agent: Agent) -> None:

@@ -51,7 +51,7 @@ def test_an_output_that_a_job_replaced_by_a_link_takes_nothing_from_where_it_lea
     assert [path.name for path in reports.iterdir()] == ["of last year"]
     assert names(record) == []
     assert record["errors"] == [
-        f"output r: /opt/ml/processing/output/r leads out of /opt/ml, to {reports}, where everything was left as it is."
+        f"output r: /opt/ml/processing/output/r is a link out of /opt/ml, to {reports}; its files were not collected."
     ]
     agent.serves()
 

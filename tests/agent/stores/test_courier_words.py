@@ -118,12 +118,12 @@ class HttpError(Exception):
         (OSError("Forbidden: bucket/x\nno"), "Use credentials that may list and read it"),
         (HttpError("code", 401), "Use credentials that may list and read it"),
         (HttpError("status", 403), "Use credentials that may list and read it"),
-        (translated("KeyTooLongError", OSError, 400), "the store refuses this (no)"),
-        (translated("XMinioInvalidObjectName", OSError, 400), "the store refuses this (no)"),
-        (HttpError("status_code", 412), "the store refuses this (no, 412)"),
+        (translated("KeyTooLongError", OSError, 400), "the store refused the request (no)"),
+        (translated("XMinioInvalidObjectName", OSError, 400), "the store refused the request (no)"),
+        (HttpError("status_code", 412), "the store refused the request (no, 412)"),
         (AuthenticationException("no"), "Use credentials that may list and read it"),
-        (NO_SUCH_NAME, "the store refuses this (553 no such name)"),
-        (NoCredentialsError("none"), "there are no credentials for it here"),
+        (NO_SUCH_NAME, "the store refused the request (553 no such name)"),
+        (NoCredentialsError("none"), "this host has no credentials for it"),
     ],
 )
 def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said: str) -> None:

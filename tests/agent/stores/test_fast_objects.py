@@ -194,7 +194,7 @@ def test_a_server_that_dies_is_named_in_the_record(fused: Agent, full: Bucket, w
     os.kill(server, 9)
     wait_until(lambda: not Path(f"/proc/{server}").exists(), "the agent has seen its end")
     fused.stop(job, lease, 1)
-    assert "the process that read it ended before the job did" in fused.end_of(job)["notes"][0]
+    assert "the process that reads it exited before the job" in fused.end_of(job)["notes"][0]
     fused.serves()
 
 

@@ -116,14 +116,14 @@ def test_a_manifest_of_an_object_that_is_not_there_is_refused(agent: Agent, full
     ("source", "changes", "said"),
     [
         ("s3://bucket/nothing/", {}, "no object begins with s3://bucket/nothing/"),
-        ("s3://elsewhere/x", {}, "there is no such bucket"),
+        ("s3://elsewhere/x", {}, "the bucket, object or server does not exist"),
         ("s3://bucket/d/", {"AWS_SECRET_ACCESS_KEY": "x" * 40}, "access is denied"),
         (
             "s3://bucket/d/",
             {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_EC2_METADATA_DISABLED": "true"},
-            "there are no credentials for it here. Give them to the job by --env",
+            "this host has no credentials for it. Set them with --env",
         ),
-        ("nosuch://x/y", {}, "fsspec knows no 'nosuch'"),
+        ("nosuch://x/y", {}, "fsspec does not support 'nosuch'"),
         ("memory://x/y", {}, "exists only in the memory of one process"),
     ],
 )

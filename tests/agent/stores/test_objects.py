@@ -117,8 +117,8 @@ def test_pages_of_a_folder_are_called_what_they_are_called_without_the_escapes_o
     ("names", "said"),
     [
         (["a", "a"], "would both be a"),
-        (["a", "a/b"], "s3://b/0 would be a file, and s3://b/1 needs a folder of that name"),
-        (["a/b/c", "a/b"], "s3://b/1 would be a file, and s3://b/0 lies"),
+        (["a", "a/b"], "s3://b/0 would be a file, but s3://b/1 needs a folder of that name"),
+        (["a/b/c", "a/b"], "s3://b/1 would be a file, but s3://b/0 needs"),
         (["../a"], "a part of its key is empty, . or .."),
         (["a//b"], "a part of its key is empty"),
         (["./a"], "a part of its key is empty"),

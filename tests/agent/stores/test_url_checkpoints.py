@@ -213,9 +213,9 @@ def test_a_store_that_is_away_before_the_start_is_waited_for(agent: Agent, bucke
 @pytest.mark.parametrize(
     ("place", "changes", "said"),
     [
-        ("s3://elsewhere/kept", {}, "checkpoint: s3://elsewhere/kept: there is no such bucket"),
+        ("s3://elsewhere/kept", {}, "checkpoint: s3://elsewhere/kept: the bucket, object or server does not exist"),
         (URL, {"AWS_SECRET_ACCESS_KEY": "x" * 40}, f"checkpoint: {URL}: access is denied"),
-        ("nosuch://x/y", {}, "fsspec knows no 'nosuch'"),
+        ("nosuch://x/y", {}, "fsspec does not support 'nosuch'"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_refused_before_the_code_begins(

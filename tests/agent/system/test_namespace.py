@@ -107,7 +107,7 @@ def test_what_the_job_needs_is_never_hidden(far_folder: Path) -> None:
     assert not plan.own_tmp
     plan, reason = namespace.make_plan(folder, "algo-1", {"algo-1": "127.0.0.1"}, [*needed, "/opt/ml/env"])
     assert plan is None
-    assert "/opt/ml/env lies in /opt/ml" in reason
+    assert "/opt/ml/env is in /opt/ml" in reason
 
 
 def test_a_step_that_is_not_allowed_is_the_reason(monkeypatch: pytest.MonkeyPatch, far_folder: Path) -> None:

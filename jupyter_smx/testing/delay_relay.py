@@ -48,10 +48,15 @@ class DelayRelay:
         ours = await asyncio.open_unix_connection(path)
         their_reader, their_writer = await accepted
         server.close()
-        self._writers += [writer, their_writer, ours[1]]
-        for source, target in ((their_reader, writer), (reader, their_writer)):
-            self._tasks.append(asyncio.create_task(self._pass_on(source, target)))
+        self._writers.append(ours[1])
+        self.join((reader, writer), (their_reader, their_writer))
         return ours
+
+    def join(self, one: Streams, other: Streams) -> None:
+        """Pass on what comes from each of two streams to the other one, until it ends."""
+        self._writers += [one[1], other[1]]
+        for source, target in ((other[0], one[1]), (one[0], other[1])):
+            self._tasks.append(asyncio.create_task(self._pass_on(source, target)))
 
     async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ from jupyter_smx.agent import __version__, wire
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.host import host as hosts
 from jupyter_smx.agent.host.spool import SpoolError, check_job
+from jupyter_smx.agent.job.controller_clock import ControllerClock
 from jupyter_smx.agent.job.job import Job
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
@@ -115,7 +116,7 @@ class ControllerSession:
             "forget": self._forget,
             "deadline": self._deadline,
             "preload": self._preload,
-            "ping": lambda _header: {},
+            "ping": lambda _header: {"now": time.time()},
         }
         sock.setblocking(False)
         self._watch()
@@ -242,7 +243,7 @@ class ControllerSession:
         if self.send_event not in self.host.listeners:
             self.host.listeners.append(self.send_event)
         greeting = {"re": header.get("id"), "ok": True, "protocol": wire.PROTOCOL, "version": __version__}
-        self.send(dict(hosts.describe(self.host), **greeting))
+        self.send(dict(hosts.describe(self.host), now=time.time(), **greeting))
 
     def _job(self, header: Mapping[str, Any]) -> JobEntry:
         job = self.host.jobs.get(check_job(header.get("job")))
@@ -270,7 +271,8 @@ class ControllerSession:
             raise OperationError(
                 "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it exits. Use another host."
             )
-        job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"])
+        clock = ControllerClock(float(header.get("clock_ahead") or 0.0))
+        job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"], clock)
         host.add_job(job)
         job.start()
         return {"phase": job.phase}

@@ -153,7 +153,12 @@ class HelloFields(TypedDict):
     epoch: int
 
 
-class RunFields(TypedDict):
+class _RunClock(TypedDict, total=False):
+    clock_ahead: float
+    """Seconds by which the host's clock is ahead of the controller's, where they differ."""
+
+
+class RunFields(_RunClock):
     """Run a job; ``lease`` rises with each job of the host."""
 
     job: str
@@ -228,7 +233,9 @@ class PreloadRequest(_Envelope, PreloadFields):
 
 
 Moments = Dict[str, Optional[float]]
-"""Steps of a job (``received``, ``awake``, ``first_line``, ``exited``, ``ended``) and when, seconds since the epoch."""
+"""Steps of a job (``received``, ``awake``, ``first_line``, ``exited``, ``ended``) and when, in seconds since the epoch.
+
+They are of the controller's clock."""
 
 
 class JobView(TypedDict):

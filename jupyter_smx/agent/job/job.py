@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import signal
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.handles import ChildHandle
     from jupyter_smx.agent.frames import ArtifactEntry, CompleteSpec, EndRecord, JobView
     from jupyter_smx.agent.host.host import Host
+    from jupyter_smx.agent.job.controller_clock import ControllerClock
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
     Done = Callable[[], None]
@@ -76,13 +76,16 @@ class Job(JobEntry):
         """Take the last steps of the shutdown: the job's code never ran."""
         self._shut_down(self._shutdown_steps().index(self._kill_helpers))
 
-    def __init__(self, host: Host, job: str, lease: int, spec: CompleteSpec, received: float) -> None:
+    def __init__(
+        self, host: Host, job: str, lease: int, spec: CompleteSpec, received: float, clock: ControllerClock
+    ) -> None:
         self.host = host
         self.id = job
         self.lease = lease
         self.spec = spec
         self.phase = "staging"
-        self.at: Dict[str, Optional[float]] = {"received": received}
+        self._clock = clock
+        self.at: Dict[str, Optional[float]] = {"received": clock.translate(received)}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[ChildHandle] = None
         self.termination = Termination(host.loop, host.orphan_pids, self._cannot_be_killed)
@@ -101,7 +104,9 @@ class Job(JobEntry):
         self._puts_code = False
         self._limit_timer: Optional[Timer] = None
         self._watch: Optional[int] = None
-        self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._on_sample)
+        self._sampler = sampler.Sampler(
+            host.loop, host.spool.path(job), host.folder.ml, self._roots, self._on_sample, clock.now
+        )
         self._sent_log_size = 0
         self._checkpoints = mirror_task.checkpoint_task(host, job, spec)
         self._restored_files: FileStamps = {}
@@ -211,7 +216,7 @@ class Job(JobEntry):
     def _on_child_message(self, tag: int, data: bytes) -> None:
         if tag == child_protocol.FIRST_LINE_TAG:
             _tag, awake, first_line = child_protocol.FIRST_LINE.unpack(data)
-            self.at.update(awake=awake, first_line=first_line)
+            self.at.update(awake=self._clock.translate(awake), first_line=self._clock.translate(first_line))
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.send_event("first_line", at=moments)
         elif tag == child_protocol.CODE_EXIT_TAG:
@@ -271,7 +276,7 @@ class Job(JobEntry):
     def _on_exit(self, status: Optional[int], reason: str) -> None:
         self.status = status
         self._sampler.close(self.child.cpu)  # type: ignore[union-attr]
-        self.at["exited"] = time.time()
+        self.at["exited"] = self._clock.now()
         self.phase = "archiving"
         self.termination.cancel()
         self._stall_watchdog.start(self.termination.cause)
@@ -379,7 +384,7 @@ class Job(JobEntry):
         self._stall_watchdog.stop()
         if self.child is not None:
             self._remove_leftovers()
-        self.at["ended"] = time.time()
+        self.at["ended"] = self._clock.now()
         record = self.record()
         try:
             told = self.host.spool.write_record(self.id, record)
@@ -420,7 +425,7 @@ class Job(JobEntry):
             return
         self.termination.cause = self.termination.cause or "stopped"
         self.errors.append(f"host: {reason}.")
-        self.at["ended"] = time.time()
+        self.at["ended"] = self._clock.now()
         self._artifacts = []
         try:
             self.host.spool.write_record(self.id, self.record())

@@ -42,13 +42,20 @@ class Sampler:
     """One job. ``tell(newest figures)`` is called after each sample, when it is on disk."""
 
     def __init__(
-        self, loop: Loop, folder: str, ml: str, roots: Callable[[], List[int]], tell: Callable[[Dict[str, float]], None]
+        self,
+        loop: Loop,
+        folder: str,
+        ml: str,
+        roots: Callable[[], List[int]],
+        tell: Callable[[Dict[str, float]], None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._loop = loop
         self._path = os.path.join(folder, SAMPLES)
         self._ml = ml
         self._roots = roots
         self._on_sample = tell
+        self._clock = clock
         self._tree: Optional[proc_usage.ProcessTree] = None
         self._network: Optional[Tuple[int, int]] = None
         self._timer: Optional[Timer] = None
@@ -139,7 +146,7 @@ class Sampler:
             self.peak[name] = max(value, self.peak.get(name, 0.0))
         self.peak["cpu_seconds"] = round(found.cpu, 2)
         self._keep(found, last=last)
-        self._on_sample(dict(now, at=round(time.time(), 3)))
+        self._on_sample(dict(now, at=round(self._clock(), 3)))
 
     def _sample_gpus(self, gpus: Optional[gpu.Gpus], pids: Tuple[int, ...]) -> Dict[str, float]:
         if gpus is None:
@@ -166,7 +173,7 @@ class Sampler:
         moved: List[Optional[int]] = [None, None]
         if network is not None and self._network is not None:
             moved = [max(0, network[0] - self._network[0]), max(0, network[1] - self._network[1])]
-        row = [round(time.time(), 3), round(found.cpu, 2), self._memory or None, found.read, found.written]
+        row = [round(self._clock(), 3), round(found.cpu, 2), self._memory or None, found.read, found.written]
         self._append(
             json.dumps([*row, disk[0] if disk else None, *moved, _merge_gpu_samples(self._gpus)], separators=(",", ":"))
         )

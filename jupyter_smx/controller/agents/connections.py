@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL
@@ -26,7 +27,7 @@ class Agents:
 
     ``on_event(cluster, host, header)`` is told every event of an agent, ``on_close(cluster, host, reason)`` that a
     stream ended by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream is
-    closed.
+    closed. ``clock`` gives seconds since the epoch.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Agents:
         ping_every: float = 5.0,
         misses: int = 3,
         timeout: float = 10.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._on_event = on_event
         self._on_close = on_close
         self._ping_every = ping_every
         self._misses = misses
         self._timeout = timeout
+        self._clock = clock
         self._streams: dict[str, dict[str, AgentStream]] = {}
         self._hosts: dict[str, frozenset[str]] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -151,6 +154,7 @@ class Agents:
             on_close=lambda host, reason: self._on_stream_closed(handle.cluster, host, reason),
             ping_every=self._ping_every,
             misses=self._misses,
+            clock=self._clock,
         )
 
     def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from jupyter_smx.model.errors import (
     from_body,
 )
 from jupyter_smx.policy.hosts import agent_messages
+from jupyter_smx.policy.hosts.host_clock import HostClock, best_host_clock, measure_host_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 READ_SIZE = 262_144
+_NOTABLE_DIFFERENCE = 2.0
+"""Seconds by which the difference of two clocks changes before a line of the log says so."""
 ANSWER_WITHIN = 30.0
 """Seconds; every operation of an agent is quick, long work is told by events."""
 
@@ -54,6 +58,8 @@ class _PendingRequest:
     op: str
     fields: Mapping[str, Any]
     answer: asyncio.Future[Frame]
+    sent_at: tuple[float, float]
+    """When, by the clock of the records and by the one of the event loop."""
 
 
 class AgentStream:
@@ -61,6 +67,9 @@ class AgentStream:
 
     ``dropped_frames`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never
     given to this host: a late answer of one job is never read as one of another.
+
+    ``clock`` gives seconds since the epoch. Greetings and pings tell by how much the host's clock differs from it, and
+    each run request tells the agent: so all moments that it writes are of this clock.
     """
 
     def __init__(
@@ -73,6 +82,7 @@ class AgentStream:
         on_close: Callable[[str, str], None],
         ping_every: float = 5.0,
         misses: int = 3,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.host = host
         self.dropped_frames = 0
@@ -80,6 +90,8 @@ class AgentStream:
         self._writer = writer
         self._on_event = on_event
         self._on_close = on_close
+        self._clock = clock
+        self._host_clock: HostClock | None = None
         self._ping_every = ping_every
         self._receive_timeout = ping_every * misses
         self._loop = asyncio.get_running_loop()
@@ -96,6 +108,10 @@ class AgentStream:
     def is_open(self) -> bool:
         """Say whether requests can still be sent."""
         return not self._reason
+
+    def clock_ahead(self) -> float:
+        """Give the seconds by which the host's clock is ahead; 0.0 where the clocks may be the same."""
+        return 0.0 if self._host_clock is None else self._host_clock.seconds()
 
     def send_now(self, op: str, *, timeout: float = ANSWER_WITHIN, **fields: Any) -> asyncio.Future[Frame]:
         """Put a request into the socket before this returns, and give the future answer: header and bytes.
@@ -115,7 +131,7 @@ class AgentStream:
             answer.set_exception(ValidationError(f"The request {op} cannot be sent: {error}", field=op))
             return answer
         self._note_lease(op, fields)
-        self._pending_requests[number] = _PendingRequest(op, fields, answer)
+        self._pending_requests[number] = _PendingRequest(op, fields, answer, (self._clock(), self._loop.time()))
         late = self._loop.call_later(timeout, self._on_timeout, number, timeout)
         answer.add_done_callback(lambda _done: self._on_reply(number, late))
         self._writer.write(frame)
@@ -131,6 +147,9 @@ class AgentStream:
 
     def run(self, **fields: Unpack[RunFields]) -> asyncio.Future[Frame]:
         """Send ``run``; see :class:`RunFields`. The methods below send their requests in the same way."""
+        ahead = self.clock_ahead()
+        if ahead:
+            fields["clock_ahead"] = ahead
         return self.send_now("run", **fields)
 
     def request_stop(self, **fields: Unpack[StopFields]) -> asyncio.Future[Frame]:
@@ -211,11 +230,23 @@ class AgentStream:
         elif request.answer.done():
             return
         elif header.get("ok") is True:
+            if request.op in ("hello", "ping"):
+                self._compare_clocks(header.get("now"), request.sent_at)
             if request.op == "hello":
                 self._adopt(header.get("jobs"))
             request.answer.set_result(frame)
         else:
             request.answer.set_exception(self._refusal(request.op, header))
+
+    def _compare_clocks(self, said: object, sent_at: tuple[float, float]) -> None:
+        remote, before = agent_messages.parse_moment(said), self.clock_ahead()
+        if remote is None:
+            return  # an agent of an earlier version
+        elapsed = self._loop.time() - sent_at[1]
+        measured = measure_host_clock(remote, sent_at[0], self._clock(), elapsed)
+        self._host_clock = best_host_clock(self._host_clock, measured)
+        if abs(self.clock_ahead() - before) > _NOTABLE_DIFFERENCE:
+            _log.info("host=%s clock is ahead by %.1f s", self.host, self.clock_ahead())
 
     def _take_event(self, header: Mapping[str, Any]) -> None:
         job = header.get("job")

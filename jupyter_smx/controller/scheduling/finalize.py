@@ -135,7 +135,7 @@ class JobFinalizer:
             now,
             judged.message or judged.reason or (abandonment.STOPPED if runtime.is_release_pending else ""),
         )
-        self._write(finished, _reason_to_release(runtime, judged), idle_from=min(now, at.get("ended", now)))
+        self._write(finished, _reason_to_release(runtime, judged), idle_from=_idle_from(finished, at, now))
         if len(runtime.hosts) > 1:
             self._send_deadline(job)
         if trouble is None:
@@ -381,6 +381,12 @@ def _reason_to_release(runtime: JobRuntime, judged: Outcome) -> KeepDecision | N
     if runtime.hosts_closed:
         return _CLOSED
     return None if judged.healthy else _UNHEALTHY
+
+
+def _idle_from(job: Job, at: Mapping[str, float], now: float) -> float:
+    """Say since when the hosts of a job are idle: no later than now and no earlier than the job was sent to them."""
+    ended = min(now, at.get("ended", now))
+    return max(ended, min(now, job.timings.get("sent", ended)))
 
 
 def _goal_at_exit(job: Job, runtime: JobRuntime) -> DesiredState:

@@ -130,9 +130,9 @@ class Attempt(Struct, frozen=True, kw_only=True):
 class Job(Struct, frozen=True, kw_only=True):
     """A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
 
-    ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
-    saw them: ``magic, accepted, building, pulling, pulled, built, committed, sent, received, awake, first_line, exited,
-    ended, final``.
+    ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the controller's
+    clock, also those on a host whose clock is wrong: ``magic, accepted, building, pulling, pulled, built, committed,
+    sent, received, awake, first_line, exited, ended, final``.
     """
 
     id: str

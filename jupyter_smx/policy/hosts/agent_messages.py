@@ -174,6 +174,11 @@ def parse_count(said: object) -> int:
     return said if isinstance(said, int) and 0 <= said <= _LARGEST else 0
 
 
+def parse_moment(said: object) -> float | None:
+    """Give seconds since the epoch, None for what is no moment."""
+    return float(said) if isinstance(said, (int, float)) and 0 <= said <= _LAST else None
+
+
 def printable_text(said: object) -> str:
     """Give words that can be written down: half characters become what Python shows for them."""
     return str(said).encode("utf-8", "backslashreplace").decode()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.host.idle_deadline import LINGER
+from jupyter_smx.agent.job.controller_clock import ControllerClock
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class FakeRun:
     lease: int
     spec: Mapping[str, Any]
     at: dict[str, float | None]
+    clock: ControllerClock
     phase: str = "staging"
     record: Header | None = None
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
@@ -63,7 +65,13 @@ class HostWorld(Protocol):
     """What a host sees of its world."""
 
     def clock(self) -> float:
-        """Give seconds since the epoch."""
+        """Give seconds since the epoch by the clock of the controller's machine."""
+
+    def remote_clock(self) -> float:
+        """Give seconds since the epoch by the clock of the hosts' machine."""
+
+    def monotonic(self) -> float:
+        """Give seconds that nobody can set."""
 
     def spool(self, cluster: str, host: str) -> Path:
         """Give the spool folder of a host."""
@@ -92,6 +100,8 @@ class FakeHost:
         self.highest_lease = 0
         self.runs: dict[str, FakeRun] = {}
         self.forgotten_jobs: set[str] = set()
+        self.requests: list[Header] = []
+        """All ``run`` requests."""
         self.preload: Header = {"loaded": [], "failed": {}, "pending": []}
         self._streams: dict[asyncio.StreamWriter, int | None] = {}
         self._deadline: asyncio.TimerHandle | None = None
@@ -100,7 +110,7 @@ class FakeHost:
             "stop": self._stop,
             "forget": self._forget,
             "deadline": self._set_deadline,
-            "ping": lambda _header: {},
+            "ping": lambda _header: {"now": self.world.remote_clock()},
         }
         self._expire_in(idle_limit)
 
@@ -197,6 +207,7 @@ class FakeHost:
             "python": "3.11",
             "pid": 1,
             "host": self.name,
+            "now": self.world.remote_clock(),
             "isolation": {"mode": "namespace", "reason": ""},
             "start_method": "fork",
             "preload": self.preload,
@@ -224,6 +235,7 @@ class FakeHost:
     # What it is asked
 
     def _run(self, header: Header) -> Header:
+        self.requests.append(header)
         job, lease = header["job"], header["lease"]
         if job in self.runs:
             return {"phase": self._find_run(header).phase}
@@ -236,9 +248,10 @@ class FakeHost:
         if self.running() is not None:
             raise Refusal("Busy")
         self.highest_lease = lease
-        now = self.world.clock()
-        at = {"received": now, "awake": None, "first_line": None, "exited": None, "ended": None}
-        run = self.runs[job] = FakeRun(job, lease, header["spec"], at)
+        world = self.world
+        clock = ControllerClock(float(header.get("clock_ahead", 0.0)), world.remote_clock, world.monotonic)
+        at = {"received": clock.now(), "awake": None, "first_line": None, "exited": None, "ended": None}
+        run = self.runs[job] = FakeRun(job, lease, header["spec"], at, clock)
         (self.spool / job).mkdir(parents=True, exist_ok=True)
         self._expire_in(None)
         script = self.world.script(job)
@@ -246,7 +259,7 @@ class FakeHost:
         return {"phase": run.phase}
 
     def _begin(self, run: FakeRun) -> None:
-        now = self.world.clock()
+        now = run.clock.now()
         # The log is there before a process has the job: whoever finds none knows that the code never began.
         (self.spool / run.job / "log").touch()
         run.phase = "running"
@@ -310,7 +323,7 @@ class FakeHost:
         if run.phase == _PHASE_ENDED:
             return
         run.drop_timers()
-        run.at |= {"exited": run.at["exited"] or self.world.clock(), "ended": self.world.clock()}
+        run.at |= {"exited": run.at["exited"] or run.clock.now(), "ended": run.clock.now()}
         run.record = {
             "job": run.job,
             "lease": run.lease,

@@ -43,6 +43,8 @@ class FakeWorld:
         self.most_hosts = 0
         self.most_running = 0
         self._clock_offset = 0.0
+        self.clock_ahead = 0.0
+        """Seconds by which the clock of the hosts' machine is ahead of the controller's."""
         self.boot_id = "first boot"
         self.random_draw = 0.5
         """What is drawn wherever a controller leaves something to chance."""
@@ -52,6 +54,10 @@ class FakeWorld:
     def clock(self) -> float:
         """Give seconds since the epoch, by a clock that :meth:`set_clock` sets."""
         return EPOCH + self._clock_offset + self.monotonic()
+
+    def remote_clock(self) -> float:
+        """Give seconds since the epoch by the clock of the hosts' machine."""
+        return self.clock() + self.clock_ahead
 
     def monotonic(self) -> float:
         """Give seconds that nobody can set."""

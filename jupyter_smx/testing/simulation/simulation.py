@@ -115,7 +115,7 @@ class Controller:
         self.live_state = LiveState(
             self.store, limits, world.clock, ChangeSignal(), world.monotonic, world.boot_id, engine_of
         )
-        self.agents = Agents(self._on_message, self._on_stream_closed)
+        self.agents = Agents(self._on_message, self._on_stream_closed, clock=world.clock)
         jobs_folder = world.folder / "jobs"
         pump = self.log_collector = LogCollector(jobs_folder, self.agents, lambda _job: None)
         finisher = JobFinalizer(self.live_state, self.agents, pump, OutputStager(jobs_folder), engine_of)

@@ -244,6 +244,11 @@ class ControllerStateMachine(Invariants):
         """By somebody, or by the network; what was promised for some time is promised for that time."""
         self.sim.set_clock(seconds)
 
+    @rule(seconds=st.sampled_from([-3_600.0, -20.0, 0.0, 20.0, 3_600.0]))
+    def the_clock_of_the_hosts_is_set(self, seconds: float) -> None:
+        """Their machine is another one, and its clock shows something else than the controller's."""
+        self.sim.world.clock_ahead = seconds
+
     @precondition(Invariants.is_alive)
     @rule(seconds=st.sampled_from([0.5, 5.0, 40.0]), with_a_wish=st.booleans())
     def the_disk_is_full(self, seconds: float, with_a_wish: bool) -> None:

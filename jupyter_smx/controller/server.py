@@ -77,7 +77,7 @@ class ControllerServer:
         self._log_signals = KeyedSignals()
         self.live_state = LiveState(store, limits, time.time, ChangeSignal(), engine_of=engine_of)
         self._housekeeping = Housekeeping(self.live_state, data_dir, retention, time.time, engine_of)
-        self._agents = Agents(self._on_agent_event, self._on_stream_closed)
+        self._agents = Agents(self._on_agent_event, self._on_stream_closed, clock=time.time)
         jobs_folder = data_dir / "jobs"
         self._progress_tracker = ProgressTracker(
             jobs_folder, self.live_state, partial(_is_bounded, engine_of), self._on_fenced

@@ -1,4 +1,4 @@
-"""Give the moments of a job by the controller's clock, which may differ from the one of the host."""
+"""Give the moments of a job by the controller's clock; apart, because the fake hosts of tests use it."""
 
 from __future__ import annotations
 

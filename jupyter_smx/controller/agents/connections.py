@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL
@@ -27,7 +26,7 @@ class Agents:
 
     ``on_event(cluster, host, header)`` is told every event of an agent, ``on_close(cluster, host, reason)`` that a
     stream ended by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream is
-    closed. ``clock`` gives seconds since the epoch.
+    closed. ``clock`` gives seconds since the epoch; without it the clocks of hosts are taken as the same.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class Agents:
         ping_every: float = 5.0,
         misses: int = 3,
         timeout: float = 10.0,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._on_event = on_event
         self._on_close = on_close

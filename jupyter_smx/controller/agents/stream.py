@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,7 @@ class AgentStream:
     ``dropped_frames`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never
     given to this host: a late answer of one job is never read as one of another.
 
-    ``clock`` gives seconds since the epoch. Greetings and pings tell by how much the host's clock differs from it, and
+    ``clock`` gives seconds since the epoch; without it the host's clock is taken as the same. Greetings and pings tell by how much the host's clock differs from it, and
     each run request tells the agent: so all moments that it writes are of this clock.
     """
 
@@ -82,7 +81,7 @@ class AgentStream:
         on_close: Callable[[str, str], None],
         ping_every: float = 5.0,
         misses: int = 3,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.host = host
         self.dropped_frames = 0
@@ -131,7 +130,7 @@ class AgentStream:
             answer.set_exception(ValidationError(f"The request {op} cannot be sent: {error}", field=op))
             return answer
         self._note_lease(op, fields)
-        self._pending_requests[number] = _PendingRequest(op, fields, answer, (self._clock(), self._loop.time()))
+        self._pending_requests[number] = _PendingRequest(op, fields, answer, self._times())
         late = self._loop.call_later(timeout, self._on_timeout, number, timeout)
         answer.add_done_callback(lambda _done: self._on_reply(number, late))
         self._writer.write(frame)
@@ -238,12 +237,15 @@ class AgentStream:
         else:
             request.answer.set_exception(self._refusal(request.op, header))
 
+    def _times(self) -> tuple[float, float]:
+        return 0.0 if self._clock is None else self._clock(), self._loop.time()
+
     def _compare_clocks(self, said: object, sent_at: tuple[float, float]) -> None:
         remote, before = agent_messages.parse_moment(said), self.clock_ahead()
-        if remote is None:
-            return  # an agent of an earlier version
-        elapsed = self._loop.time() - sent_at[1]
-        measured = measure_host_clock(remote, sent_at[0], self._clock(), elapsed)
+        if remote is None or self._clock is None:
+            return  # an agent of an earlier version does not say it
+        now, elapsed = self._clock(), self._loop.time() - sent_at[1]
+        measured = measure_host_clock(remote, sent_at[0], now, elapsed)
         self._host_clock = best_host_clock(self._host_clock, measured)
         if abs(self.clock_ahead() - before) > _NOTABLE_DIFFERENCE:
             _log.info("host=%s clock is ahead by %.1f s", self.host, self.clock_ahead())

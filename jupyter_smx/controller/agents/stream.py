@@ -67,8 +67,9 @@ class AgentStream:
     ``dropped_frames`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never
     given to this host: a late answer of one job is never read as one of another.
 
-    ``clock`` gives seconds since the epoch; without it the host's clock is taken as the same. Greetings and pings tell by how much the host's clock differs from it, and
-    each run request tells the agent: so all moments that it writes are of this clock.
+    ``clock`` gives seconds since the epoch; without it the host's clock is taken as the same. Greetings and pings tell
+    by how much the host's clock differs from it, and each run request tells the agent: so all moments that the agent
+    writes are of this clock.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class HostWorld(Protocol):
         """Give seconds since the epoch by the clock of the hosts' machine."""
 
     def monotonic(self) -> float:
-        """Give seconds that nobody can set."""
+        """Give seconds of a clock that is never set."""
 
     def spool(self, cluster: str, host: str) -> Path:
         """Give the spool folder of a host."""

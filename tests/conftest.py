@@ -1,11 +1,9 @@
-"""What all tests share: Hypothesis' profiles, waiting for an event, and a check that nothing stays behind."""
+"""What all tests share beside the plugin that ships: Hypothesis' profiles, and which tests a run leaves out."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +11,17 @@ from typing import TYPE_CHECKING
 import heavy
 import pytest
 from hypothesis import HealthCheck, settings
-from leftovers import COUNTER, OPTION, RUN, nothing_stays_behind
 from second_chances import pytest_sessionfinish
 
 from jupyter_smx.agent.system.files import rmtree
-from jupyter_smx.testing import eventually as waiting
+from jupyter_smx.testing.leftovers import COUNTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["nothing_stays_behind", "pytest_sessionfinish"]
+__all__ = ["pytest_sessionfinish"]
+
+OPTION = "--no-processes"
 
 # Few examples, the same each time: a red build is red for everybody. --hypothesis-profile chooses another profile.
 settings.register_profile(
@@ -35,7 +34,11 @@ settings.register_profile("long", settings.get_profile("heavy"), max_examples=5_
 settings.load_profile("ci")
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
-pytest_plugins = ("jupyter_smx.testing.docker.fixtures", "jupyter_smx.testing.docker.registry")
+pytest_plugins = (
+    "jupyter_smx.testing.docker.fixtures",
+    "jupyter_smx.testing.docker.registry",
+    "jupyter_smx.testing.pytest_plugin",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,10 +49,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    COUNTER.install()
-    # A shell ignores Ctrl-C for what it runs in the background, and all that the tests start would inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
     # What the developer's own Docker is told, as proxies, is for none of the containers here.
     folder = tempfile.mkdtemp(prefix="smx-docker-")
     config.add_cleanup(lambda: shutil.rmtree(folder))
@@ -72,24 +71,13 @@ def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:
     return (marker.args[0] if marker else None) == config.getoption(heavy.OPTION)
 
 
-@pytest.fixture
-def eventually() -> object:
-    """Give ``await eventually(condition, what, within=15.0)``."""
-    return waiting.eventually
-
-
-@pytest.fixture
-def eventually_blocking() -> object:
-    """Give ``eventually_blocking(condition, what, within=15.0)`` for tests without an event loop."""
-    return waiting.eventually_blocking
-
-
-@pytest.fixture
-def nasty_path(tmp_path: Path) -> Path:
-    """Give an existing folder whose name has spaces, quotes, shell syntax, a percent sign and Unicode."""
-    folder = tmp_path / 'it\'s a "nasty" $(name) %s & 日本 ünï'
-    folder.mkdir()
-    return folder
+@pytest.fixture(autouse=True)
+def no_process_starts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that starts a process where the option allows none."""
+    started = COUNTER.processes
+    yield
+    if request.config.getoption(OPTION) and COUNTER.processes > started:
+        pytest.fail(f"The test starts a process, and {OPTION} allows none", pytrace=False)
 
 
 @pytest.fixture

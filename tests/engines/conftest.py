@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
+collect_ignore = ["outside_package"]
+"""Its tests need the package to be installed: ``test_outside_package.py`` does that, and runs them."""
+
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:

@@ -60,7 +60,7 @@ def test_it():
 
 
 def run_inner(folder: Path, body: str, *options: str) -> subprocess.CompletedProcess[str]:
-    for name in ("conftest.py", "heavy.py", "leftovers.py", "second_chances.py"):
+    for name in ("conftest.py", "heavy.py", "second_chances.py"):
         (folder / name).write_text((TESTS / name).read_text())
     (folder / "test_inner.py").write_text(LEAKY + body)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  processes\n")

@@ -23,7 +23,7 @@ CHECKS = {
     ("python", "-c", "import jupyter_smx as smx; print(smx.train.__doc__)"): ":param keep_alive:",
 }
 ABSENT = ("testing/docker", "testing/simulation", "testing/servers")
-PRESENT = ("py.typed", "testing/contract.py", "testing/groups/warm_start.py")
+PRESENT = ("py.typed", "testing/contract.py", "testing/pytest_plugin.py", "testing/groups/warm_start.py")
 
 
 def main(folder: Path) -> int:

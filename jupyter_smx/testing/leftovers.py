@@ -9,20 +9,12 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
 
 from jupyter_smx.testing import process_scan
-from jupyter_smx.testing.eventually import eventually_blocking
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RUN = "JUPYTER_SMX_TEST_RUN"
 """Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
 
-OPTION = "--no-processes"
 PROCESS_STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"})
 
 
@@ -111,22 +103,3 @@ def our_processes() -> dict[tuple[int, str], process_scan.ProcessInfo]:
 
 COUNTER = StartCounter()
 LEFTOVERS = Leftovers(COUNTER)
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves an agent, a job, a controller or a listening unix socket."""
-    if sys.platform != "linux":
-        yield
-        return
-    LEFTOVERS.look()
-    started = COUNTER.processes
-    yield
-    if request.config.getoption(OPTION) and COUNTER.processes > started:
-        pytest.fail(f"The test starts a process, and {OPTION} allows none", pytrace=False)
-    if not LEFTOVERS.is_needed():
-        return
-    try:
-        eventually_blocking(LEFTOVERS.is_clean, within=3.0)
-    except AssertionError:
-        pytest.fail("The test left behind:\n" + "\n".join(LEFTOVERS.kill()), pytrace=False)

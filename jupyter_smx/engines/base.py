@@ -157,18 +157,25 @@ class Engine(LoggingConfigurable):
         per cluster id and host, even when called again from another process.
 
         Yields a :class:`QueueStatus` while the engine's scheduler lets the request wait: at once, and whenever it
-        changes. The controller's ``launch_limit`` does not count from there to the next handle that has a host, which
-        says that the wait is over. The controller ends the wait by closing the generator and :meth:`release`, when the
+        changes. The controller's ``launch_limit`` does not count from there to the next handle, which says that the
+        wait is over. The controller ends the wait by closing the generator and :meth:`release`, when the
         job is stopped or its ``--max-wait`` is over. A controller that starts meanwhile calls ``acquire`` again, which
         goes on with the same request.
 
         :raises ImageMissingError: the image went since it was pinned, before anything was launched.
         :raises RefusedError: before anything was launched; ``transient`` says whether asking again may help.
+        :raises UnavailableError: a host did not come up, or the engine gave no answer, so that it is not known what
+            was launched. The controller then asks :meth:`find`, and acquires the same cluster again.
         """
 
     @abstractmethod
     async def find(self, cluster: str) -> Handle | None:
-        """Find a cluster again from a fresh process; answers until :meth:`release`."""
+        """Find a cluster again from a fresh process; answers from the launch, or the request for it, until `release`.
+
+        None means that the platform has no such cluster now.
+
+        :raises UnavailableError: the platform gives no answer, which does not mean that there is no cluster.
+        """
 
     @abstractmethod
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 OBSERVE_INTERVAL = 5.0
 """Seconds between two looks at an engine, whatever the number of clusters."""
+FIND_TIMEOUT = 30.0
+"""Seconds that an engine may take to find a cluster by its id."""
 MAX_BACKOFF = 30.0
 """Seconds between two tries of something that fails, at most."""
 
@@ -264,17 +266,12 @@ class ClusterReconciler:
         first, runtime.launch_attempted = not runtime.launch_attempted, True
         job = self._live_state.jobs.get(cluster.job)
         request = self.request(cluster.id, cluster, job.spec if job else None)
-        limit = self._live_state.limits.launch_limit
-        runtime.launch = launch.begin_launch(cluster, self._live_state.monotonic())
+        runtime.launch = runtime.launch or launch.LaunchTimer(self._live_state.monotonic())
         try:
-            await self._collect_handles(engine, request)
+            if not await self._launch(engine, request):
+                return
             greetings = await self._open(self._live_state.clusters[cluster.id])
-        except asyncio.TimeoutError:
-            late = UnavailableError(
-                f"The engine {engine.name} did not provide hosts within {limit:g} s.", transient=True
-            )
-            await self._abandon_launch(cluster, late)
-        except (FencedError, RecordsError):
+        except (_LaunchPendingError, FencedError, RecordsError):
             # What was launched is another controller's now, or is found again when there is room to write it down.
             raise
         except RefusedError as error:
@@ -293,14 +290,57 @@ class ClusterReconciler:
             if ready is not None:
                 self._events.on_cluster_ready(ready, greetings)
 
+    async def _launch(self, engine: Engine, request: ClusterRequest) -> bool:
+        """Bring up all hosts; False where that failed and nothing of it is there.
+
+        :raises _LaunchPendingError: it is not known what became of it, so it goes on.
+        """
+        limit = self._live_state.limits.launch_limit
+        try:
+            await self._collect_handles(engine, request)
+        except asyncio.TimeoutError:
+            late = f"The engine {engine.name} did not provide hosts within {limit:g} s."
+            await self._look_up_launch(request.cluster, UnavailableError(late, transient=True), is_late=True)
+        except UnavailableError as error:
+            await self._look_up_launch(request.cluster, error)
+        else:
+            return True
+        return False
+
+    async def _look_up_launch(self, cluster_id: str, error: UnavailableError, *, is_late: bool = False) -> None:
+        """Conclude a launch of which no outcome is known, or raise that it goes on."""
+        found = await self._is_launched(self._live_state.clusters[cluster_id])
+        cluster = self._live_state.clusters[cluster_id]
+        step = launch.next_launch_step(cluster, found=found, is_late=is_late)
+        if step is launch.LaunchStep.CONCLUDE:
+            await self._abandon_launch(cluster, error)
+            return
+        if step is launch.LaunchStep.WAIT:
+            self._runtime(cluster).launch = None
+            self._record_wait(cluster, QueueStatus(f"{error.message} {error.cure}".strip()))
+        raise _LaunchPendingError(error.message, transient=True)
+
+    async def _is_launched(self, cluster: Cluster) -> bool | None:
+        """Ask an engine by name whether a cluster is there; None where it gives no answer."""
+        engine = self._engine_of(cluster.key.engine)
+        try:
+            with wrap_unexpected(_log, f"Looking up a launch of the engine {engine.name}"):
+                return await asyncio.wait_for(engine.find(cluster.id), FIND_TIMEOUT) is not None
+        except SmxError as away:
+            _log.warning("cluster=%s find failed: %s", cluster.id, away)
+            return None
+
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
         runtime = self._runtimes.get(request.cluster) or _ClusterRuntime()
         told = _LaunchReports(engine, request)
         try:
             while (news := await asyncio.wait_for(told.next(), self._launch_seconds_left(runtime))) is not None:
-                if runtime.launch is not None:
-                    runtime.launch = launch.extend_launch(runtime.launch, news, self._live_state.monotonic())
-                self._record_launch(self._live_state.clusters[request.cluster], news)
+                before = runtime.launch or launch.LaunchTimer(self._live_state.monotonic())
+                runtime.launch = launch.extend_launch(before, news, self._live_state.monotonic())
+                if isinstance(news, QueueStatus):
+                    self._record_wait(self._live_state.clusters[request.cluster], news)
+                else:
+                    self._record_handle(self._live_state.clusters[request.cluster], news, before)
         finally:
             await told.close()  # what it began ends now, and not when somebody collects what is left
 
@@ -308,20 +348,22 @@ class ClusterReconciler:
         limit = self._live_state.limits.launch_limit
         return None if runtime.launch is None else runtime.launch.seconds_left(self._live_state.monotonic(), limit)
 
-    def _record_launch(self, cluster: Cluster, news: Handle | QueueStatus) -> None:
-        """Save what an engine reports of a launch: hosts that are there, or what they wait for."""
-        job, now = self._live_state.jobs.get(cluster.job), self._live_state.clock()
-        engine = cluster.key.engine
-        if isinstance(news, QueueStatus):
-            if news != cluster.waiting:
-                jobs = [] if job is None else [launch.record_wait(job, engine, news, now)]
-                self._live_state.save(jobs=jobs, clusters=[replace(cluster, waiting=news)])
+    def _record_wait(self, cluster: Cluster, status: QueueStatus) -> None:
+        """Save what hosts wait for, on their cluster and on the job."""
+        if status == cluster.waiting:
             return
-        is_over = cluster.waiting is not None and bool(news.hosts)
-        jobs = [launch.record_wait_over(job, engine, cluster.created_at, now)] if job is not None and is_over else []
-        told = replace(cluster, handle=news, waiting=None if is_over else cluster.waiting)
+        job, now = self._live_state.jobs.get(cluster.job), self._live_state.clock()
+        jobs = [] if job is None else [launch.record_wait(job, cluster.key.engine, status, now)]
+        self._live_state.save(jobs=jobs, clusters=[replace(cluster, waiting=status)])
+
+    def _record_handle(self, cluster: Cluster, handle: Handle, before: launch.LaunchTimer) -> None:
+        job, now, jobs = self._live_state.jobs.get(cluster.job), self._live_state.clock(), []
+        is_over = launch.is_wait_over(before, cluster, handle)
+        if job is not None and is_over:
+            jobs = [launch.record_wait_over(job, cluster.key.engine, cluster.created_at, now)]
+        changed = replace(cluster, handle=handle, waiting=None if is_over else cluster.waiting)
         # On disk before anything more is done: from here on the cluster costs.
-        self._live_state.save(jobs=jobs, clusters=[told], durable=True)
+        self._live_state.save(jobs=jobs, clusters=[changed], durable=True)
 
     async def _withdraw(self, cluster: Cluster) -> None:
         words = f"Its job was stopped while it waited at the engine {cluster.key.engine}."
@@ -491,6 +533,10 @@ class ClusterReconciler:
         for task in [*self._observe_tasks.values(), *(runtime.action for runtime in self._runtimes.values())]:
             if task is not None:
                 task.cancel()
+
+
+class _LaunchPendingError(UnavailableError):
+    """A launch is not over: the engine did not say what became of it, and is asked again."""
 
 
 class _LaunchReports:

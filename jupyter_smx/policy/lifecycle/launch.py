@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -33,16 +34,44 @@ class LaunchTimer(Struct, frozen=True):
         return None if self.waits else max(0.0, self.counted_from + limit - now)
 
 
-def begin_launch(cluster: Cluster, now: float) -> LaunchTimer:
-    """Begin to count; a cluster that waited when its controller ended waits until it has a host."""
-    return LaunchTimer(now, cluster.waiting is not None)
+class LaunchStep(Enum):
+    """What to do after a launch whose outcome is unknown, because its engine did not answer or took too long."""
+
+    GO_ON = "it is there: acquire it again, which goes on with it"
+    WAIT = "it may still come: acquire the same cluster again later"
+    CONCLUDE = "it failed: release what there is, and launch another cluster"
+
+
+def next_launch_step(cluster: Cluster, *, found: bool | None, is_late: bool) -> LaunchStep:
+    """Decide what follows a launch whose outcome is unknown.
+
+    ``found`` says whether the engine finds the cluster by its id, None where it gives no answer to that either.
+    ``is_late`` says that the limit of the launch is over. A cluster that never had a host costs nothing, so it keeps
+    its id: whatever comes late is found by that.
+    """
+    if found is None:
+        return LaunchStep.WAIT
+    if is_late:
+        return LaunchStep.CONCLUDE
+    if found:
+        return LaunchStep.GO_ON
+    had_hosts = cluster.handle is not None and bool(cluster.handle.hosts)
+    return LaunchStep.CONCLUDE if had_hosts else LaunchStep.WAIT
 
 
 def extend_launch(timer: LaunchTimer, told: Handle | QueueStatus, now: float) -> LaunchTimer:
     """Go on with a launch of which its engine reports something."""
     if isinstance(told, QueueStatus):
         return LaunchTimer(now, waits=True)
-    return LaunchTimer(now) if timer.waits and told.hosts else timer
+    return LaunchTimer(now) if timer.waits else timer
+
+
+def is_wait_over(timer: LaunchTimer, cluster: Cluster, handle: Handle) -> bool:
+    """Say whether a handle is the end of a wait; ``timer`` is that before it.
+
+    The first handle after a restart of the controller, without hosts, is only the name of what waits still.
+    """
+    return cluster.waiting is not None and (timer.waits or bool(handle.hosts))
 
 
 def is_unwanted(cluster: Cluster, job: Job | None) -> bool:

@@ -29,6 +29,9 @@ class Fault:
     async def before_launch(self) -> None:
         """Happen before anything was launched."""
 
+    def on_submit(self, world: FakeWorld, request: ClusterRequest) -> None:
+        """Happen when a request reaches the scheduler of the engine."""
+
     def queue_status(self, cluster: str) -> QueueStatus | None:
         """Say what a request waits for at the engine before it is launched; None where it does not wait."""
         del cluster
@@ -74,6 +77,26 @@ class WaitsAtEngine(Fault):
         """Let it wait."""
         del cluster
         return self.status
+
+
+class AnswerUnknown(Fault):
+    """Requests whose answer is lost, a number of times.
+
+    ``seconds`` later each is launched all the same; None where none of them ever reached the scheduler.
+    """
+
+    def __init__(self, times: float = 1, *, seconds: float | None = 0.0) -> None:
+        self.times = times
+        self.seconds = seconds
+
+    def on_submit(self, world: FakeWorld, request: ClusterRequest) -> None:
+        """Lose the answer."""
+        if self.times <= 0:
+            return
+        self.times -= 1
+        if self.seconds is not None:
+            world.arrive(request, self.seconds)
+        raise UnavailableError("The scheduler did not answer in time.", transient=True)
 
 
 class NeverStarts(Fault):
@@ -184,11 +207,17 @@ class FakeEngine(Engine):
             raise RefusedError(f"cluster: {request.cluster} was released.")
         for trouble in [*self.faults]:
             await trouble.before_launch()
+        for trouble in [*self.faults]:
+            trouble.on_submit(self.world, request)
         self.world.submit(request.cluster)
+        has_waited = False
         while (status := self._queue_status(request.cluster)) is not None:
             yield status
+            has_waited = True
             await asyncio.sleep(QUEUE_INTERVAL)
         self.world.launch(request)
+        if has_waited:
+            yield self._handle(request.cluster, 0)
         # A launched host costs before it can be named: whoever gives up now has no handle of it.
         await asyncio.sleep(self.launch_seconds / 2)
         for trouble in [*self.faults]:

@@ -81,6 +81,15 @@ class FakeWorld:
         """Take a request of a cluster, once."""
         self.submissions[cluster] = None
 
+    def arrive(self, request: ClusterRequest, seconds: float) -> None:
+        """Take a request and launch it after some seconds, unless its cluster was released meanwhile."""
+        asyncio.get_running_loop().call_later(seconds, self._arrive, request)
+
+    def _arrive(self, request: ClusterRequest) -> None:
+        if request.cluster not in self.released_clusters:
+            self.submit(request.cluster)
+            self.launch(request)
+
     def launch(self, request: ClusterRequest) -> None:
         """Bring up the hosts of a request that were never launched before."""
         if "/environments/" in request.python and not Path(request.python).exists():

@@ -186,6 +186,9 @@ class ControllerStateMachine(Invariants):
             [
                 fake_engine.Outage,
                 fake_engine.WaitsAtEngine,
+                fake_engine.AnswerUnknown,
+                lambda: fake_engine.AnswerUnknown(2, seconds=None),
+                lambda: fake_engine.AnswerUnknown(3, seconds=40.0),
                 fake_engine.NeverStarts,
                 fake_engine.CrashesDuringStart,
                 lambda: fake_engine.RefusesTransiently(2),

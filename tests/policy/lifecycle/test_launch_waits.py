@@ -35,24 +35,42 @@ def a_launching_job() -> Job:
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), news), max_size=8))
 def test_the_limit_counts_from_the_launch_or_from_the_end_of_the_last_wait(told: list[tuple[float, object]]) -> None:
-    now, timer, counts_from = NOW, launch.begin_launch(a_cluster(), NOW), NOW
+    now, timer, counts_from = NOW, launch.LaunchTimer(NOW), NOW
     waits = False
     for seconds, each in told:
         now += seconds
         timer = launch.extend_launch(timer, each, now)  # type: ignore[arg-type]
         if isinstance(each, QueueStatus):
             waits = True
-        elif waits and each is ONE_HOST:
+        elif waits:
             waits, counts_from = False, now
         left = timer.seconds_left(now, LIMIT)
         assert left is None if waits else left == max(0.0, counts_from + LIMIT - now)
 
 
-def test_a_cluster_that_waited_when_its_controller_ended_waits_until_it_has_a_host() -> None:
-    timer = launch.begin_launch(a_cluster(waiting=STATUS), NOW)
-    assert timer.seconds_left(NOW + 10 * LIMIT, LIMIT) is None
-    assert launch.extend_launch(timer, NO_HOST, NOW).seconds_left(NOW, LIMIT) is None
-    assert launch.extend_launch(timer, ONE_HOST, NOW + 5).seconds_left(NOW + 6, LIMIT) == LIMIT - 1
+def test_a_handle_ends_a_wait_unless_it_only_names_what_waits_across_a_restart() -> None:
+    waiting, waited = a_cluster(waiting=STATUS), launch.LaunchTimer(NOW, waits=True)
+    assert launch.is_wait_over(waited, waiting, NO_HOST)
+    assert not launch.is_wait_over(launch.LaunchTimer(NOW), waiting, NO_HOST)
+    assert launch.is_wait_over(launch.LaunchTimer(NOW), waiting, ONE_HOST)
+    assert not launch.is_wait_over(waited, a_cluster(), ONE_HOST)
+
+
+@pytest.mark.parametrize("handle", [None, NO_HOST, ONE_HOST])
+@pytest.mark.parametrize("found", [True, False, None])
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_launch_is_given_up_only_where_the_engine_says_what_became_of_it(
+    handle: Handle | None, found: bool | None, is_late: bool
+) -> None:
+    step = launch.next_launch_step(a_cluster(handle=handle), found=found, is_late=is_late)
+    if found is None:
+        assert step is launch.LaunchStep.WAIT
+    elif is_late:
+        assert step is launch.LaunchStep.CONCLUDE
+    elif found:
+        assert step is launch.LaunchStep.GO_ON
+    else:
+        assert step is (launch.LaunchStep.CONCLUDE if handle is ONE_HOST else launch.LaunchStep.WAIT)
 
 
 @pytest.mark.parametrize(

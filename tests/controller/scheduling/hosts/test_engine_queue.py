@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from jupyter_smx.kernel.text.formats import format_start_reason
 from jupyter_smx.model.records.cluster import ClusterState, QueueStatus
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.testing.fakes.fake_engine import WaitsAtEngine
+from jupyter_smx.testing.fakes.fake_engine import AnswerUnknown, Fault, Outage, WaitsAtEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LONG = 5 * LIMITS.launch_limit
 START = 3.0
@@ -90,7 +95,7 @@ def test_the_end_of_the_wait_that_was_asked_for_gives_back_what_waits_at_the_eng
 
 
 def test_the_limit_of_a_launch_counts_from_the_end_of_the_wait(sim: Simulation) -> None:
-    sim.engine.launch_seconds = 2 * LIMITS.launch_limit - 2  # half of it before the first handle
+    sim.engine.launch_seconds = LIMITS.launch_limit - 2
     sim.set_faults(WaitsAtEngine())
     job = sim.submit()
     sim.pass_time(LONG)
@@ -100,31 +105,83 @@ def test_the_limit_of_a_launch_counts_from_the_end_of_the_wait(sim: Simulation) 
     assert sim.job(job).status() is Status.COMPLETED
 
 
+# A request whose answer is not known
+
+
+@pytest.mark.parametrize("seconds", [None, 0.0, 0.1, 40.0])
+def test_a_request_whose_answer_was_lost_is_looked_up_and_goes_on_under_the_same_id(
+    sim: Simulation, seconds: float | None
+) -> None:
+    sim.set_faults(AnswerUnknown(5, seconds=seconds))
+    job = sim.submit()
+    cluster = sim.job(job).cluster
+    sim.pass_time(60)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sim.job(job).cluster == cluster
+    assert [*sim.world.launches] == [(cluster, "algo-1")]
+
+
+def test_while_the_engine_answers_nothing_the_job_waits_and_says_why(sim: Simulation) -> None:
+    sim.set_faults(Outage())
+    job = sim.submit()
+    cluster = sim.job(job).cluster
+    sim.pass_time(3 * LIMITS.unreachable_limit)
+    assert message(sim, job) == "Waiting at the engine fake: The engine cannot be reached."
+    sim.restart()
+    sim.pass_time(LONG)
+    assert sim.job(job).state is SecondaryStatus.STARTING
+    sim.set_faults()
+    sim.pass_time(31)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sim.job(job).cluster == cluster
+
+
+def test_a_launch_that_comes_after_its_job_was_stopped_is_ended(sim: Simulation) -> None:
+    sim.set_faults(AnswerUnknown(seconds=5.0))
+    job = sim.submit()
+    cluster = sim.job(job).cluster
+    sim.set_faults(Outage())
+    sim.pass_time(2)
+    sim.stop(job)
+    sim.pass_time(2)
+    assert sim.job(job).status() is Status.STOPPED
+    assert sim.pool(cluster).state is ClusterState.RELEASING
+    sim.pass_time(10)
+    assert [host.cluster for host in sim.world.live_hosts()] == [cluster]
+    sim.set_faults()
+    sim.pass_time(31)
+    assert sim.world.live_hosts() == []
+    assert sim.pools() == []
+
+
+def pass_time(sim: Simulation, seconds: float) -> None:
+    """Let time pass, and another controller begin within seconds of the death of one."""
+    for _ in range(round(seconds / START)):
+        sim.pass_time(START)
+        if sim.controller.is_dead:
+            sim.restart()
+
+
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("count", range(1, 7))
-def test_a_controller_that_is_killed_at_any_write_while_hosts_wait_leaves_one_request(
-    count: int, *, before: bool
+@pytest.mark.parametrize("fault", [WaitsAtEngine, lambda: AnswerUnknown(3, seconds=40.0), Outage])
+def test_a_controller_that_is_killed_at_any_write_while_hosts_wait_launches_once(
+    count: int, fault: Callable[[], Fault], *, before: bool
 ) -> None:
     with Simulation() as sim:
-        sim.set_faults(WaitsAtEngine())
+        sim.set_faults(fault())
         sim.kill_controller_at_write(count, before=before)
         job = sim.submit()
-        sim.pass_time(START)
-        if sim.controller.is_dead:
-            sim.restart()
+        pass_time(sim, START)
         if sim.controller.store.job(job) is None:
             return
-        sim.pass_time(LONG)
+        pass_time(sim, 30)
         sim.set_faults()
-        sim.pass_time(START)
-        if sim.controller.is_dead:
-            sim.restart()
-            sim.pass_time(START)
+        pass_time(sim, 45)
         sim.end_job(job)
-        sim.pass_time(START)
-        if sim.controller.is_dead:
-            sim.restart()
-            sim.pass_time(START)
+        pass_time(sim, START)
         assert sim.job(job).status() is Status.COMPLETED
-        assert len(sim.world.submissions) == 1
+        assert len(sim.world.launches) == 1
         assert not sim.bugs

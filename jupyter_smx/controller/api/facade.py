@@ -101,6 +101,7 @@ class ControllerFacade:
         self.validator.check(spec)
         self.validator.check_dependencies(spec)
         job = self.validator.new_job(job_id, spec, image, interpreter)
+        self.validator.check_python_version(job)
         try:
             return self._reconciler.admit(job), True
         except ResourceInUseError as error:
@@ -117,6 +118,7 @@ class ControllerFacade:
         spec = self.validator.complete(spec)
         self.validator.check(spec)
         job = self.validator.new_job("0" * 12, spec, image, interpreter)
+        self.validator.check_python_version(job)
         decision = self._reconciler.placement_of(job)
         key = reuse.key_of_job(job, user="")
         gpus = {} if isinstance(decision, placement.Wait) else decision.gpus

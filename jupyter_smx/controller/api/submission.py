@@ -26,6 +26,7 @@ from jupyter_smx.policy.admission import (
     network_rules,
 )
 from jupyter_smx.policy.lifecycle import environment
+from jupyter_smx.policy.scheduling import reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -123,6 +124,17 @@ class SubmissionValidator:
                     rule="--after takes the ids of jobs that were submitted before.",
                 )
 
+    def check_python_version(self, job: Job) -> None:
+        """Let a job pass whose hosts can read its variables, as far as their version is known from earlier ones.
+
+        An interpreter of this machine was looked at by the submitter.
+
+        :raises ValidationError: they run another version of Python.
+        """
+        has_variables = job.spec.send is not None or job.spec.shared is not None
+        if has_variables and (job.image is not None or job.interpreter is not None):
+            interpreter_rules.check_send(job.spec, self._live_state.python_version(reuse.key_of_job(job, user="")))
+
     def new_checked_job(self, job_id: str, spec: JobSpec, interpreter: str | None = None) -> Job:
         """Make the job of a wish of which only whom it comes after was looked at; nothing is written.
 
@@ -130,7 +142,9 @@ class SubmissionValidator:
         """
         spec = self.complete(spec)
         self.check(spec)
-        return self.new_job(job_id, spec, interpreter=interpreter)
+        job = self.new_job(job_id, spec, interpreter=interpreter)
+        self.check_python_version(job)
+        return job
 
     def new_job(self, job_id: str, spec: JobSpec, image: Image | None = None, interpreter: str | None = None) -> Job:
         """Make the job of a wish; ``image`` is what its name means, where that is known already."""

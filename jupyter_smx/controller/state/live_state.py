@@ -13,7 +13,7 @@ from jupyter_smx.controller.state.engine_limits import EngineLimits
 from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.engines.machine.processes import boot_id
 from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
-from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.records.event import Event, PoolSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.reports import JobAdvice
@@ -79,10 +79,12 @@ class LiveState:
         self.job_queue = JobQueue(self.jobs, store.job, self._array)
         self.outlooks: dict[str, JobTelemetry] = {}
         self.holders: dict[str, Job] = {}
+        self._python_versions: dict[tuple[str, str, str], str] = {}
         self.exit_reasons: dict[str, str] = {}
         """Why a cluster ends, where one of its hosts said so; it is told when the cluster has ended."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
+            self._note_python_version(cluster)
 
     def _array(self, ref: str) -> Predecessor | None:
         found = self.store.arrays.array(ref)
@@ -123,6 +125,7 @@ class LiveState:
                 self.jobs[job.id] = job
         self.job_queue.update(jobs)
         for cluster in clusters:
+            self._note_python_version(cluster)
             if cluster.is_live():
                 self.clusters[cluster.id] = cluster
             else:
@@ -132,6 +135,17 @@ class LiveState:
                 # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
                 self.holders.pop(cluster.id, None)
         self.change_signal.notify_all()
+
+    def _note_python_version(self, cluster: Cluster) -> None:
+        if cluster.hosts and cluster.hosts[0].python_version:
+            self._python_versions[_interpreter_of(cluster.key)] = cluster.hosts[0].python_version
+
+    def python_version(self, key: ReuseKey) -> str:
+        """Give the version of an interpreter as hosts last reported it, as ``3.9.18``; "" before any did.
+
+        It is remembered by engine, interpreter and image while this controller runs, and as long as a cluster lives.
+        """
+        return self._python_versions.get(_interpreter_of(key), "")
 
     def announce(self, jobs: Sequence[Job]) -> None:
         """Announce live jobs whose outlook changed; their records stay as they are.
@@ -290,3 +304,7 @@ class LiveState:
         changed = replace(cluster, **changes)
         self.save(clusters=[changed], durable=durable)
         return changed
+
+
+def _interpreter_of(key: ReuseKey) -> tuple[str, str, str]:
+    return key.engine, key.python, key.image.id if key.image else ""

@@ -56,7 +56,7 @@ def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
 
 @cache
 def members() -> Mapping[str, bytes]:
-    """Collect what the archive holds: the agent's package, the empty one above it, what starts it, and NVML's file."""
+    """Collect what the archive holds: the agent's package, the empty one above it, what starts it, what it brings."""
     agent = _sources(files("jupyter_smx").joinpath("agent"), "jupyter_smx/agent/")
     tag = (sys.implementation.cache_tag or "").encode()
     return {

@@ -86,6 +86,8 @@ class HostWorld(Protocol):
 class FakeHost:
     """One host with its agent; ``alive`` until it is killed, released, or its own deadline comes."""
 
+    python = "3.11"
+
     def __init__(
         self, world: HostWorld, cluster: str, name: str, idle_limit: float, keep_uncollected: float = 0.0
     ) -> None:
@@ -204,7 +206,7 @@ class FakeHost:
         return {
             "protocol": PROTOCOL,
             "version": VERSION,
-            "python": "3.11",
+            "python": self.python,
             "pid": 1,
             "host": self.name,
             "now": self.world.remote_clock(),

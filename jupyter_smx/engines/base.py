@@ -189,7 +189,7 @@ class Engine(LoggingConfigurable):
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a byte stream to the agent on ``host`` over the engine's own authenticated channel.
 
-        :raises UnavailableError: nobody listens there now.
+        :raises UnavailableError: nothing listens there now.
         """
 
     def clusters_folder(self) -> Path | None:

@@ -1,8 +1,8 @@
 """Open files in a folder that a job may write to: no links, no blocking, and only regular files.
 
-The folder of its host is all that a job in a container sees of this machine. Whoever writes there may put a link to
-any file of ours in the place of one, or a pipe that nobody writes to, or a folder. So each part of a name below a
-folder that is ours is entered from the one before, and what is found at its end is looked at when it is open already.
+A job in a container sees only the folder of its host. It may put a link to
+any file of ours in the place of one, or a pipe without a writer, or a folder. So each part of a name below a
+folder that is ours is opened from the one before, and the type of the last one is checked after it is open.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read(top: Path, name: str, most: int) -> bytes:
 
 
 def is_absent(top: Path, name: str) -> bool:
-    """Say whether nothing has a name below ``top``; of what cannot be looked at nobody knows it."""
+    """Return True if a name does not exist below ``top``; False if it cannot be read."""
     try:
         with _open_parent(top, name) as (folder, last):
             os.stat(last, dir_fd=folder, follow_symlinks=False)

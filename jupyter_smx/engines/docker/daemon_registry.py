@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Handle
 
 _CONNECT_CHECK_TIMEOUT = 2.0
-"""Seconds for a question whose answer is not needed to go on; whoever connects to a host has ten for all of it."""
+"""Seconds for an optional request; a connection to a host takes ten at most, in total."""
 
 
 class DaemonRegistry:
@@ -32,9 +32,9 @@ class DaemonRegistry:
         self._daemons: dict[str, Daemon] = {}
 
     def default(self) -> Daemon:
-        """Find the daemon of new hosts, once: whoever chooses another context meanwhile has hosts here all the same.
+        """Find the daemon of new hosts, once; a context that is changed later has no effect.
 
-        :raises RefusedError: it is no unix socket.
+        :raises RefusedError: its address is not a unix socket.
         """
         self.url = self.url or self._choose_url()
         return self.get(self.url)
@@ -77,9 +77,9 @@ class DaemonRegistry:
         return await self.for_handle(handle).inspect(container, min(_CONNECT_CHECK_TIMEOUT, self._seconds()))
 
     async def check_unpaused(self, handle: Handle, host: str, container: str, name: str) -> None:
-        """See that a host's container, which people know by its ``name``, is not paused.
+        """Check that a host's container is not paused; messages use its ``name``.
 
-        :raises UnavailableError: it is. Of a daemon that does not answer nobody knows.
+        :raises UnavailableError: it is paused. A daemon that does not answer raises nothing.
         """
         try:
             found = await self.inspect(handle, container)

@@ -200,7 +200,7 @@ class DockerEngine(Engine):
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the agent's unix socket, which is in the folder that the host shares with us.
 
-        :raises UnavailableError: nobody listens there now, or the container is paused.
+        :raises UnavailableError: nothing listens there now, or the container is paused.
         """
         known = {one.host: str(one.data["container"]) for one in handle.hosts}
         try:
@@ -269,7 +269,7 @@ class DockerEngine(Engine):
         return [*daemon_info.client_command(self._daemons.for_handle(handle).url), *enter]
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
-        """Remove containers and networks of this data folder of whose cluster nobody has a record, wherever they are.
+        """Remove containers and networks of this data folder whose clusters have no record, at every daemon.
 
         Looks at today's daemon and at each one that clusters were made at, as far as their folders are there; names
         those that cannot be asked.

@@ -31,7 +31,7 @@ _DISK_FULL = "no space left on device"
 
 
 class ClusterLaunch:
-    """What is done for one request; nothing is launched twice, whoever else does the same."""
+    """The launch of one cluster; nothing is launched twice, even if another task launches the same cluster."""
 
     def __init__(
         self,
@@ -143,9 +143,9 @@ class ClusterLaunch:
         return found
 
     def _join_once(self, api: Any, container: str, joins: dict[str, Any], lock: Path) -> bool:
-        """Let a host join a network unless it has joined one; says whether that is the one which all share.
+        """Connect a host to a network unless it has one; return True if that is the shared network.
 
-        Somebody else may do the same at this moment.
+        Another task may do the same at this moment.
         """
         with file_lock.acquire(lock, lambda: bool(self._abort_reason())):
             there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
@@ -157,7 +157,7 @@ class ClusterLaunch:
         return bool(joins["net_id"] == container_spec.BRIDGE)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
-        """Make a container, or find the one that somebody else made; gives it as the daemon shows one."""
+        """Create a container, or find an existing one; return it as the daemon describes it."""
         while True:
             try:
                 made = await self._daemon.call(lambda api: self._create_once(api, name, config), self._seconds)
@@ -178,9 +178,9 @@ class ClusterLaunch:
             await asyncio.sleep(probe_container.POLL_INTERVAL)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
-        """Make a container, and unmake it where the cluster was released before: that release may not have seen it.
+        """Create a container; remove it if its cluster was released meanwhile, because the release may have missed it.
 
-        In one thread, which goes on to its end also when whoever asked was cancelled.
+        Runs in one thread, which finishes even if the caller was cancelled.
         """
         made = str(api.create_container_from_config(config, name)["Id"])
         if why := self._abort_reason():
@@ -189,7 +189,7 @@ class ClusterLaunch:
         return made
 
     def _abort_reason(self) -> str:
-        """Say why nothing may begin in this cluster any more, "" where it may; of a disk that is away nobody knows."""
+        """Return why nothing may start in this cluster any more; "" if it may, or if its disk is unavailable."""
         try:
             return "the cluster was released meanwhile" if self._folders.is_released(self._cluster) else ""
         except OSError as problem:
@@ -298,6 +298,6 @@ def _format_exit(state: dict[str, Any]) -> str:
 
 
 def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
-    """Say whether what has the name that we want has our labels as well."""
+    """Return True if the object with our name also has our labels."""
     labels, whose = found.get("Labels") or {}, (container_spec.CLUSTER, container_spec.HOST, container_spec.OWNER)
     return all(labels.get(name) == wish["Labels"].get(name) for name in whose)

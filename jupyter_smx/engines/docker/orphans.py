@@ -36,7 +36,7 @@ def daemon_urls(folders: ClusterFolders) -> list[str]:
 async def sweep(
     daemons: DaemonRegistry, urls: Iterable[str], owner: str, seconds: float, spare: Callable[[Mapping[str, Any]], bool]
 ) -> list[str]:
-    """Remove at each daemon what carries a data folder's mark and is not to be spared; one after the other.
+    """Remove at each daemon the objects with a data folder's label, except those to be kept; one after the other.
 
     ``urls`` are those of the records; that of new hosts is asked first. Gives the names of what was removed, and a
     sentence for each daemon that could not be asked.
@@ -67,7 +67,7 @@ async def sweep(
 
 
 async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
-    """Remove what looked at an image for a controller that was killed; whoever needs one now waits for no other."""
+    """Remove test containers of a controller that was killed."""
     try:
         await remove_all(
             daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_owner_alive

@@ -74,7 +74,7 @@ class Preflight:
         """Whether hosts can live here, as far as that was tried."""
 
     async def check(self, image: InspectedImage) -> None:
-        """See once, with an image that has a Python, that hosts can live here.
+        """Check once, with an image that has a Python, that hosts can run at this daemon.
 
         :raises RefusedError: they see another machine's folders, or run as somebody whom these are closed to; a
             transient one where that could not be found out in time.
@@ -169,7 +169,7 @@ class Preflight:
 
 
 async def _check_socket(room: HostFolder, token: str) -> str:
-    """Connect to the socket; gives why nobody answers there as expected."""
+    """Connect to the socket; return why the expected answer did not come."""
     try:
         reader, writer = await room.dial()
     except UnavailableError as problem:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ALIVE = ("running", "paused")
 _IN_USE = (403, 409)
-"""What Docker and Podman answer to who would remove a network that somebody is in."""
+"""Errors of Docker and Podman when a network with members is removed."""
 _INSPECT_TIMEOUT = 3.0
 """Seconds that a daemon may take to say how a container ended."""
 _RETRY_CURE = "Run the job again, or set --retries."
@@ -61,7 +61,7 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
 
 
 async def exit_reasons(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
-    """Say of each host how its container ended, if it did: once it is removed nobody knows it.
+    """Return for each host how its container ended, if it did; read before it is removed.
 
     Each is asked about: the list may say for a moment that one still runs which was killed.
 
@@ -77,9 +77,9 @@ async def exit_reasons(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
 
 
 async def _ended_state(daemon: Daemon, container: str) -> dict[str, Any] | None:
-    """Give the state of a container that has ended; None of any other, and of one that nobody can look at.
+    """Return the state of a container that has ended; None if it runs or cannot be inspected.
 
-    Words for a sentence never hold up a release.
+    Errors are ignored, because a message must not delay a release.
     """
     with suppress(UnavailableError, asyncio.TimeoutError):
         told = await asyncio.wait_for(daemon.inspect(container), _INSPECT_TIMEOUT)
@@ -101,7 +101,7 @@ async def remove_cluster(
 
 
 async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
-    """Wait until nobody makes a network for a cluster any more.
+    """Wait until no task creates a network for a cluster any more.
 
     A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
     and with which Docker 20.10 does not start again.
@@ -190,7 +190,7 @@ async def _remove_network(daemon: Daemon, network: str) -> None:
 
 
 def _remove_with_members(api: Any, network: str) -> None:
-    """Remove a network, also from containers that somebody else let into it, which run on without."""
+    """Remove a network; foreign containers in it are disconnected and keep running."""
     try:
         api.remove_network(network)
     except errors.APIError as problem:

@@ -105,9 +105,9 @@ class LocalEngine(Engine):
         }
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
-        """Start an agent for each host that nobody has claimed yet.
+        """Start an agent for each host that no agent has claimed yet.
 
-        Yields an empty handle before the first start, and another one whenever one more host listens.
+        Yields an empty handle before the first start, and a new handle whenever another host listens.
 
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
@@ -139,7 +139,7 @@ class LocalEngine(Engine):
         return await asyncio.to_thread(lambda: [self._observe(handle) for handle in handles])
 
     async def release(self, handle: Handle) -> None:
-        """Kill the agents' sessions, their descendants and every process that carries a host's mark.
+        """Kill the agents' sessions, their descendants and every process with a host's mark.
 
         :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
         """
@@ -150,7 +150,7 @@ class LocalEngine(Engine):
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the agent's unix socket.
 
-        :raises UnavailableError: nobody listens there now.
+        :raises UnavailableError: nothing listens there now.
         """
         return await self._folder(handle.cluster, host).dial()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LocalLimits:
-    """One data folder. Where groups can be made is found out once; ``off`` says why none shall be."""
+    """Limits for one data folder. The place of groups is determined once; ``off`` is the reason if limits are off."""
 
     def __init__(self, clusters: Path, off: str = "") -> None:
         self._clusters = clusters
@@ -46,7 +46,7 @@ class LocalLimits:
         return cgroups.remove_groups(str(parent / name) for parent in self.parents().folders.values() for name in names)
 
     def sweep(self) -> None:
-        """Remove groups of hosts that are released, or that nobody knows any more."""
+        """Remove groups of hosts that are released or have no record."""
         cgroups.sweep(self.parents(), self._data_dir, self._live_groups)
 
     def _live_groups(self) -> list[str]:

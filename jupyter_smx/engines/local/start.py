@@ -70,7 +70,7 @@ class AgentStart(NamedTuple):
 
 
 async def _first_byte(descriptor: int) -> bytes:
-    """Wait until a pipe has a byte, or nobody has its other end; empty then."""
+    """Wait until a pipe has a byte; return nothing if its other end was closed."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(descriptor, lambda: None if readable.done() else readable.set_result(None))

@@ -60,7 +60,7 @@ def host_networks(
 
 
 def addresses(cluster: str, hosts: Sequence[str], platform: str = sys.platform) -> dict[str, str]:
-    """Give each host an address that is the same whoever asks, and most likely no other cluster's.
+    """Give each host an address that is always the same, and very likely not another cluster's.
 
     Only Linux answers on the whole of 127.0.0.0/8; elsewhere all hosts share one address. 127.0.x.x is left to the
     system, which has resolvers there.

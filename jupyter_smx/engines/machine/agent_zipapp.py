@@ -1,7 +1,7 @@
 """Pack the agent as one zip file that any Python from 3.8 on can run, named by its content.
 
 Beside each source lies its bytecode for the Python that packs, because an interpreter keeps no bytecode of its own for
-a zip: without it each cold start compiles the agent anew, which takes longer than all the rest. Another version of
+a zip: without it each cold start compiles the agent, which takes longer than everything else. Another version of
 Python passes over that bytecode and reads the source.
 """
 

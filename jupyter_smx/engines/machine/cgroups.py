@@ -38,7 +38,7 @@ _LIMITS = (
     "memory.swap.max",
     "pids.max",
 )
-"""Files of a group of version 2 in which somebody limits what is in it; nobody does where they are empty or "max"."""
+"""Limit files of a cgroup v2 group; empty or "max" means no limit."""
 _SUBTREE_CONTROL = "cgroup.subtree_control"
 _UNITS = (".service", ".scope")
 _ANY_UNITS = (*_UNITS, ".slice")
@@ -144,7 +144,7 @@ def _own_group(top: Path, path: str) -> Path:
 
 
 def _limit_file(folder: Path) -> str:
-    """Name the file in which somebody limits a group, "" where nobody does."""
+    """Return the file that limits a group, "" if none does."""
     return next((name for name in _LIMITS if _read_fields(folder / name)[:1] not in ([], ["max"])), "")
 
 
@@ -236,9 +236,9 @@ def _remove(folder: str) -> int:
 
 
 def sweep(parents: ParentGroups, data_dir: str, living: Callable[[], Iterable[str]]) -> None:
-    """Remove the groups of this data folder whose hosts are not among ``living`` and that nobody is in.
+    """Remove the empty groups of this data folder whose hosts are not in ``living``.
 
-    Somebody may have deleted the folders of hosts: nothing else would ever find their groups.
+    If a user deleted the folders of hosts, nothing else would find their groups.
     """
     found = [folder for parent in set(parents.folders.values()) for folder in parent.glob(f"{_prefix(data_dir)}*")]
     # Asked after the look: whoever makes a group has made the host's folder before.

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.machine.host_folder import HostFolder
 
 MAX_CLUSTERS = 4
-"""Clusters to which something is brought at the same time; the others wait, and nobody else does."""
+"""Clusters to which files are copied at the same time; others wait."""
 
 
 class CopyWorkers:
-    """Brings things to hosts in threads of its own: a few large copies hold up nobody but each other.
+    """Copies files to hosts in separate threads, so that large copies delay only each other.
 
     Hosts of one cluster take turns, so that the first one's copies are there for the others.
     """

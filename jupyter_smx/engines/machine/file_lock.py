@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PAUSE = 0.02
-"""Seconds between two looks at a lock that somebody else has."""
+"""Seconds between two attempts to take a lock that another process holds."""
 
 
 @contextmanager
 def acquire(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
-    """Wait for a lock until ``gives_up`` says that it is not wanted any more; says whether it is held. Blocks.
+    """Wait for a lock until ``gives_up`` returns True; return True if the lock is held. Blocks.
 
     :raises OSError: the file cannot be made.
     """

@@ -36,7 +36,7 @@ RELEASED_MARKER = "released"
 """File in a cluster's folder: the cluster was given back, its id is never used again."""
 
 FILES_LOCK = "given.lock"
-"""File in a cluster's folder: held by whoever brings something to its hosts, or takes all of that away."""
+"""Lock file in a cluster's folder, held while files are copied to its hosts or removed."""
 
 SOCKET_LIMIT = 100
 """Bytes of a path; Linux takes 107 and macOS 103."""
@@ -135,7 +135,7 @@ class HostFolder(Struct, frozen=True):
     async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the agent's unix socket.
 
-        :raises UnavailableError: nobody listens there now.
+        :raises UnavailableError: nothing listens there now.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -251,7 +251,7 @@ class HostFolder(Struct, frozen=True):
 
     @contextmanager
     def _wait_copies_stopped(self) -> Iterator[None]:
-        """Wait until a copy to this cluster has seen that it is released; not for ever, it may hang on a dead disk."""
+        """Wait until a copy to this cluster has stopped after a release; limited, because a dead disk may block it."""
         lock, end = self.path.parent / FILES_LOCK, time.monotonic() + _COPY_TIMEOUT
         with ExitStack() as stack:
             with suppress(OSError):

@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 async def launch_all(
     engine: Engine, request: ClusterRequest, launch_host: Callable[[HostSpec], Coroutine[Any, Any, HostHandle]]
 ) -> AsyncGenerator[Handle, None]:
-    """Yield an empty handle, and another one whenever one more host listens.
+    """Yield an empty handle, and a new handle whenever another host listens.
 
-    The caller closes it (:func:`contextlib.aclosing`): whoever waits no more must leave nothing under way.
+    The caller closes it (:func:`contextlib.aclosing`), so that nothing keeps running after a cancellation.
 
     :raises RefusedError: one of them can never come up; the same holds for the others then.
     :raises UnavailableError: a host did not come up; the others were, or will be, released.

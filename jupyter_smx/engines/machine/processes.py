@@ -75,7 +75,7 @@ def _read_psutil(pid: int) -> Process | None:
 
 
 def read_process(pid: int) -> Process | None:
-    """Look at one process; None when it is gone, or somebody else's and hidden, or only waits to be buried.
+    """Read one process; None if it is gone, is a zombie, or is a hidden process of another user.
 
     :raises OSError: the process table cannot be read.
     """
@@ -130,9 +130,9 @@ def process_tree(roots: Iterable[Identity], known: Table) -> set[int]:
 
 
 def send_signal(process: Process, number: signal.Signals) -> bool:
-    """Signal this process and never another one that got its number; quiet when it is gone.
+    """Signal this process, never another process that reused its number; no error if it is gone.
 
-    False where it is somebody else's: what a job started by ``sudo`` is root's.
+    Return False if it belongs to another user: processes that a job started by ``sudo`` are root's.
     """
     try:
         descriptor = os.pidfd_open(process.pid) if _LINUX else None
@@ -158,7 +158,7 @@ def send_signal(process: Process, number: signal.Signals) -> bool:
 
 
 def _stop(found: Iterable[Process]) -> set[int]:
-    """Stop processes; gives the pids of those that are somebody else's, and names them in the log."""
+    """Stop processes; return the pids of other users' processes, and log them."""
     strangers = {process.pid for process in found if not send_signal(process, signal.SIGSTOP)}
     if strangers:
         _log.warning("processes=%s belong to another user (e.g. after sudo) and keep running", sorted(strangers))
@@ -168,8 +168,8 @@ def _stop(found: Iterable[Process]) -> set[int]:
 def kill_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
     """Kill what ``select`` finds in the process table until it finds nothing more; blocks ``seconds`` at most.
 
-    Everything is stopped before anything is killed, so that nothing forks away between the look and the kill. What is
-    somebody else's cannot be ended, and is not waited for.
+    All processes are stopped before any is killed, so that none forks in between. Processes of other users
+    cannot be ended, and are not awaited.
 
     :return: pids that are still there when the time is over.
     """

@@ -1,7 +1,7 @@
 """Provide files of this machine to a host that sees only its own folder: by links, else by copies.
 
 They lie in ``<host folder>/given/<number>/<name>``, which the host is shown where nobody there can write. Beside the
-host's folder, where no job comes, stands what each was made from, so that what has not changed is not made anew.
+host's folder, which jobs do not see, is a record of their sources, so that unchanged files are not copied again.
 
 What cannot be linked, since it lies on another disk or only this user may read it, is copied: once for all hosts of
 a cluster, and only where there is room for all of it.
@@ -39,11 +39,11 @@ _FOLDER, _PROGRAM, _FILE = 0o755, 0o555, 0o444
 _LINK_ERRORS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 _RECORD = "given-{}.json"
 _CHUNK_SIZE = 4 << 20
-"""Bytes that are copied between two looks at whether that is wanted any more."""
+"""Bytes that are copied between two checks for cancellation."""
 
 
 class FileReader(Struct, frozen=True):
-    """Who reads in the host, by number; -1 is whoever runs this."""
+    """The user that reads in the host, by number; -1 is the current user."""
 
     uid: int = -1
     gid: int = -1
@@ -125,7 +125,7 @@ def provide_files(
 
 
 class _ProvidedFiles:
-    """What one host was given; ``needed`` are the sources that its next job wants."""
+    """Files that were provided to one host; ``needed`` are the sources of its next job."""
 
     def __init__(
         self, folder: HostFolder, reader: FileReader, needed: Collection[str], given_up: Callable[[], bool]
@@ -145,9 +145,9 @@ class _ProvidedFiles:
         self._next_number = max(following, 1 + max(used, default=0))
 
     def check_cancelled(self) -> None:
-        """See that it is wanted still.
+        """Check that the request was not cancelled.
 
-        :raises UnavailableError: it is not.
+        :raises UnavailableError: it was cancelled.
         """
         if self._is_cancelled() or self._released.exists():
             raise UnavailableError("The host was released while inputs were copied to it.", transient=True)
@@ -211,9 +211,9 @@ class _ProvidedFiles:
         return None
 
     def _find_space(self, source: Path, weight: int) -> None:
-        """See that there is room for copies, if need be for want of others that no job needs now.
+        """Ensure space for copies; remove copies that no job needs, if necessary.
 
-        :raises RefusedError: there is not, with how much there is. Once more may help where something went for it.
+        :raises RefusedError: there is too little, with the free space. A retry may help if copies were removed.
         """
         went = False
         while weight and weight > (room := self._free_bytes()):
@@ -342,7 +342,7 @@ def record_path(folder: HostFolder) -> Path:
 
 
 def _read_record(path: Path) -> tuple[dict[str, ProvidedFile], int]:
-    """Read what is there, and the number that comes next; where nothing can be read everything is made anew."""
+    """Read the record and the next number; if it is unreadable, everything is provided again."""
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         rows, following = (said["items"], said["next"]) if isinstance(said, dict) else (said, 1)

@@ -36,13 +36,13 @@ AGENT_ARCHIVE = "/run/smx.pyz"
 BRIDGE = "bridge"
 """What Docker calls both its usual network and the kind of all of them."""
 NONE = "none"
-"""What it calls the one in which a container reaches nobody."""
+"""The daemon's name of the network mode without any connection."""
 _ISOLATED_GATEWAY = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 """Leaves the machine out of a network that has no way out."""
 _NO_EXTERNAL_DNS = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:2"]}
-"""Names of the outside are looked up in the container, where nobody answers, and not by the daemon.
+"""Look up external names in the container, where the lookup fails, and not through the daemon.
 
-Some daemons say nothing then, so whoever asks shall not wait for long.
+Some daemons send no answer then, so the resolver must not wait long.
 """
 NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
 """Where NVIDIA's runtime is the usual one, images ask it by this variable for all GPUs, and get them."""
@@ -96,7 +96,7 @@ def owner(data_dir: str) -> str:
 
 
 def container_name(cluster: str, host: str) -> str:
-    """Name a container; the same host has the same name whoever asks, so that there can be only one."""
+    """Name a container; a host always has the same name, so that there can be only one."""
     return f"jupyter-smx-{cluster}-{host}"
 
 
@@ -106,7 +106,7 @@ def network_name(cluster: str) -> str:
 
 
 def is_own_container(row: Mapping[str, Any]) -> bool:
-    """Say of a container in a list whether it was made by us, and not of an image that somebody made of one of ours.
+    """Return True if we created a listed container; False if its image was made from a container of ours.
 
     Such an image has our labels. Whatever its containers are called, none has a host's folder.
     """
@@ -127,7 +127,7 @@ def filters(data_dir: str, cluster: str) -> list[str]:
 
 
 def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | None:
-    """Say which network a cluster has of its own; None for one host that may reach nobody."""
+    """Return the network of a cluster; None for a single isolated host."""
     if _is_without_network(request, settings):
         return None
     return {
@@ -208,7 +208,7 @@ def _is_connected_after_start(request: ClusterRequest, settings: Settings) -> bo
 
 
 def _is_created_in_network(request: ClusterRequest, settings: Settings) -> bool:
-    """Say whether hosts are made in their network, as Podman wants it."""
+    """Return True if containers are created in their network, as Podman requires."""
     return not _is_without_network(request, settings) and bool(settings.kind.podman)
 
 
@@ -250,7 +250,7 @@ def _identity(plan: HostSpec) -> dict[str, str]:
 
 
 def format_environment(variables: Mapping[str, str]) -> list[str]:
-    """Write variables as a daemon wants them."""
+    """Format variables for the daemon."""
     return [f"{key}={value}" for key, value in variables.items()]
 
 

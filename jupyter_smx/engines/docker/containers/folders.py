@@ -60,7 +60,7 @@ def prepare(
 
 
 def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:
-    """Give the address of the daemon that has a cluster's containers, "" where nobody knows. Blocks."""
+    """Return the address of the daemon with a cluster's containers, "" if it was not recorded. Blocks."""
     try:
         return (folders.clusters / cluster / _DAEMON).read_text()
     except OSError:

@@ -95,7 +95,7 @@ _REASONS = (
 def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None:
     """Say that a daemon has no GPUs to give, where that is what its words mean; None where they mean another thing.
 
-    It is the same each time, so nobody tries again.
+    The answer is always the same, so the request is not repeated.
     """
     if not plan.gpus or not _NO_GPU.search(words):
         return None

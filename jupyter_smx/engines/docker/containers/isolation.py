@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 
 LABEL = "jupyter-smx.given-up"
-"""Label of a container that has these sentences, as JSON: what was given up is a fact of the host, whoever asks."""
+"""Label of a container with these sentences as JSON, so that every controller reads the same limitations."""
 SHARED_NETWORK = (
     "It shares the daemon's default network with other containers, because no separate network was available."
 )
@@ -45,7 +45,7 @@ def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all
 
 
 def persistent_volumes(volumes: Collection[str]) -> tuple[str, ...]:
-    """Say that nobody renews the volumes of an image between jobs."""
+    """Report that the volumes of an image are not emptied between jobs."""
     names = ", ".join(volumes)
     said = f"Files that a job writes to {names} remain for later jobs, because the image declares a volume."
     return (said,) if volumes else ()

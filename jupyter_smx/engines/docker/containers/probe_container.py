@@ -53,7 +53,7 @@ class Probe:
         self._cancel_event = threading.Event()
 
     async def __aenter__(self) -> Self:
-        """Let nobody else remove what has its name."""
+        """Prevent other tasks from removing containers of this name."""
         self._under_way.add(self.name)
         return self
 
@@ -74,9 +74,9 @@ class Probe:
         await self._daemon.call(lambda api: api.start(self.name), self._seconds)
 
     def _make(self, api: Any, config: Mapping[str, Any]) -> None:
-        """Make it, and unmake it where nobody waits for it any more, who may have found nothing to remove.
+        """Create the container, and remove it if the caller has given up meanwhile and could not remove it.
 
-        In one thread, which goes on to its end also when whoever asked gave up.
+        Runs in one thread, which finishes even if the caller gave up.
         """
         api.create_container_from_config(config, self.name)
         if self._cancel_event.is_set():
@@ -129,7 +129,7 @@ def container_config(
 
 
 def is_owner_alive(row: Mapping[str, Any]) -> bool:
-    """Say of a container in a list whether somebody is there still who may be looking at it."""
+    """Return True if the process that created a listed container still runs."""
     number = str((row.get("Labels") or {}).get(container_spec.PROBE, ""))
     return not number.isdecimal() or psutil.pid_exists(int(number))
 
@@ -145,7 +145,7 @@ async def wait_for_file(is_there: Callable[[], bool], see: Callable[[], Awaitabl
 
 
 async def log_tail(daemon: Daemon, container: str, lines: int) -> str:
-    """Give the end of what a container wrote, in one line; "" where nobody can tell."""
+    """Return the end of a container's output in one line; "" if it cannot be read."""
     try:
         said: bytes = await daemon.call(lambda api: api.logs(container, tail=lines))
     except (DaemonError, UnavailableError):

@@ -41,16 +41,16 @@ T = TypeVar("T")
 _DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 UNIX = "unix://"
 _MAX_THREADS = 32
-"""Threads: hosts of a cluster come up side by side, and a daemon that hangs holds up nobody but its own engine."""
+"""Threads: hosts of a cluster start in parallel, and a daemon that hangs blocks only its own engine."""
 _MAX_STARTS = 8
 """Containers that are made and started at once, each with its network beside it: half of the threads are left for
 questions that take a moment."""
 _THREAD_TIMEOUT = 120
-"""Seconds after which a thread gives up what it makes; whoever asked gave up before, and it removes that again."""
+"""Seconds after which a thread gives up and removes what it created; its caller has given up before."""
 _READ_MARGIN = 1.0
-"""Seconds by which a thread that only looks waits longer than whoever asked."""
+"""Seconds by which a thread that only reads waits longer than its caller."""
 _BACKLOG_FULL = (errno.EAGAIN, errno.ENOTCONN)
-"""Whoever calls a daemon without waiting is told so, at once or with the first word, where many others wait already."""
+"""Errors of a non-blocking connection while the daemon's backlog is full: at once, or with the first byte."""
 _RETRY_DELAY = 0.02
 """Seconds until it is called again."""
 _CHUNK_SIZE = 1 << 16
@@ -273,7 +273,7 @@ class Daemon:
             raise self.operation_error(what, problem) from problem
 
     async def _call_read_only(self, question: Callable[[Any], T]) -> T:
-        """Put a question that makes nothing, so that nobody has to hear its answer who gave it up."""
+        """Send a request that changes nothing, so that a caller that gave up can ignore its answer."""
         return await self.call(question, patience=self._seconds + _READ_MARGIN)
 
     def operation_error(self, what: str, problem: DaemonError) -> UnavailableError:
@@ -341,9 +341,9 @@ def remove(api: Any, container: str) -> None:
 
 
 async def _http_get(address: str, path: str) -> tuple[int, bytes]:
-    """Ask in the oldest way, in which an answer is whole when the other side hangs up.
+    """Send an HTTP/1.0 request, whose answer is complete when the peer closes the connection.
 
-    :raises OSError, ValueError: nobody listens, or what came is no answer.
+    :raises OSError, ValueError: nothing listens, or the answer is invalid.
     """
     while (said := await _receive_response(address, path)) is None:  # noqa: ASYNC110 - nobody tells that there is room
         await asyncio.sleep(_RETRY_DELAY)

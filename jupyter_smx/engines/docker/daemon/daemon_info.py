@@ -37,7 +37,7 @@ class DaemonInfo(Struct, frozen=True):
     podman: tuple[int, ...] = ()
     """Its version; empty for Docker."""
     docker: tuple[int, ...] = ()
-    """Docker's version; empty for Podman, and where nobody asked."""
+    """Docker's version; empty for Podman, and before the first request."""
     unlimited: tuple[str, ...] = ()
     reason: str = ""
     """Why, in words that end a sentence."""

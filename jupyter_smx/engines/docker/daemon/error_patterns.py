@@ -20,6 +20,6 @@ class ErrorPattern(NamedTuple):
 
 
 def first_match(reasons: Iterable[ErrorPattern], heard: str) -> ErrorPattern | None:
-    """Give the first reason of which a sign was ``heard``, None where there is none."""
+    """Return the first reason whose pattern occurs in the text; None if none does."""
     said = heard.lower()
     return next((each for each in reasons if any(re.search(sign, said) for sign in each.signs)), None)

@@ -39,7 +39,7 @@ _PYTHON_TIMEOUT = 60.0
 _STEP_TIMEOUT = 60.0
 """Seconds that the daemon may take to make a container, to start it, or to remove it."""
 _CACHE_TIMEOUT = 0.25
-"""Seconds that somebody waits who can go on without the answer; one that is not busy takes a millisecond."""
+"""Seconds to wait for an optional answer; an idle daemon takes a millisecond."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What machines call their processor, and what images call it."""
 _MISSING_STATUSES = (NOT_FOUND, 400, 301)
@@ -48,7 +48,7 @@ _SERVER_ERROR = 500
 """The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _MAX_REASON = 200
-"""Characters of what somebody said that fit into a reason."""
+"""Characters of an error message that a reason quotes."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
@@ -249,7 +249,7 @@ class Images:
         )
 
     async def _run_python(self, name: str, image: str, word: str) -> tuple[int, str]:
-        """Start one Python; gives its exit code and last words, 404 where there is no such program.
+        """Start one Python; return its exit code and last output, 404 if the program does not exist.
 
         :raises RefusedError: it says nothing for too long, which it may not do another time.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
@@ -311,7 +311,7 @@ def _key_line(words: str) -> str:
 
 
 def _version(words: str) -> tuple[int, int]:
-    """Find the version among the last words of a container, which may say more at its end."""
+    """Find the version in the last output of a container, which may print more at its end."""
     for line in reversed(words.splitlines()):
         with suppress(ValueError, TypeError):
             major, minor = json.loads(line)
@@ -337,5 +337,5 @@ def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def cached_inspection(image: str) -> InspectedImage:
-    """Give what is known of an image, by its id; one that nobody looked at is taken for one like most."""
+    """Return the result of an image's inspection, by its id; a default if it was not inspected."""
     return Images.cache.get(image) or InspectedImage(image, PYTHON_CANDIDATES[0])

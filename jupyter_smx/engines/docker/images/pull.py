@@ -75,7 +75,7 @@ class ImagePuller:
         return self.when != "never" and not registry.is_id(name)
 
     async def pull(self, name: str, say: Callable[[PullProgress], None], *, is_here: bool = False) -> None:
-        """Download an image, with whoever does that already; it ``is_local`` where an older one may be.
+        """Download an image, or join a running download; ``is_local`` if an older one may exist here.
 
         :raises RefusedError: it cannot be had, or not now.
         :raises UnavailableError: the daemon does not answer.

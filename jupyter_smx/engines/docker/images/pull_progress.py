@@ -16,7 +16,7 @@ _DOWNLOADING = "Downloading"
 _LAYER_STATES = (*_WAITING_STATES, _DOWNLOADING, *_DOWNLOADED_STATES)
 """What is said of layers; other lines have ids as well, which are tags."""
 _MAX_LAYERS = 1_000
-"""Layers; an image has 127 at most, and whoever says more is not believed."""
+"""Layers; an image has 127 at most, and larger numbers are ignored."""
 _MB = 1_000_000
 _SMALL_DOWNLOAD = 10 * _MB
 

@@ -25,7 +25,7 @@ _SIMILARITY_CUTOFF = 0.8
 """How much alike two repositories are of which one may be a typing error."""
 _PODMAN_PREFIX = "localhost/"
 _HELPER_SECONDS = 20.0
-"""Seconds that a helper for credentials may take; it may ask somebody who is not there."""
+"""Seconds that a credential helper may take; it may wait for input of an absent user."""
 
 _NAME_PATTERN = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
 """What a daemon names in its words: a word after one of these, and any with a slash or a colon in it."""
@@ -119,7 +119,7 @@ def is_id(name: str) -> bool:
 
 
 def is_immutable(name: str) -> bool:
-    """Say whether a name means one image for ever."""
+    """Return True if a name always means the same image."""
     return is_id(name) or "@" in name
 
 
@@ -248,7 +248,7 @@ def _cure_fields(kind: DaemonInfo, registry: str) -> dict[str, str]:
 
 
 def _login_command(registry: str, program: str) -> str:
-    """Give the command by which somebody logs in; Amazon's registries take a password of theirs, for twelve hours."""
+    """Return the login command; Amazon's registries use a password that is valid for twelve hours."""
     amazon = _AMAZON.fullmatch(registry)
     if amazon is None:
         return f"{program} {registry}"

@@ -51,12 +51,12 @@ class Interactivity(Struct, frozen=True, kw_only=True):
     terminal: bool = False
 
     def has_person(self) -> bool:
-        """Say whether somebody can answer a question now."""
+        """Return True if a user can answer a question now."""
         return self.allow_stdin if self.kernel else self.terminal
 
 
 def should_wait(*, option: bool, setting: str | None, presence: Interactivity) -> bool:
-    """Decide whether a magic waits for its job: ``--wait``, else ``SMX_WAIT``, else whether nobody is there.
+    """Decide whether a magic waits for its job: ``--wait``, else ``SMX_WAIT``, else if the kernel is unattended.
 
     :raises ValidationError: ``SMX_WAIT`` is neither yes nor no.
     """

@@ -91,9 +91,9 @@ def job(ref: str) -> Job:
 
 
 def rerun(ref: str) -> Job:
-    """Run a job again, with the code, variables, inputs and hosts of its wish; gives the new job's handle at once.
+    """Run a job again with the same code, variables, inputs and hosts; return the new job's handle at once.
 
-    :raises ResourceNotFoundError: there is no such job, or the variables that it was sent are gone.
+    :raises ResourceNotFoundError: the job does not exist, or its sent variables were deleted.
     """
     submitted_at = time.time()
     session = current_session()

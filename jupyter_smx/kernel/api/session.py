@@ -76,7 +76,7 @@ class Session:
         return {} if self.shell is None else self.shell.user_ns
 
     def submission_context(self) -> SubmissionContext:
-        """Say where a wish is made now."""
+        """Return the notebook, cell and folder of a request that is made now."""
         folder = current_folder()
         return SubmissionContext(
             python=sys.executable,
@@ -193,14 +193,14 @@ _session_lock = threading.Lock()
 
 
 def open_session(shell: Any) -> Session:
-    """Make the session of this process anew, for ``shell`` (None: a plain Python process)."""
+    """Create a new session of this process, for ``shell`` (None: a plain Python process)."""
     close_session()
     _sessions.append(Session(shell, autostart.client()))
     return _sessions[0]
 
 
 def get_or_open_session(shell: Any) -> Session:
-    """Give the session of this process where it is that of ``shell``, else make it anew."""
+    """Return the session of this process if it belongs to ``shell``, else create a new one."""
     return _sessions[0] if _sessions and _sessions[0].shell is shell else open_session(shell)
 
 

@@ -37,7 +37,7 @@ _REDRAW = 2.0
 """Seconds between two cards that differ in the job's progress only: each one is written into the notebook."""
 
 _MAX_UNWATCHED = 256
-"""Jobs that nobody watched of which the latest news is kept: those of the moment in which a job is submitted."""
+"""Number of unwatched jobs whose latest change is kept: changes that arrive while a job is being submitted."""
 
 _SUMMARY_ONLY_FIELDS: dict[str, Any] = {
     "progress": None,
@@ -68,7 +68,7 @@ class Watcher:
         self._summaries: dict[str, JobSummary] = {}
         self._draw_times: dict[str, float] = {}
         self._unwatched_summaries: dict[str, JobSummary] = {}
-        """The latest news of jobs that nobody watched then."""
+        """The latest changes of jobs that were not watched then."""
         self._work = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -83,7 +83,7 @@ class Watcher:
     def refresh_and_watch(self, job: Job) -> None:
         """Follow a job whose record may be of long ago until its verdict.
 
-        :raises ResourceNotFoundError: somebody deleted it; nobody will hear of it any more.
+        :raises ResourceNotFoundError: it was deleted; no change of it will come.
         """
         self._add_handle(job)
         if not is_final(job.latest_record.state):
@@ -101,7 +101,7 @@ class Watcher:
     def refresh_and_watch_array(self, array: JobArray) -> None:
         """Follow all tasks of an array of which news may have been missed until their verdicts.
 
-        :raises ResourceNotFoundError: somebody deleted it.
+        :raises ResourceNotFoundError: it was deleted.
         """
         with self._lock:
             self._arrays[id(array)] = array
@@ -120,7 +120,7 @@ class Watcher:
         self._work.set()
 
     def _add_handle(self, job: Job) -> JobSummary | None:
-        """Open a job for a handle, and give the news of it that nobody took."""
+        """Watch a job for a handle, and return its changes that came before."""
         if is_final(job.latest_record.state):
             return None
         with self._lock:
@@ -229,7 +229,7 @@ class Watcher:
             self._discard_summary(job_id)
 
     def _close_if_final(self, job_id: str) -> bool:
-        """Close a job whose handles have its verdict, and say so; who begins to watch afterwards opens it anew."""
+        """Stop watching a job after its final status; return True if so. A later handle starts to watch it again."""
         with self._lock:
             known = all(is_final(job.latest_record.state) for job in self._handles_by_job.get(job_id, ()))
             if known:

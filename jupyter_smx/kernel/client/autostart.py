@@ -42,7 +42,7 @@ def start() -> None:
 
 
 def client_without_autostart(patience: float) -> Client:
-    """Make a client that starts nobody and waits ``patience`` seconds at most for an answer."""
+    """Create a client that starts no controller and waits at most ``patience`` seconds for an answer."""
     return Client(controller_launch.socket_path(), _refuse_start, patience)
 
 

@@ -128,14 +128,14 @@ class Client:
         return self._request("describe_controller", ControllerInfo)
 
     def submit(self, job_id: str, spec: JobSpec) -> Job:
-        """Hand a job in; the same id and wish again give the same job.
+        """Submit a job; a repeated id and request return the same job.
 
-        :raises SmxError: the controller refuses the wish (see its class), or cannot be reached.
+        :raises SmxError: the controller refuses the request (see its class), or cannot be reached.
         """
         return self._request("submit_job", Job, body={"id": job_id, "spec": spec})
 
     def plan(self, spec: JobSpec) -> Plan:
-        """Ask what would happen to a wish, without anything happening."""
+        """Request the plan of a job; nothing is created."""
         return self._request("plan_job", Plan, body={"spec": spec})
 
     def job(self, ref: str) -> Job:
@@ -175,9 +175,9 @@ class Client:
         return self._request("interrupt_job", Job, ref)
 
     def rerun(self, ref: str, job_id: str, submitted_at: float) -> Job:
-        """Hand the wish of a job in once more, under a new id; the same request again gives the same job.
+        """Submit the request of a job again under a new id; a repeated call returns the same job.
 
-        :raises ResourceNotFoundError: there is no such job, or something that it needs is gone.
+        :raises ResourceNotFoundError: the job does not exist, or its files were deleted.
         """
         body = {"id": job_id, "submitted_at": submitted_at}
         return self._request("rerun_job", Job, ref, body=body)
@@ -196,7 +196,7 @@ class Client:
     def submit_array(
         self, array_id: str, spec: JobSpec, tasks: Sequence[TaskOverrides], *, title: str = "", max_concurrent: int = 0
     ) -> ArraySummary:
-        """Hand many jobs in, all or none; the same id and wish again give the same array.
+        """Submit many jobs, all or none; a repeated id and request return the same array.
 
         :raises SmxError: the controller refuses one of them, or cannot be reached.
         """
@@ -286,7 +286,7 @@ class Client:
         return self._request("diagnose", dict[str, Any])
 
     def fix(self) -> dict[str, list[str]]:
-        """Let engines end what nobody has a record of; gives it by engine."""
+        """Let engines remove hosts without a record; return their names by engine."""
         return self._request("fix", dict[str, list[str]])
 
     def close(self) -> None:

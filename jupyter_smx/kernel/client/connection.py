@@ -73,7 +73,7 @@ class Connection:
     def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
         """Send one request and read its answer, ``timeout`` seconds at most for each step.
 
-        :raises FileNotFoundError, ConnectionRefusedError: nobody listens.
+        :raises FileNotFoundError, ConnectionRefusedError: nothing listens.
         :raises OSError, http.client.HTTPException: it broke off, twice where a kept connection was stale; or it was
             hung up.
         """

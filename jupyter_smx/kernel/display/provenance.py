@@ -65,7 +65,7 @@ def _input(one: InputDigest) -> str:
 
 
 def _limits(limits: HostLimits) -> str:
-    """Say what a job may have there; "" where nobody speaks of limits."""
+    """Describe the limits of a host; "" if it reports none."""
     cpus = format_count(limits.cpus, "CPU") if limits.cpus else ""
     memory = f"{limits.memory_bytes / 2**30:.1f} GiB including swap" if limits.memory_bytes else ""
     said = ", ".join(filter(None, (cpus, memory)))

@@ -62,7 +62,7 @@ class Screen:
             print(card.line())  # noqa: T201 - what the user reads in a terminal
 
     def update(self, card: CardLike) -> None:
-        """Draw a card anew where it stands, from any thread; nothing overtakes the card of a finished job."""
+        """Redraw a card in its place, from any thread; the card of a finished job is final."""
         if not self.has_front_end:
             return
         with self._lock:

@@ -73,7 +73,7 @@ class WidgetCard:
         self._rerun_button.layout.display = "" if card.is_final else "none"
 
     def bundle(self, card: Card) -> dict[str, Any]:
-        """Give the MIME bundle: these widgets, and beside them the truth for whoever opens the saved notebook."""
+        """Return the MIME bundle: these widgets, and a static form for the saved notebook."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
         return {WIDGET_VIEW_MIME: view, **card.bundle()}
 

@@ -47,7 +47,7 @@ class JobFailed(JobError):  # noqa: N818 - the name that the user reads; concurr
 
 
 class JobStopped(JobError):  # noqa: N818 - the name that the user reads
-    """The job was stopped, by somebody, or by its maximum run time or wait time."""
+    """The job was stopped: by a user, or at its maximum run time or wait time."""
 
 
 class StillRunning(KeyboardInterrupt):
@@ -66,7 +66,7 @@ def still_running_message(name: str) -> str:
 
 
 def array_still_running_message(name: str) -> str:
-    """Say the same of an array, of which there is no one log."""
+    """Return the same message for an array, which has no single log."""
     return f"{name} is still running. Stop it with `%smx stop {name}`, see its progress with `%smx jobs`."
 
 

@@ -1,7 +1,7 @@
 """Hints for the exception of a failed job: its likely cause, and the option that fixes it.
 
-A job has its own folder, files and names. What a cell finds in the notebook and not in the job is looked for on this
-side of the border, and named.
+A job has its own folder, files and names. A file, module or name that exists in the notebook but not in the job is
+searched in the notebook's environment, and the hint names it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_FOLDERS = 200
 
 
 def failure_hint(spec: JobSpec, exception: RemoteException, namespace: Mapping[str, Any]) -> str:
-    """Give a sentence or two, "" when nothing here explains the exception; reads the disk and asks nobody."""
+    """Return one or two sentences, "" if the exception has no explanation here. Reads the disk, sends no request."""
     try:
         if exception.type == "FileNotFoundError":
             return next(filter(None, (_file_hint(spec, path) for path in _paths(exception.message))), "")

@@ -43,7 +43,7 @@ class Cost(float):
 
 
 def format_step_cost(bill: Bill) -> str:
-    """Say what a step costs, with its unit, as ``$0.00108 per step``; empty where nobody knows."""
+    """Format the cost of a step with its unit, e.g. ``$0.00108 per step``; empty if it is unknown."""
     return "" if bill.cost_per_step is None else f"{format_usd(bill.cost_per_step)} per step"
 
 

@@ -45,7 +45,7 @@ class Reply(Generic[_Value]):
 
         :raises BaseException: what the function raised, as its own class; its cause has the job's traceback.
         :raises JobFailed: that class cannot be loaded here, or the job ended otherwise (a signal, a lost host).
-        :raises JobStopped: stopped by somebody or by its maximum run time.
+        :raises JobStopped: stopped by a user or at its maximum run time.
         :raises SmxError: the value could not be pickled there or cannot be loaded here; says why.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """

@@ -80,7 +80,7 @@ class Job:
 
     @property
     def latest_record(self) -> Record:
-        """The newest record that this kernel has seen; asks nobody."""
+        """The newest record that this kernel received; sends no request."""
         return self._record
 
     @property
@@ -148,7 +148,7 @@ class Job:
         return {artifact.name: Path(artifact.path) for artifact in self.record.artifacts}
 
     def update(self, record: Record) -> None:
-        """Take news of the job in, from whoever asked; news after the verdict is dropped. Tells the listeners."""
+        """Apply a change of the job and notify the listeners; changes after the final status are dropped."""
         with self._lock:
             old = self._record
             if is_final(old.state) or record == old:
@@ -201,7 +201,7 @@ class Job:
         """Wait, and give the variables that came back, by key and by attribute.
 
         :raises JobFailed: with the remote traceback.
-        :raises JobStopped: stopped by somebody or by its maximum run time.
+        :raises JobStopped: stopped by a user or at its maximum run time.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """
         failure = self.exception(timeout)

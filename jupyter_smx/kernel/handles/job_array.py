@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 20.0
 """Seconds that one request waits for the end of a task."""
 _PER_TASK = 0.000_5
-"""Seconds between two looks at all tasks, for each of them: reading a long list again and again helps nobody.
+"""Seconds per task between two requests for all tasks, so that long lists are not read too often.
 
-Nobody waits for it where none of them is left, nor longer than was asked for."""
+The wait is skipped if no task is left, and never exceeds the caller's time-out."""
 
 
 class JobArray:
@@ -57,7 +57,7 @@ class JobArray:
         self._calls = calls
         self._tasks: dict[int, JobSummary] = {}
         self._deleted_indices: set[int] = set()
-        """Tasks that were over and that somebody deleted; nobody waits for those."""
+        """Finished tasks that were deleted; they are not awaited."""
         self._lock = threading.RLock()
         self._listeners: list[Callable[[JobArray], None]] = []
 
@@ -73,12 +73,12 @@ class JobArray:
 
     @property
     def latest_summary(self) -> ArraySummary:
-        """The newest summary that this kernel has seen; asks nobody."""
+        """The newest summary that this kernel received; sends no request."""
         return self._summary
 
     @property
     def tasks(self) -> tuple[JobSummary, ...]:
-        """The newest summaries of the tasks that this kernel has seen, in order; asks nobody."""
+        """The newest summaries of the tasks that this kernel received, in order; sends no request."""
         with self._lock:
             return tuple(self._tasks[index] for index in sorted(self._tasks))
 
@@ -101,7 +101,7 @@ class JobArray:
         """Give the handle of one task, or those of a slice.
 
         :raises IndexError: there is none of that number.
-        :raises ResourceNotFoundError: somebody deleted it.
+        :raises ResourceNotFoundError: it was deleted.
         """
         if isinstance(index, slice):
             return [self[each] for each in range(len(self))[index]]
@@ -124,7 +124,7 @@ class JobArray:
         self.notify_listeners()
 
     def update_tasks(self, tasks: Iterable[JobSummary]) -> None:
-        """Take news of tasks in, from whoever heard of them, but none after a verdict, and tell the listeners."""
+        """Apply changes of tasks and notify the listeners; changes after a final status are dropped."""
         self._merge(tasks)
         self.notify_listeners()
 

@@ -31,9 +31,9 @@ class Sample(NamedTuple):
 
 
 class Usage:
-    """What a job used as it was when it was asked; ``cpu_percent`` and its like are the newest, all hosts together.
+    """Resource use of a job when it was requested; ``cpu_percent`` and similar values are the newest of all hosts.
 
-    Percents are SageMaker's: 100 for each core and each GPU that is fully used. None means that nobody knows.
+    Percents are SageMaker's: 100 for each core and each GPU that is fully used. None means unknown.
     """
 
     def __init__(self, found: JobUsage) -> None:

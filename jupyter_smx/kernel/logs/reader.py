@@ -26,7 +26,7 @@ CHUNK_SIZE = 262_144
 """Bytes that are looked through at once."""
 
 IDLE_SECONDS = 10.0
-"""Seconds for which nothing comes until whoever follows a log is told so."""
+"""Seconds without output after which a follower of a log is notified."""
 
 FIRST_IDLE_SECONDS = 3.0
 """The same for the first time."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 NO_REQUIREMENTS = "none"
-"""What ``--requirements`` says where not even the file beside the script shall be installed."""
+"""Value of ``--requirements`` that also ignores the file beside the script."""
 _CONDA = "conda:"
 _UV = "uv:"
 _PICKLER = "cloudpickle"
@@ -93,7 +93,7 @@ def check_send(spec: JobSpec, own_version: str) -> None:
 
 
 def add_cloudpickle(spec: JobSpec) -> JobSpec:
-    """Add cloudpickle, by which functions travel, to requirements that shall be alone and do not name it."""
+    """Add cloudpickle, which pickles functions, to requirements of an environment of their own."""
     if not spec.requirements_only or any(line.startswith(_PICKLER) for line in spec.requirements):
         return spec
     import cloudpickle  # noqa: PLC0415 - whoever sends a function loads it anyway

@@ -31,7 +31,7 @@ def notebook_of(namespace: Mapping[str, Any], environment: Mapping[str, str] = o
 
 
 def cell_id_of(shell: Any) -> str:
-    """Give the id of the cell that a shell (None: a plain Python process) runs now, "" where nobody says it."""
+    """Return the id of the cell that a shell (None: a plain Python process) runs now, "" if it is unknown."""
     kernel = getattr(shell, "kernel", None)
     metadata = kernel.get_parent().get("metadata") if kernel is not None else None
     found = metadata.get("cellId") if isinstance(metadata, dict) else None

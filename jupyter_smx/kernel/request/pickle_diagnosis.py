@@ -70,7 +70,7 @@ def _first_items(items: Any) -> list[Any]:
 
 
 def _closure_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Give the variables that a function carries with it: its closure and the globals that it names."""
+    """Return the variables that are pickled with a function: its closure and the globals that it names."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         with contextlib.suppress(ValueError):  # not bound yet

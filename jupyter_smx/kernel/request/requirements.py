@@ -1,8 +1,8 @@
 """Read a requirements file into the job request: pip's format, without references to other files.
 
 What the file names is looked for beside it. ``-r`` and ``-c`` files are read in their place (a line of a constraints
-file becomes ``-c NAME<2``), and local paths become absolute. What lies at such a path is told by a ``# content …``
-behind it, so that an environment is made anew when that changes.
+file becomes ``-c NAME<2``), and local paths become absolute. A ``# content …`` comment identifies the content of such a
+path, so that a change of it creates a new environment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``--source-dir``: pack a source folder without excluded files into an archive named by its content.
 
 Version control, caches and virtual environments never travel, and neither does what a ``.gitignore`` in the folder
-names. Links are followed, as SageMaker's SDK does. Equal content makes an equal archive, whoever packs it and when.
+names. Links are followed, as SageMaker's SDK does. Equal content makes an equal archive, at any time.
 """
 
 from __future__ import annotations

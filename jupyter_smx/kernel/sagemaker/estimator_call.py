@@ -1,7 +1,7 @@
 """Export a job as a program that requests the same job by SageMaker's Python SDK 2. Pure.
 
-What nobody but the user knows (role, bucket, image) is a name at the top of the program, and the program says so when
-it is run before they are set.
+Values that only the user has (role, bucket, image) are names at the top of the program, which
+reports them if they are not set.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _event(job: Job, number: int, where: LocalContext) -> dict[str, Any]:
 
 
 def _job_at_transition(job: Job, number: int) -> Job:
-    """Give the record as it was when a transition began: nobody knew then what came later."""
+    """Return the record as it was when a transition began, without later values."""
     rows = job.transitions[: number + 1]
     last = rows[-1]
     over = is_final(last.status)

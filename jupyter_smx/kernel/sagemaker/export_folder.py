@@ -50,7 +50,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> ExportResult:
 
 
 def _move(made: Path, folder: Path) -> None:
-    """Give what was made its place; a folder that is there stays the same one, since somebody may stand in it."""
+    """Move the result to its place; an existing folder is kept, because it may be a working directory."""
     if not folder.exists():
         made.replace(folder)
         return

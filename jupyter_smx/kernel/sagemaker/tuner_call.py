@@ -94,8 +94,8 @@ def tuning_program(job: Job, tuner: TuningJob, script: str, *, requirements: boo
 def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, own: str) -> str:
     """Write the program that asks for one job after the other.
 
-    ``own`` is the file in ``code/`` for the variables that each task has of its own, "" where none has. Whoever starts
-    it may name the index of the first task: what came before was asked for.
+    ``own`` is the file in ``code/`` for the variables of each task, "" if none has variables. An argument of the
+    program is the index of the first task to submit.
     """
     spec = job.spec
     training = spec.kind == "train"

@@ -1,8 +1,8 @@
 """Decide whether an array is a tuning job of SageMaker's strategy Grid, and why not. Pure.
 
 Grid alone does what an array does: it tries each combination once. It takes categories, which are text, and the number
-of its jobs is the product of their counts. Random and Bayesian choose points of their own. Hyperband ends jobs that
-fall behind and wants early stopping Off, since it has its own; an array ends no task before it is done, so it is never
+of its jobs is the product of their counts. Random and Bayesian choose other points. Hyperband ends jobs that
+fall behind and requires early stopping Off, since it has its own; an array ends no task early, so it is never
 chosen, and early stopping is Off here, too.
 """
 

@@ -43,7 +43,7 @@ def format_size(size: int) -> str:
 
 
 def progress_bar(job: JobSummary) -> str:
-    """Draw how far a running job is in a few cells, as ``▮▮▮▮▮▮▯▯``; empty where nobody knows or it has ended."""
+    """Draw the progress of a running job in a few cells, e.g. ``▮▮▮▮▮▮▯▯``; empty if it is unknown or the job ended."""
     fraction = job.progress.fraction if job.progress is not None else None
     if fraction is None or is_final(job.secondary_status):
         return ""

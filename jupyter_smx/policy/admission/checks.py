@@ -37,9 +37,9 @@ _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 
 
 def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
-    """Let a wish pass, or say what is wrong with it.
+    """Check a job request.
 
-    :raises ValidationError: a field that no engine could honour.
+    :raises ValidationError: a field has a value that no engine supports.
     :raises ResourceLimitError: the administrator does not allow it.
     """
     _check_engine(spec, limits, engines)

@@ -17,7 +17,7 @@ _PARAMETER = "sagemaker_s3_output"
 
 
 def check(spec: JobSpec, *, shared_folder: bool) -> None:
-    """Refuse what nobody could bring there before the end.
+    """Refuse continuous outputs that cannot be copied before the job ends.
 
     :raises ValidationError: names the output, or the hyperparameter.
     """

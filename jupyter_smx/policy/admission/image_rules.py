@@ -23,9 +23,9 @@ _PATH = re.compile(rf"(?:^|\s|=)(?:{_FILE}(/[^\s;\[]+)|\"{_FILE}(/[^\"]*)|'{_FIL
 
 
 def apply_default_image(spec: JobSpec, usual: str) -> JobSpec:
-    """Give a wish for hosts of an image, ``usual`` if it names none; what its submitter runs plays no role there.
+    """Return a request for hosts of an image, ``usual`` if it names none, without the submitter's interpreter.
 
-    An interpreter that somebody named stays, so that it can be refused.
+    An interpreter of ``--python`` stays, so that it can be refused.
     """
     spec = replace(spec, image=spec.image or usual)
     return spec if spec.python_named else replace(spec, python="", python_version="")

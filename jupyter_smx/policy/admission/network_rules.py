@@ -22,7 +22,7 @@ _PACKAGES_CURE = (
 
 
 def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> None:
-    """Refuse a wish for hosts without a way out where they cannot be had, or where one of them would need it.
+    """Refuse network isolation if the engine does not support it, or if a host needs the network.
 
     ``able`` are the engines that can close the network of their hosts; ``for_all`` says that this one closes it
     whatever a job asks for.

@@ -81,7 +81,7 @@ def _check_path(spec: JobSpec, channel: Channel) -> None:
 
 
 def _check_views(spec: JobSpec, folders: list[str]) -> None:
-    """Nothing can be put into what nobody can write to, nor can its folder be made in another channel's."""
+    """Refuse paths inside another channel that is read-only, because their folders cannot be created."""
     for channel in spec.channels:
         own = _folder_of(spec, channel)
         near = [other for other in folders if other != own and (_is_in(other, own) or _is_in(own, other))]

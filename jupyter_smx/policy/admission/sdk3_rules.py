@@ -18,7 +18,7 @@ _V2 = "Remove --contract: the default contract has no such limit."
 
 
 def check(spec: JobSpec) -> None:
-    """Let a wish pass by the contract that it asks for.
+    """Check a request for the contract that it names.
 
     :raises ValidationError: something that bash, which sets the variables there, could not read.
     """

@@ -53,7 +53,7 @@ class _Exception(Struct, frozen=True):
 
 
 class _Record(Struct, frozen=True):
-    """The end of a job on one host; what is not named here is read by whoever leaves out what does not fit."""
+    """The end of a job on one host; other fields are read leniently, without invalid values."""
 
     cause: str = "exit"
     exit_code: _Number | None = None

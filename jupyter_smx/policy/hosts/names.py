@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.instance import InstanceGroup
 
 _OWN_CAUSES = ("exit", "signal", "memory")
-"""Causes of an end that nobody gave it."""
+"""Causes of an end without a stop request."""
 
 
 class NamedHost(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UnreachablePeriod(Struct, frozen=True):
-    """Since when nothing was heard, and since when the job there should end meanwhile, by a clock nobody can set."""
+    """Start of a host's silence, and of a stop request during it, by the monotonic clock."""
 
     since: float
     unwanted_since: float | None = None

@@ -5,8 +5,8 @@ what happened                what follows
 ===========================  ============================================================================
 ``InternalServerError``      a retry, while there are any: a host was lost, or was not fit for the job
 ``AlgorithmError``           never a retry: the user's code failed, and would again
-``ClientError``              never a retry: the wish cannot be fulfilled
-a stop, its time is over     never a retry: somebody asked for the end
+``ClientError``              never a retry: the request cannot be fulfilled
+a stop, its time is over     never a retry: the end was requested
 an interruption              another attempt that is no retry, as often as its hosts are taken away
 hosts lost before the code   no attempt: the job is placed again, whether it asked for retries or not
 ===========================  ============================================================================

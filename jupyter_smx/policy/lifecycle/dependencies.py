@@ -26,7 +26,7 @@ _WAIT_PREFIX = "Queued. Waiting for "
 class Predecessor(Struct, frozen=True, kw_only=True):
     """A job, or an array, that another job waits for, as it is now.
 
-    ``status`` None means that nobody knows it any more; ``reason`` says why it failed.
+    ``status`` None means that its record was deleted; ``reason`` is the failure reason.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Predecessor(Struct, frozen=True, kw_only=True):
 
 
 class DependencyState(Struct, frozen=True, kw_only=True):
-    """What the order says of a job: whom it waits for, or how it ends without running; neither lets it begin."""
+    """The dependencies of a job: the jobs that it waits for, or its status if it ends without running."""
 
     waits_for: tuple[str, ...] = ()
     verdict: SecondaryStatus | None = None
@@ -46,7 +46,7 @@ class DependencyState(Struct, frozen=True, kw_only=True):
         return not self.waits_for and self.verdict is None
 
     def sentence(self) -> str:
-        """Say whom the job waits for, if for anybody."""
+        """Name the jobs that the job waits for, if any."""
         return f"{_WAIT_PREFIX}{format_list(self.waits_for)}." if self.waits_for else "Queued."
 
 
@@ -59,7 +59,7 @@ def is_waiting_for_dependencies(job: Job) -> bool:
 
 
 def mark_dependencies_met(job: Job, now: float) -> Job:
-    """Write down that nobody holds a job any more."""
+    """Record that all dependencies of a job are met."""
     why = Why(start="queued", sentence=NO_DEPENDENCIES.sentence())
     return replace(job, why=why, timings={**job.timings, FREED: now})
 
@@ -85,9 +85,9 @@ def resolve_dependencies(predecessors: Sequence[Predecessor]) -> DependencyState
 
 
 def array_dependency_status(counts: ArrayCounts, size: int) -> Status | None:
-    """Say how an array of ``size`` tasks stands to those that come after it: one that did not complete is enough.
+    """Return the status of an array of ``size`` tasks as a dependency; one task that did not complete decides.
 
-    None where tasks were deleted: nobody knows what became of them.
+    None if tasks were deleted, because their status is unknown.
     """
     if counts.failed:
         return Status.FAILED

@@ -1,7 +1,7 @@
 """Environments of jobs: which requests share one, how messages name it, and which jobs wait for it.
 
 An environment is its base interpreter, that one's version, and its requirements in a normal form; a hash of them names
-its folder. So equal wishes share one, whatever the order, the spelling and the comments of their files.
+its folder. So equal requests share one, whatever the order, the spelling and the comments of their files.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Behind a requirement it reads hashes alone, and fails at another option.
 
 
 def check(spec: JobSpec, *, builds: bool) -> None:
-    """Let the requirements of a wish pass, or say what is wrong with them.
+    """Check the requirements of a job request.
 
     ``builds`` says whether the engine's hosts can run what is built on the controller's machine, or build themselves.
 
@@ -94,7 +94,7 @@ def check(spec: JobSpec, *, builds: bool) -> None:
 
 
 def environment_of(spec: JobSpec) -> PythonEnvironment | None:
-    """Take the environment out of a wish, in its normal form; None where the interpreter alone is wanted.
+    """Return the environment of a request in its normal form; None if it needs only the interpreter.
 
     Hosts that are made of an image have none: there each job installs what it requires, for itself.
     """
@@ -140,7 +140,7 @@ def format_environment(environment: PythonEnvironment | None) -> str:
 
 
 def environment_diff(wanted: PythonEnvironment | None, found: PythonEnvironment | None) -> tuple[str, str]:
-    """Say of two environments in which they differ: what is wanted, what is there. Equal ones give equal words."""
+    """Describe the difference of two environments, the requested and the existing one; equal ones give equal text."""
     mine, other = format_environment(wanted), format_environment(found)
     if mine != other or wanted is None or found is None or wanted == found:
         return mine, other
@@ -197,7 +197,7 @@ def is_building(timings: Mapping[str, float]) -> bool:
 
 
 def note(job: Job, *, ready: bool) -> str:
-    """Say for ``why`` where a job's environment came from; empty where it wants none."""
+    """Describe for ``why`` where a job's environment came from; empty if it has none."""
     environment = environment_of(job.spec)
     if environment is None:
         return ""

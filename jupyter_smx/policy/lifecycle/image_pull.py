@@ -35,7 +35,7 @@ def pull_reference(job: Job) -> str:
 
 
 def mark_image_missing(job: Job, now: float) -> Job | None:
-    """Give a job without hosts whose image went, so that the same one is brought again; None where nobody has it."""
+    """Return a job without hosts whose image was deleted, to download it again; None if no registry has it."""
     if job.image is None or not job.image.digest:
         return None
     return replace(job, cluster="", lease=0, timings={**job.timings, GONE: now})

@@ -1,7 +1,7 @@
 """Decide how long hosts are kept: the job's request, the cap, the quota, dependent jobs, and arrays.
 
 ========================  ==========================================================
-wish                      answer
+request                   answer
 ========================  ==========================================================
 0 or none                 the pool ends with the job; nothing is inherited
 up to the cap             granted
@@ -58,9 +58,9 @@ class KeepDecision(Struct, frozen=True):
 
 
 def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
-    """Refuse a keep-alive that no pool may have, in a job's wish or, with ``of_a_pool``, for one that is there.
+    """Refuse an invalid keep-alive of a job request or, with ``of_a_pool``, of an existing pool.
 
-    :raises ValidationError: less than no time.
+    :raises ValidationError: it is negative.
     :raises ResourceLimitError: over the administrator's cap or SageMaker's maximum.
     """
     asked, later = ("DURATION", "extend it again") if of_a_pool else ("--keep-alive", "extend the pool")

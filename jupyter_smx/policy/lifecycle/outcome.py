@@ -1,6 +1,6 @@
 """Decide how a job ended: from the records of all its hosts to one final state and one failure reason.
 
-Prefixes are SageMaker's: ``AlgorithmError`` (the user's code), ``ClientError`` (the user's wish),
+Prefixes are SageMaker's: ``AlgorithmError`` (the user's code), ``ClientError`` (the user's request),
 ``InternalServerError`` (ours), ``CapacityError`` (no hosts could be had). Source: FailureReason of
 DescribeTrainingJob, 1024 characters at most: the failure file's text, or the exit code where there is none.
 """
@@ -30,7 +30,7 @@ _SIGNALS = 128
 _GOAL_STATES = {DesiredState.STOP: SecondaryStatus.STOPPED, DesiredState.EXPIRE: SecondaryStatus.MAX_WAIT_TIME_EXCEEDED}
 _CAUSES = {DesiredState.EXPIRE: "max_wait", DesiredState.INTERRUPT: "interrupted"}
 _ROWS = {DesiredState.STOP: SecondaryStatus.STOPPING, DesiredState.INTERRUPT: SecondaryStatus.INTERRUPTED}
-"""The rows of a job that say when something was wished of it."""
+"""Transitions of a job that record a stop request."""
 INTERRUPTION = "Its spot instances were reclaimed."
 _UNREQUESTED_END = (
     "InternalServerError: The job was terminated without a stop request, probably because its hosts were shut "
@@ -52,14 +52,14 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def stop_cause(goal: DesiredState) -> str:
-    """Give what hosts are told where a run shall end, and their records say."""
+    """Return the cause that is sent to the hosts with a stop, and that their records contain."""
     return _CAUSES.get(goal, "stopped")
 
 
 def effective_goal(job: Job, ends: Sequence[HostEnd]) -> DesiredState:
-    """Say what was wished of a job when its code ended, by its records alone: no controller may have lived then.
+    """Return the desired state at the time the code exited, from records only, as the controller may have been down.
 
-    Who was told by the wish ended by it, whatever the clocks say; and an end without a time does not say when it was.
+    A host that was stopped by the request ended by it, whatever the clocks show; an end may have no time.
     """
     exits = [end.exited_at for end in ends if end.exited_at is not None]
     unknown = not exits or len(exits) < len(ends)
@@ -69,7 +69,7 @@ def effective_goal(job: Job, ends: Sequence[HostEnd]) -> DesiredState:
 
 
 def _are_stopped_by_request(goal: DesiredState, ends: Sequence[HostEnd]) -> bool:
-    """Say whether hosts were surely told because of the wish: where another one failed they are told the same."""
+    """Return True if the hosts were stopped because of the request, not because another host failed."""
     told = any(end.cause == stop_cause(goal) for end in ends)
     failed = any(not (end.is_stopped_by_request() or end.is_successful()) for end in ends)
     return told and not (failed and stop_cause(goal) == stop_cause(DesiredState.RUN))
@@ -84,7 +84,7 @@ def _goal_set_at(job: Job) -> float:
 
 
 def job_outcome(goal: DesiredState, ends: Sequence[HostEnd]) -> Outcome:
-    """Judge a job whose every host has a record; any host that failed fails the job, and only a wish stops it."""
+    """Return the outcome of a job with a record of each host: a failed host fails it, only a stop request stops it."""
     end = failing_host(ends)
     if ends and all(other.is_successful() for other in ends):
         return _success_outcome(ends)

@@ -31,7 +31,7 @@ HOUR = 3_600.0
 
 
 def check(spec: JobSpec) -> None:
-    """Refuse wishes for spot that SageMaker would refuse.
+    """Refuse spot requests that SageMaker would refuse.
 
     :raises ValidationError: a limit for waiting without spot, or below that for running.
     """
@@ -106,7 +106,7 @@ def is_interruption_due(per_hour: float, seconds: float, draw: float) -> bool:
 
 
 def is_wait_over(job: Job, now: float) -> bool:
-    """Say whether a job has waited and run for as long as it may, and nobody has ended it yet."""
+    """Return True if a job exceeded its maximum wait time and has no stop request yet."""
     return (
         job.wait_until is not None and job.wait_until <= now and job.goal in (DesiredState.RUN, DesiredState.INTERRUPT)
     )

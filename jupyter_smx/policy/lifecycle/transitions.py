@@ -59,7 +59,7 @@ def _clamp_time(job: Job, now: float) -> float:
 
 
 def record_image_pull(job: Job, message: str, now: float) -> Job:
-    """Say of a job without hosts how far the download of its image is; nobody pays for that, and nothing runs yet."""
+    """Record the progress of an image download on a job without hosts; it is not billed, and nothing runs yet."""
     if job.state is SecondaryStatus.DOWNLOADING:
         return remark(job, message)
     return _set_state(job, SecondaryStatus.DOWNLOADING, message, now)
@@ -98,7 +98,7 @@ def remark_of(job: Job) -> str:
 
 
 def stop_before_start(job: Job, reason: str, now: float) -> Job:
-    """Stop a job whose code does not run: as somebody asked, or as its wait is over, which is told in two rows."""
+    """Stop a job whose code does not run: by request, or at its maximum wait time, which adds two transitions."""
     if job.goal is not DesiredState.EXPIRE:
         return advance(job, SecondaryStatus.STOPPED, now, reason)
     return advance(advance(job, SecondaryStatus.STOPPING, now), SecondaryStatus.MAX_WAIT_TIME_EXCEEDED, now)
@@ -174,15 +174,15 @@ def is_attempt_interrupted(job: Job) -> bool:
 
 
 def attempt_seconds(job: Job, now: float) -> float | None:
-    """Count how long the hosts of the attempt at hand have worked for the job; None where nobody heard of a beginning.
+    """Return the seconds that the hosts have worked in this attempt; None if no start is recorded.
 
-    What people set the clock by meanwhile is no time.
+    Changes of the clock meanwhile do not count.
     """
     return None if job.counted_from is None else max(0.0, now - job.counted_from)
 
 
 def shift_job_times(job: Job, seconds: float) -> Job:
-    """Say of a job that is counted that somebody set the clock by so many ``seconds`` meanwhile."""
+    """Record on a running job that the clock was changed by ``seconds`` meanwhile."""
     return replace(
         job,
         counted_from=None if job.counted_from is None else job.counted_from + seconds,

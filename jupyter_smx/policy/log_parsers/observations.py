@@ -50,7 +50,7 @@ class Epoch(Struct, frozen=True):
 
 
 class AnnouncedTotals(Struct, frozen=True):
-    """How many epochs or boosting rounds the job's wish says that there will be, where it does."""
+    """The number of epochs or boosting rounds in the job request, if any."""
 
     epochs: int | None = None
     rounds: int | None = None

@@ -20,10 +20,10 @@ _MIN_FRACTION = 0.01
 
 
 class ProgressState(Struct, frozen=True):
-    """What is known so far; small, and everything that a new process needs in order to read on.
+    """Current progress of a job; small, and complete enough for a new process to continue.
 
     ``bars`` are drawn under each other, the outermost first. ``first`` is the number of the first epoch, which says
-    whether the job counts from 0. ``reached`` is the highest fraction, so that a bar that is drawn anew does not
+    whether the job counts from 0. ``reached`` is the highest fraction, so that a redrawn bar does not
     walk back; ``root`` is what it is a fraction of, and ``began`` when it was first told and what it was then.
     """
 

@@ -18,7 +18,7 @@ _STEP_NAMES = frozenset({"step", "steps", "global_step", "global_steps", "train_
 class Pace(Struct, frozen=True):
     """The newest count and when it came; the steps and seconds between counts that grew, and the highest count.
 
-    A count that begins anew (in each epoch) adds nothing but a new beginning, so the time between two epochs is in
+    A count that restarts (in each epoch) adds nothing but a new start, so the time between two epochs is in
     none of the steps.
     """
 

@@ -39,7 +39,7 @@ class Patterns:
         return bool(self._patterns)
 
     def reset_budget(self) -> None:
-        """Give the regexes their seconds anew."""
+        """Reset the time budget of the regexes."""
         self._spent = dict.fromkeys(self._patterns, 0.0)
         self._over = False
 

@@ -148,7 +148,7 @@ def assign_gpus(
     """Give each host the lowest GPUs that no busy cluster holds.
 
     Hosts that together want more than the machine has (which a note of their start says) share those that there are.
-    Those that have them for as long as they live (``lasting``) get the ones of idle hosts last, which want theirs back.
+    Hosts that keep their GPUs (``lasting``) get the GPUs of idle hosts last.
     """
     held = gpus_of_clusters(cluster for cluster in clusters if cluster.is_busy())
     wanted = gpus_of_clusters(cluster for cluster in clusters if lasting and cluster.is_live())

@@ -37,7 +37,7 @@ _EARLY = 0.05
 
 
 class CompletedRun(Struct, frozen=True, kw_only=True):
-    """A completed run: hashes of its code and of the rest of its wish, its hosts, seconds from first line to exit."""
+    """A completed run: hashes of its code and of its other options, its hosts, seconds from first line to exit."""
 
     code: str
     wish: str
@@ -123,7 +123,7 @@ def seconds_to_start(waiting: QueueStatus | None, now: float) -> float | None:
 
 
 def _clock_shift(job: Job) -> float:
-    """Give the seconds by which somebody set the clock since the hosts began to work for a job."""
+    """Return the seconds by which the clock was changed since the hosts started to work for a job."""
     began = attempt_started_at(job)
     return 0.0 if began is None or job.counted_from is None else job.counted_from - began
 
@@ -162,7 +162,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 def estimate_starts(held: Iterable[Claim], waiting: Iterable[Claim], limits: Limits) -> list[float | None]:
-    """Give for each waiting job the seconds until it finds room, when all end as expected; None if nobody can know.
+    """Return the seconds until each waiting job has capacity, if all jobs end as expected; None if unknown.
 
     ``held`` are the shares of running jobs with what is left of them, ``waiting`` those of the line, in turn.
     """

@@ -55,11 +55,11 @@ class FairQueue:
         return len(self._jobs) + sum(len(tasks) for tasks in self._arrays.values())
 
     def add(self, waiter: QueueEntry) -> None:
-        """Let somebody stand in line."""
+        """Add a waiting job to the queue."""
         insort(self._tasks(waiter.array).waiting if waiter.array else self._jobs, waiter)
 
     def remove(self, waiter: QueueEntry) -> None:
-        """Let somebody go who stands in line."""
+        """Remove a waiting job from the queue."""
         row = self._tasks(waiter.array).waiting if waiter.array else self._jobs
         del row[bisect_left(row, waiter)]
         self._drop_if_empty(waiter.array)
@@ -70,7 +70,7 @@ class FairQueue:
         self._drop_if_empty(array)
 
     def count_ahead(self, waiter: QueueEntry) -> int | None:
-        """Count those who come before somebody, who may be new; None where the array's limit leaves no turn."""
+        """Count the entries before one, which may be new; None if the array's limit is reached."""
         turn = self._tasks(waiter.array).turn_of(waiter) if waiter.array else 0
         self._drop_if_empty(waiter.array)
         if waiter.max_concurrent and turn >= waiter.max_concurrent:
@@ -79,7 +79,7 @@ class FairQueue:
         return alone + sum(tasks.count_before(turn, waiter.age) for tasks in self._arrays.values())
 
     def peek(self) -> tuple[int, QueueEntry] | None:
-        """Give who is called next, and in which turn; None when nobody waits."""
+        """Return the next entry and its turn; None if the queue is empty."""
         firsts = [tasks.row(0) for tasks in self._arrays.values() if len(tasks)]
         firsts += [(0, waiter) for waiter in self._jobs[:1]]
         return min(firsts, default=None)
@@ -108,7 +108,7 @@ class _Tasks:
         self.waiting: list[QueueEntry] = []
 
     def __len__(self) -> int:
-        """Count those whom the limit leaves a turn."""
+        """Count the entries that the limits of arrays allow."""
         limit = self.waiting[0].max_concurrent if self.waiting else 0
         return min(len(self.waiting), max(0, limit - self.running)) if limit else len(self.waiting)
 

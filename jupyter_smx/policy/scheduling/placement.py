@@ -59,7 +59,7 @@ class Reuse(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """Acquire new hosts; ``outlived`` are pools that only these can replace, so that nobody will take them any more."""
+    """Acquire new hosts; ``outlived`` are pools that these replace and that no job will use any more."""
 
     why: Why
     outlived: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def mark_hosts_lost(job: Job, now: float) -> Job:
 
 
 def add_lost_notes(why: Why, job: Job) -> Why:
-    """Add to a reason which hosts the job lost before; whoever waited for them shall find that."""
+    """Add the hosts that the job lost before to a start reason."""
     notes = [note for note in job.why.notes if note.startswith(_LOST_PREFIX)] if job.why is not None else []
     return replace(why, notes=(*why.notes, *notes)) if notes else why
 

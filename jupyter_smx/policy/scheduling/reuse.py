@@ -26,7 +26,7 @@ _TERMINAL_STATES = (ClusterState.RELEASING, ClusterState.TERMINATED)
 
 
 def reuse_key(spec: JobSpec, user: str, image: Image | None = None, interpreter: str | None = None) -> ReuseKey:
-    """Take from a wish everything in which a pool must be equal; who helps whom is the job's own matter.
+    """Return the fields of a request in which a pool must be equal; ``until`` of helper groups is not among them.
 
     ``image`` is what the image that it names is now; ``interpreter`` what its engine resolved ``--python`` to, None
     where that names an interpreter of this machine.
@@ -87,7 +87,7 @@ def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
 
 
 def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
-    """Name every field in which a cluster is not what is wanted; empty when the keys are equal."""
+    """Name every field in which a cluster differs from the request; empty when the keys are equal."""
     if wanted == cluster.key:
         return ()
     one_each = len(wanted.instance_groups) == len(cluster.key.instance_groups) == 1

@@ -46,8 +46,8 @@ def next_launch_step(cluster: Cluster, *, found: bool | None, is_late: bool) -> 
     """Decide what follows a launch whose outcome is unknown.
 
     ``found`` says whether the engine finds the cluster by its id, None where it gives no answer to that either.
-    ``is_late`` says that the limit of the launch is over. A cluster that never had a host costs nothing, so it keeps
-    its id: whatever comes late is found by that.
+    ``is_late`` says that the limit of the launch is over. A cluster that never had a handle keeps its id: whatever
+    comes late is found by that. One that had a handle and is not there any more failed.
     """
     if found is None:
         return LaunchStep.WAIT
@@ -55,8 +55,7 @@ def next_launch_step(cluster: Cluster, *, found: bool | None, is_late: bool) -> 
         return LaunchStep.CONCLUDE
     if found:
         return LaunchStep.GO_ON
-    had_hosts = cluster.handle is not None and bool(cluster.handle.hosts)
-    return LaunchStep.CONCLUDE if had_hosts else LaunchStep.WAIT
+    return LaunchStep.WAIT if cluster.handle is None else LaunchStep.CONCLUDE
 
 
 def extend_launch(timer: LaunchTimer, told: Handle | QueueStatus, now: float) -> LaunchTimer:

@@ -70,7 +70,7 @@ def test_a_launch_is_given_up_only_where_the_engine_says_what_became_of_it(
     elif found:
         assert step is launch.LaunchStep.GO_ON
     else:
-        assert step is (launch.LaunchStep.CONCLUDE if handle is ONE_HOST else launch.LaunchStep.WAIT)
+        assert step is (launch.LaunchStep.WAIT if handle is None else launch.LaunchStep.CONCLUDE)
 
 
 @pytest.mark.parametrize(

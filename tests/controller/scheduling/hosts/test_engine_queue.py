@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.kernel.text.formats import format_start_reason
-from jupyter_smx.model.records.cluster import ClusterState, QueueStatus
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.records.cluster import ClusterState, Handle, QueueStatus
 from jupyter_smx.model.status import SecondaryStatus, Status
-from jupyter_smx.testing.fakes.fake_engine import AnswerUnknown, Fault, Outage, WaitsAtEngine
+from jupyter_smx.testing.fakes.fake_engine import AnswerUnknown, FakeEngine, Fault, Outage, WaitsAtEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+
+    from jupyter_smx.engines.base import ClusterRequest
 
 LONG = 5 * LIMITS.launch_limit
 START = 3.0
@@ -136,6 +139,26 @@ def test_while_the_engine_answers_nothing_the_job_waits_and_says_why(sim: Simula
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
     assert sim.job(job).cluster == cluster
+
+
+class FailsAfterItsName(FakeEngine):
+    """Gives its handle before the first host, releases what failed, and says why, as the local engine does."""
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
+        if request.cluster in self.world.released_clusters:
+            raise RefusedError("The cluster was released.")
+        self.world.submit(request.cluster)
+        yield Handle(engine=self.name, cluster=request.cluster)
+        self.world.release(request.cluster)
+        raise UnavailableError("Host algo-1 did not start.", transient=True)
+
+
+def test_hosts_that_do_not_start_fail_the_job_after_three_launches_with_the_words_of_the_engine() -> None:
+    with Simulation(engine=FailsAfterItsName) as sim:
+        job = sim.submit()
+        sim.pass_time(30)
+        assert sim.job(job).failure_reason == "CapacityError: Host algo-1 did not start."
+        assert len(sim.world.submissions) == 3
 
 
 def test_a_launch_that_comes_after_its_job_was_stopped_is_ended(sim: Simulation) -> None:

@@ -228,9 +228,13 @@ def traits(argument: str) -> str:
 
 
 def _engine(kind: type[Any]) -> str:
-    words = [f"{field} {'yes' if value else 'no'}" for field, value in _fields(kind.capabilities)]
+    words = [f"{field} {_format_capability(value)}" for field, value in _fields(kind.capabilities)]
     doc = (inspect.getdoc(kind) or "").split("\n\n")[0]
     return f"`--engine {kind.name}`. {doc} Capabilities: {', '.join(words)}."
+
+
+def _format_capability(value: object) -> str:
+    return value if isinstance(value, str) else "yes" if value else "no"
 
 
 def _fields(struct: Any) -> list[tuple[str, Any]]:

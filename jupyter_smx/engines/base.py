@@ -134,7 +134,6 @@ class Engine(LoggingConfigurable):
     """Base of all engines: a name, options (traits with help), capabilities, and the methods of the port."""
 
     name: ClassVar[str]
-    capabilities: ClassVar[Capabilities] = Capabilities()
 
     interruptions_per_hour = Float(
         0.0,
@@ -144,6 +143,14 @@ class Engine(LoggingConfigurable):
             "a script. 0 disables them."
         ),
     ).tag(config=True)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Declare what this engine can do: a class attribute, or a property where its configuration decides.
+
+        It is read at each decision, so it asks no platform; while hosts live it stays as it is.
+        """
+        return Capabilities()
 
     @abstractmethod
     def plan(self, request: ClusterRequest) -> dict[str, object]:

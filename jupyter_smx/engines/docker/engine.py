@@ -50,7 +50,7 @@ class DockerEngine(Engine):
     """Runs hosts as containers of a Docker daemon on this machine, each made of the image that the job names."""
 
     name: ClassVar[str] = "docker"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: Capabilities = Capabilities(
         shared_folder=True, extend=True, bounded_by_machine=True, images=True, network_isolation=True, own_gpus=True
     )
 

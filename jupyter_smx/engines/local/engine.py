@@ -47,7 +47,7 @@ class LocalEngine(Engine):
     """Runs agents on this machine, under this user, with the Python that the notebook uses."""
 
     name: ClassVar[str] = "local"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: Capabilities = Capabilities(
         shared_folder=True, extend=True, bounded_by_machine=True, environments=True, same_paths=True
     )
 

@@ -175,7 +175,7 @@ class FakeEngine(Engine):
     """The methods of the port over a fake world; ``faults`` may change at any time."""
 
     name: ClassVar[str] = "fake"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: Capabilities = Capabilities(
         shared_folder=True, bounded_by_machine=True, environments=True, same_paths=True
     )
 
@@ -290,7 +290,7 @@ class FakeEngine(Engine):
 class FakeUnsharedEngine(FakeEngine):
     """Hosts that share no folder with the controller; their agents keep results that it has not read."""
 
-    capabilities: ClassVar[Capabilities] = replace(FakeEngine.capabilities, shared_folder=False)
+    capabilities: Capabilities = replace(FakeEngine.capabilities, shared_folder=False)
 
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = False) -> None:
         del has_remains

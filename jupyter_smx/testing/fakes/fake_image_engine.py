@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.base import Capabilities, ImageMissingError, PullProgress
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -32,7 +32,7 @@ class FakeImageEngine(FakeEngine):
     something else, ``disturbed`` those that were while a job was on them.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
+    capabilities: Capabilities = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
 
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
         super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)

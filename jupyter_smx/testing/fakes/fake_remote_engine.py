@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.base import Capabilities
 from jupyter_smx.model.errors import RefusedError, suggest_names
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class FakeRemoteEngine(FakeEngine):
     """Hosts of which each has what its instance type says, however small the controller's machine is."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, same_paths=True, interpreters="remote")
+    capabilities: Capabilities = Capabilities(shared_folder=True, same_paths=True, interpreters="remote")
 
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
         super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ class SlowFiles(FakeUnsharedEngine):
 
     is_asked = False
 
-    capabilities: ClassVar[Capabilities] = replace(FakeUnsharedEngine.capabilities, same_paths=False)
+    capabilities: Capabilities = replace(FakeUnsharedEngine.capabilities, same_paths=False)
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Bring them the second time."""

@@ -51,7 +51,7 @@ class ToyEngine(LocalEngine):
     """Starts agents as the local engine does, but on a machine with another view of files and another clock."""
 
     name: ClassVar[str] = "toy"
-    capabilities: ClassVar[Capabilities] = Capabilities(interpreters="remote")
+    capabilities: Capabilities = Capabilities(interpreters="remote")
 
     gateway = Unicode(help="Socket of the gateway that leads to the machine.").tag(config=True)
     hidden_folders = List(Unicode(), help="Folders that are empty on the machine.").tag(config=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ GPUS = (InstanceGroup(instance_type=KIND.name),)
 class Closed(FakeEngine):
     """Closes networks, gives each host its own GPUs, and says what ``lacks`` its hosts, by name."""
 
-    capabilities: ClassVar[Capabilities] = replace(FakeEngine.capabilities, network_isolation=True, own_gpus=True)
+    capabilities: Capabilities = replace(FakeEngine.capabilities, network_isolation=True, own_gpus=True)
 
     def __init__(self, world: FakeWorld, **options: Any) -> None:
         super().__init__(world, **options)

@@ -63,7 +63,10 @@ def test_a_pool_is_entered_without_naming_a_job(terminal: Terminal) -> None:
 
 
 def test_neither_a_job_nor_a_pool_or_both_is_refused(terminal: Terminal) -> None:
-    for words, said in (((), "nothing is named"), (("first", "--pool", "local"), "first and --pool local is named")):
+    for words, said in (
+        ((), "no job or pool was given"),
+        (("first", "--pool", "local"), "first and --pool local was given"),
+    ):
         wrong = terminal.run("shell", *words)
         assert (wrong.returncode, said in wrong.stderr) == (2, True), wrong.stderr
 

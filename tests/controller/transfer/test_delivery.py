@@ -81,10 +81,10 @@ async def test_files_of_a_processing_job_keep_their_names(bucket: Bucket, tmp_pa
 @pytest.mark.parametrize(
     ("destination", "changes", "said"),
     [
-        ("s3://elsewhere/x/", {}, "there is no such bucket"),
+        ("s3://elsewhere/x/", {}, "the bucket, object or server does not exist"),
         ("s3://bucket/x/", {"AWS_SECRET_ACCESS_KEY": "x" * 40}, "access is denied"),
         ("https://127.0.0.1:1/x/", {}, "cannot be reached"),
-        ("nosuch://x/y/", {}, "fsspec knows no 'nosuch'"),
+        ("nosuch://x/y/", {}, "fsspec does not support 'nosuch'"),
     ],
 )
 async def test_what_cannot_be_put_there_is_said_and_stays_here(

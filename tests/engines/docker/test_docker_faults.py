@@ -290,7 +290,7 @@ async def test_a_job_that_takes_too_much_memory_is_told_so_and_its_host_lives(ha
         record = (await agent.run_and_wait("x = b'x' * (1 << 30)")).record
         assert record["cause"] == "memory"
         assert "for lack of memory" in record["reason"]
-        assert "256.0 MiB is what a host of type local has here" in record["reason"]
+        assert "256.0 MiB is the limit of instance type local" in record["reason"]
         assert (await agent.run_and_wait("print('alive')", lease=2)).text == "alive\n"
     # With version 2 of control groups the daemon remembers of the container what happened to one job in it.
     harness.run_docker("stop", *harness.containers(handle.cluster))

@@ -162,7 +162,7 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     known = cgroups.load_limits(told, "lab")
     cgroups.load_limits({}, "")
     free = " and ".join(word for name, word in (("cpu", "CPU"), ("memory", "memory")) if name in missing)
-    said = f"{free} of jobs have no limit here: the daemon lacks a control group for it (version 2)."
+    said = f"{free} of jobs are not limited here: the daemon lacks a control group for it (version 2)."
     assert known.note() == (said if free else "")
 
 

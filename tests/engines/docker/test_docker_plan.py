@@ -292,7 +292,7 @@ def test_a_context_that_says_nothing_of_a_daemon_is_refused_and_no_other_one_tak
         meta.mkdir()
     else:
         meta.write_text(words)
-    with pytest.raises(RefusedError, match="daemon of context 'mine' is") as told:
+    with pytest.raises(RefusedError, match="address of context 'mine'") as told:
         daemon_address("", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "mine"})
     assert (told.value.field, told.value.value) == ("docker_host", "mine")
     assert told.value.cure

@@ -119,7 +119,7 @@ async def test_a_job_that_wants_more_memory_than_its_type_has_dies_alone_and_say
         living = zygotes(request.cluster)
         done = await agent.run_and_wait(HUNGRY, lease=2)
         assert (done.record["cause"], done.record["signal"]) == ("memory", signal.SIGKILL), done
-        assert "and 200.0 MiB is what a host of type ours.small has here." in done.record["failure"]
+        assert "and 200.0 MiB is the limit of instance type ours.small." in done.record["failure"]
         await eventually(lambda: zygotes(request.cluster) == living, "the zygote is the one that it was")
         again = await agent.run_and_wait("print(len(bytearray(100 << 20)))", lease=3)
         assert (again.record["cause"], again.log) == ("exit", b"104857600\n")
@@ -190,7 +190,7 @@ async def test_where_limits_are_off_or_cannot_be_the_host_its_jobs_and_the_docto
             await agent.wait_for_event("sampled", job)
             await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
             await agent.wait_for_outcome(job)
-            said = b"CPU and memory of jobs have no limit here: LocalEngine.apply_limits is off."
+            said = b"CPU and memory of jobs are not limited here: LocalEngine.apply_limits is off."
             assert said in await agent.read(job, "samples")
         assert (await world.engine.doctor())["limits_of_jobs"] == "none: LocalEngine.apply_limits is off"
     finally:
@@ -216,4 +216,4 @@ async def test_a_child_that_cannot_get_into_its_group_runs_and_says_so(
         done = await agent.run_and_wait("print('ran')")
         assert done.log == b"ran\n"
         (said,) = done.record["errors"]
-        assert said == f"host: CPU and memory of this job have no limit: {folder}/cgroup.procs: Is a directory."
+        assert said == f"host: CPU and memory of this job are not limited: {folder}/cgroup.procs: Is a directory."

@@ -60,5 +60,5 @@ def test_what_is_enforced_is_what_the_agent_reports_and_the_rest_has_a_reason() 
     assert "reason" not in share_limits(bounded, ("cpu", "memory"), "unused")
     part = cgroups.load_limits(share_limits(bounded, ("cpu",), "this engine sets none"), "lab.big")
     assert cgroups.view(part) == {"cpus": 8, "reason": "this engine sets none"}
-    assert part.note() == "memory of jobs have no limit here: this engine sets none."
+    assert part.note() == "memory of jobs are not limited here: this engine sets none."
     assert share_limits(host, ("cpu",)) == {"cpus": 1, "memory": 0, "whole": ["cpu"]}, "no number, no limit"

@@ -306,7 +306,7 @@ def test_bug_32_a_full_machine_is_a_queue_with_a_place_and_never_a_failure(sim: 
 
 
 def test_bug_32_only_what_can_never_fit_is_refused_and_it_says_the_limit(sim: Simulation) -> None:
-    with pytest.raises(SmxError, match="This machine runs 3 hosts at most"):
+    with pytest.raises(SmxError, match="This machine runs at most 3 hosts"):
         sim.submit(hosts=4)
     job = sim.submit(job_id=secrets.token_hex(16), hosts=2)
     assert sim.job(job).why is not None

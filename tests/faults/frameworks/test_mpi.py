@@ -168,5 +168,5 @@ def test_a_stop_reaches_the_ranks_of_all_hosts_and_nothing_stays(shared: World, 
 
 
 def test_variables_cannot_be_sent_to_what_is_no_cell(shared: World) -> None:
-    with pytest.raises(ValidationError, match="mpirun starts interpreters of its own"):
+    with pytest.raises(ValidationError, match="mpirun starts new interpreters"):
         distributed(shared, "pass", sys.executable, send=Payload(path="/p", sha256="a", sizes={}, size=1))

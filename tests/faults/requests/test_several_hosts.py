@@ -166,7 +166,7 @@ def test_a_pool_of_groups_is_taken_again_by_its_key(world: World) -> None:
 
 
 def test_more_hosts_or_groups_than_there_can_be_are_refused_at_once(shared: World) -> None:
-    with pytest.raises(ResourceLimitError, match=r"This machine runs 3 hosts at most \(ControllerApp\.max_hosts\)"):
+    with pytest.raises(ResourceLimitError, match=r"This machine runs at most 3 hosts \(ControllerApp\.max_hosts\)"):
         shared.submit(
             instance_groups=(InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=2))
         )

@@ -274,7 +274,7 @@ def test_a_remote_function_is_mapped_with_its_own_wish(controller: ScriptedContr
 
 
 @pytest.mark.usefixtures("shell")
-@pytest.mark.parametrize(("items", "sentence"), [(([],), "there is no item"), ((range(10_001),), "10001 items")])
+@pytest.mark.parametrize(("items", "sentence"), [(([],), "there are no items"), ((range(10_001),), "10001 items")])
 def test_what_cannot_be_mapped_is_refused_before_anything_is_packed(
     controller: ScriptedController, items: tuple[Any, ...], sentence: str
 ) -> None:

@@ -22,6 +22,10 @@ class Harness(ABC):
     """One engine and its world. The *side doors* must not use the engine: they say whether it tells the truth."""
 
     engine: Engine
+    gone_within: float = 0.0
+    """Seconds after the end of an agent within which ``observe_all`` says ``GONE``, where the platform notices late."""
+    filled_in: frozenset[str] = frozenset()
+    """Fields of ``actual_plan``, at any depth, that only the platform can fill in, as addresses; ``plan`` has none."""
 
     @abstractmethod
     def new_engine(self) -> Engine:
@@ -45,7 +49,7 @@ class Harness(ABC):
 
     @abstractmethod
     def actual_plan(self, cluster: str) -> dict[str, object]:
-        """Side door: give what was really launched, in the form of the engine's ``plan``."""
+        """Side door: give what was really launched, in the form of the engine's ``plan``, with ``filled_in``."""
 
     @abstractmethod
     def leftovers(self, cluster: str) -> list[str]:
@@ -73,7 +77,10 @@ class Harness(ABC):
 
     @abstractmethod
     def invalid_request(self) -> ClusterRequest:
-        """Give a request that this engine must refuse before it launches anything."""
+        """Give a request that this engine must refuse before it launches anything.
+
+        One that the engine can refuse by itself. What only a scheduler can refuse is refused while the request waits.
+        """
 
     def python(self) -> str:
         """Give the interpreter that hosts run."""

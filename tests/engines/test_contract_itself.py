@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import pytest_asyncio
@@ -15,6 +15,7 @@ from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
 from jupyter_smx.testing.groups import networking
+from jupyter_smx.testing.groups.concurrency import without_fields
 from jupyter_smx.testing.groups.networking import NetworkingGroup
 from jupyter_smx.testing.local_harness import LocalHarness
 from jupyter_smx.testing.loop_lag import LoopLag
@@ -50,6 +51,25 @@ class ReleasesInWordsOnly(LocalEngine):
         (self._folders.clusters / handle.cluster / "released").touch()
 
 
+class NoticesDeathsLate(LocalEngine):
+    """Says RUNNING once more of a cluster whose agent has died, as the list of a scheduler does."""
+
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        answers = await super().observe_all(handles)
+        late = self.__dict__.setdefault("late", set())
+        told = [
+            Observation.RUNNING if answer is Observation.GONE and handle.cluster not in late else answer
+            for handle, answer in zip(handles, answers, strict=True)
+        ]
+        late.update(handle.cluster for handle in handles)
+        return told
+
+
+class LearnsAddressesAtTheLaunch(LocalEngine):
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        return cast("dict[str, object]", without_fields(super().plan(request), ["addresses"]))
+
+
 class BlocksTheLoop(LocalEngine):
     async def find(self, cluster: str) -> Handle | None:
         time.sleep(0.1)  # noqa: ASYNC251 - the lie
@@ -83,6 +103,8 @@ LIES: list[tuple[type[LocalEngine], str]] = [
     (CallsAnOutageGone, "test_during_an_outage_nothing_is_known_and_nothing_is_gone"),
     (SortsItsAnswers, "test_observations_keep_the_order_of_the_handles"),
     (ReleasesInWordsOnly, "test_release_leaves_nothing"),
+    (NoticesDeathsLate, "test_observations_keep_the_order_of_the_handles"),
+    (LearnsAddressesAtTheLaunch, "test_the_plan_is_what_is_launched"),
     (BlocksTheLoop, "test_the_event_loop_is_never_blocked_for_long"),
     (PlansSomethingElse, "test_the_plan_is_what_is_launched"),
     (KnowsNoGroups, "test_each_host_of_two_groups_has_its_own_name_and_the_others"),
@@ -116,6 +138,24 @@ async def test_each_lie_is_noticed(world: World, liar: type[LocalEngine], test: 
     world.engine = world.new_engine()
     with pytest.raises((AssertionError, UnavailableError, pytest.fail.Exception)):
         await getattr(EngineContract(), test)(world)
+
+
+@pytest.mark.parametrize(
+    "test", ["test_observations_keep_the_order_of_the_handles", "test_a_cluster_of_which_one_host_died_is_gone"]
+)
+async def test_a_platform_that_notices_late_has_the_time_that_it_declares(world: World, test: str) -> None:
+    world.kind, world.gone_within = NoticesDeathsLate, 10.0
+    world.engine = world.new_engine()
+    await getattr(EngineContract(), test)(world)
+
+
+async def test_what_the_platform_fills_in_is_declared_and_not_planned(world: World) -> None:
+    world.filled_in = frozenset({"addresses"})
+    with pytest.raises(AssertionError, match="only the platform knows"):
+        await EngineContract().test_the_plan_is_what_is_launched(world)
+    world.kind = LearnsAddressesAtTheLaunch
+    world.engine = world.new_engine()
+    await EngineContract().test_the_plan_is_what_is_launched(world)
 
 
 @pytest.mark.parametrize("test", [name for name in dir(NetworkingGroup) if name.startswith("test_")])

@@ -1,15 +1,16 @@
-"""A file lock for threads and processes: one holder at a time."""
+"""A file lock for threads, coroutines and processes: one holder at a time."""
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 _PAUSE = 0.02
@@ -18,13 +19,31 @@ _PAUSE = 0.02
 
 @contextmanager
 def acquire(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
-    """Wait for a lock until ``gives_up`` returns True; return True if the lock is held. Blocks.
+    """Wait for a lock until ``gives_up`` returns True; return True if the lock is held.
+
+    Blocks its thread: in an event loop a second coroutine that wants the lock would stop the first one for good. Take
+    :func:`acquire_async` there.
 
     :raises OSError: the file cannot be made.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield _wait_lock(descriptor, gives_up)
+    finally:
+        os.close(descriptor)
+
+
+@asynccontextmanager
+async def acquire_async(path: Path, gives_up: Callable[[], bool] = lambda: False) -> AsyncIterator[bool]:
+    """Do as :func:`acquire` in an event loop, which goes on meanwhile. A caller that is cancelled holds nothing.
+
+    :raises OSError: the file cannot be made.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not (taken := _try_lock(descriptor)) and not gives_up():  # noqa: ASYNC110 - processes hold it, too
+            await asyncio.sleep(_PAUSE)
+        yield taken
     finally:
         os.close(descriptor)
 

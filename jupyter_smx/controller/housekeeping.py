@@ -134,6 +134,30 @@ class Housekeeping:
             for cluster in await asyncio.to_thread(prune_hosts, place, in_use, old):
                 _log.info("cluster=%s host folders deleted", cluster)
         await asyncio.to_thread(rotate_log, self._data_dir / "controller.log", self._retention.log)
+        for name in sorted(self._engines):
+            await self._clean_up_engine(name, in_use, old)
+
+    async def _clean_up_engine(self, name: str, in_use: Collection[str], old: float) -> None:
+        """Let an engine end hosts without a record, and delete what old ones left on other machines."""
+
+        def is_needed(cluster_id: str) -> bool:
+            if cluster_id in in_use or cluster_id in self._live_state.clusters:
+                return True
+            ended = self._live_state.store.cluster(cluster_id)
+            return ended is not None and (ended.ended_at or 0.0) > old
+
+        self._live_state.store.check_owner()
+        try:
+            engine = self._engine_of(name)
+            swept = await engine.sweep(lambda: [*self._live_state.clusters])
+            pruned = await engine.prune(is_needed)
+        except (SmxError, OSError) as error:
+            _log.info("engine=%s cleanup failed, will be retried: %s", name, error)
+            return
+        if swept:
+            _log.warning("engine=%s hosts without a record ended: %s", name, ", ".join(swept))
+        for cluster in pruned:
+            _log.info("cluster=%s results on other machines deleted", cluster)
 
     def _cluster_folders(self) -> set[Path]:
         """Find where folders of clusters lie: here, and where an engine has its own that had any in our time."""

@@ -307,7 +307,9 @@ class Engine(LoggingConfigurable):
         return ""
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
-        """End what this controller's clusters left and of which nobody has a record; names what was ended.
+        """End what this controller's clusters left and of which there is no record; name what was ended.
+
+        Called once an hour, and by a user.
 
         ``known`` gives the clusters that live: whatever else carries this controller's mark is an orphan. It is asked
         after each look at what there is, since a cluster may be born meanwhile, and is known before it is there.
@@ -315,6 +317,17 @@ class Engine(LoggingConfigurable):
         :raises UnavailableError: the engine cannot be reached now.
         """
         del known
+        return []
+
+    async def prune(self, is_needed: Callable[[str], bool]) -> list[str]:
+        """Delete what this controller's clusters left on other machines: records, logs, outputs; name the clusters.
+
+        ``is_needed`` says of a cluster's id whether it stays: it lives, or ended lately. Call it in the event loop.
+        What lies below :meth:`clusters_folder` the controller deletes by itself.
+
+        :raises UnavailableError: the engine cannot be reached now.
+        """
+        del is_needed
         return []
 
     async def doctor(self) -> dict[str, object]:

@@ -184,3 +184,12 @@ class FakeEngine(Doors):
 
     def spool_path(self, cluster: str, host: str) -> None:
         del cluster, host
+
+    async def read_spool(self, *_where: object) -> None:
+        return None
+
+    async def sweep(self, _known: object) -> list[str]:
+        return []
+
+    async def prune(self, _is_needed: object) -> list[str]:
+        return []

@@ -7,6 +7,7 @@ the folders of ``hidden_folders`` are empty, with a clock of their own, and they
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import sys
@@ -14,19 +15,22 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, ClassVar
 
 from gateway import Gateway
+from msgspec import convert
 from msgspec.structs import replace
-from traitlets import Bool, Float, Int, List, Unicode
+from traitlets import Bool, Dict, Float, Int, List, Unicode
 
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.engines.base import Capabilities, Observation
 from jupyter_smx.engines.local.engine import LocalEngine
+from jupyter_smx.engines.machine.share import assign_devices, device_variables
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
+from jupyter_smx.model.spec.instance import InstanceType
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.machine.host_folder import HostFolder
     from jupyter_smx.model.records.cluster import Handle, QueueStatus
 
@@ -51,15 +55,20 @@ class ToyEngine(LocalEngine):
     """Starts agents as the local engine does, but on a machine with another view of files and another clock."""
 
     name: ClassVar[str] = "toy"
-    capabilities: Capabilities = Capabilities(interpreters="remote")
-
     gateway = Unicode(help="Socket of the gateway that leads to the machine.").tag(config=True)
     hidden_folders = List(Unicode(), help="Folders that are empty on the machine.").tag(config=True)
     clock_offset = Float(0.0, help="Seconds by which the machine's clock is ahead.").tag(config=True)
     machine_slots = Int(0, help="Number of hosts that the machine has room for; 0 is no limit.").tag(config=True)
+    machine_types = List(Dict(), help="Instance types that the machine brings.").tag(config=True)
+    machine_gpus = List(Unicode(), help="Names of the GPUs of the machine.").tag(config=True)
     reads_spools = Bool(
         default_value=False, help="Whether the spool of a host can be read after its agent has ended."
     ).tag(config=True)
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # the local engine's is a class attribute
+        """Say that interpreters are the machine's, and that it hands out GPUs if it has any."""
+        return Capabilities(interpreters="remote", own_gpus=bool(self.machine_gpus))
 
     @property
     def _machine(self) -> Gateway:
@@ -77,6 +86,7 @@ class ToyEngine(LocalEngine):
         async with aclosing(self._machine.launch(request.cluster)) as answers:
             async for status in answers:
                 yield status
+        self._assign_gpus(request)
         handles = super().acquire(self._resolved(request))
         if await self._machine.loses_answer():
             self._late = asyncio.create_task(_collect(handles))
@@ -112,6 +122,10 @@ class ToyEngine(LocalEngine):
         if word and not word.startswith("/"):
             raise RefusedError(f"python: {word!r} is not an interpreter of the machine.", field="python", value=word)
         return word
+
+    def instance_types(self) -> Sequence[InstanceType]:
+        """Give what the configuration says of the machine."""
+        return convert(self.machine_types, list[InstanceType])
 
     def clusters_folder(self) -> None:
         """Give none: nothing of a host lies on the controller's machine."""
@@ -167,7 +181,26 @@ class ToyEngine(LocalEngine):
 
     def _environment(self, folder: HostFolder) -> dict[str, str]:
         own = {"PYTHONPATH": os.fspath(self._root / "site"), CLOCK_VARIABLE: str(self.clock_offset)}
+        if self.machine_gpus:
+            devices = json.loads((self._gpu_records / folder.path.parent.name).read_text())[folder.path.name]
+            own |= device_variables(devices, {})
         return super()._environment(folder) | own
+
+    def _description(self, request: ClusterRequest, plan: HostSpec, limits: dict[str, object]) -> dict[str, object]:
+        return super()._description(request, plan, limits) | {"courier": ""}
+
+    @property
+    def _gpu_records(self) -> Path:
+        return self._root / "gpus"
+
+    def _assign_gpus(self, request: ClusterRequest) -> None:
+        """Hand out the machine's GPUs, and write down which cluster has which."""
+        self._gpu_records.mkdir(parents=True, exist_ok=True)
+        others = [path for path in self._gpu_records.iterdir() if path.name != request.cluster]
+        live = [json.loads(path.read_text()) for path in others if not self._folders.is_released(path.name)]
+        held = {gpu for hosts in live for gpus in hosts.values() for gpu in gpus}
+        found = assign_devices(request.hosts, self.machine_gpus, held, "The machine")
+        (self._gpu_records / request.cluster).write_text(json.dumps(found))
 
 
 async def _collect(handles: AsyncIterator[Handle]) -> None:

@@ -4,8 +4,9 @@
 method is right for an engine without that capability.
 
 A new engine is one file with one subclass of :class:`Engine`, one entry point in the group
-``jupyter_smx.engines``, and a ten-line test that runs :mod:`jupyter_smx.testing.contract`. No engine polls, sleeps,
-retries, keeps state, or knows what a job is.
+``jupyter_smx.engines``, and a ten-line test that runs :mod:`jupyter_smx.testing.contract`. An engine contains nothing
+about jobs and repeats nothing that failed. Its only state is one record per cluster, on a disk: what it launches and
+where, a lock, and whether the cluster was released.
 """
 
 from __future__ import annotations
@@ -154,14 +155,20 @@ class Engine(LoggingConfigurable):
 
     @abstractmethod
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give the printable request that :meth:`acquire` would send; asks nobody and changes nothing."""
+        """Give the printable request that :meth:`acquire` would send; asks no platform and changes nothing.
+
+        What the platform fills in at the launch, such as addresses and nodes, is not in it.
+        """
 
     @abstractmethod
     def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Bring up all hosts or none, with an agent listening on each.
 
-        Yields a handle whenever something more exists that costs money, the complete one last. Launches at most once
-        per cluster id and host, even when called again from another process.
+        Yields a handle whenever something more exists that costs money, one host at a time, the complete one last.
+        The first one comes before the launch: from then on :meth:`find` answers, so the engine has written down what
+        it is about to launch. Launches at most once per cluster id and host, even when called again from another
+        process. It is an asynchronous generator, which the controller closes with ``aclose`` when ``launch_limit`` is
+        over: what it began ends then, or is found.
 
         Yields a :class:`QueueStatus` while the engine's scheduler lets the request wait: at once, and whenever it
         changes. The controller's ``launch_limit`` does not count from there to the next handle, which says that the
@@ -186,7 +193,11 @@ class Engine(LoggingConfigurable):
 
     @abstractmethod
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Look at many clusters at once, same order; an outage is ``UNKNOWN``; never raises for one cluster."""
+        """Look at many clusters at once, same order; an outage is ``UNKNOWN``; never raises for one cluster.
+
+        Called every five seconds, with no limit. ``GONE`` may come late where the platform notices late: the harness
+        of the engine's test declares within how many seconds.
+        """
 
     @abstractmethod
     async def release(self, handle: Handle) -> None:
@@ -195,6 +206,8 @@ class Engine(LoggingConfigurable):
     @abstractmethod
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a byte stream to the agent on ``host`` over the engine's own authenticated channel.
+
+        Cancelled after ten seconds and called again. What takes longer, as the start of a gateway, is shielded.
 
         :raises UnavailableError: nothing listens there now.
         """

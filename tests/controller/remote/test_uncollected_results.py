@@ -14,7 +14,7 @@ from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fakes.fake_engine import FakeUnsharedEngine
 from jupyter_smx.testing.fakes.fake_host import FakeScript
-from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
+from jupyter_smx.testing.simulation.simulation import LIMITS, CrashingStore, Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -160,3 +160,25 @@ def test_a_host_that_was_lost_after_the_job_was_sent_may_have_run_it(sim: Simula
         sim.kill_host(host)
     sim.pass_time(30)
     assert sim.job(job).failure_reason == "InternalServerError: Host algo-1 was lost while the job ran."
+
+
+@pytest.mark.parametrize("write", range(1, 7))
+@pytest.mark.parametrize("before", [False, True])
+def test_a_controller_that_dies_at_any_write_while_it_collects_loses_nothing(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch, write: int, before: bool
+) -> None:
+    job = sim.submit(keep_alive=20)
+    sim.pass_time(START)
+    sim.kill_controller()
+    sim.end_job(job, artifacts={"outputs/out/file": b"model"})
+    sim.pass_time(LONG)
+    with monkeypatch.context() as patched:
+        patched.setattr(CrashingStore, "writes_left", write)
+        patched.setattr(CrashingStore, "is_killed_before_write", before)
+        sim.restart()
+        sim.pass_time(5)
+    sim.restart()
+    sim.pass_time(5)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert [artifact.size for artifact in sim.job(job).artifacts] == [5]
+    assert (sim.world.live_hosts(), sim.pools(), sim.world.start_counts[job, "algo-1"]) == ([], [], 1)

@@ -11,6 +11,7 @@ from jupyter_smx.agent.host import host as hosts
 from jupyter_smx.agent.host.spool import SpoolError, check_job
 from jupyter_smx.agent.job.controller_clock import ControllerClock
 from jupyter_smx.agent.job.job import Job
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
 from jupyter_smx.agent.system.resources import disk
@@ -284,7 +285,7 @@ class ControllerSession:
 
     def _read(self, header: ReadRequest) -> Dict[str, Any]:
         limit = int(header.get("limit", wire.MAX_BODY))
-        name, offset = header.get("name", "log"), int(header.get("offset", 0))
+        name, offset = header.get("name", host_layout.JOB_LOG), int(header.get("offset", 0))
         data, total = self.host.spool.read(check_job(header.get("job")), name, offset, limit)
         self.send({"re": header.get("id"), "ok": True, "job": header["job"], "offset": offset, "total": total}, data)
         return {}

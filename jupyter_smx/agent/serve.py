@@ -6,6 +6,7 @@ import os
 import sys
 
 from jupyter_smx.agent.forkserver.spawn import spawn
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import environment
 
 TYPE_CHECKING = False  # see agent/forkserver/spawn
@@ -28,7 +29,7 @@ def _redirect_output(path: str) -> None:
 
 def _first_zygote(folder: str) -> SpawnedZygote:
     try:  # noqa: SIM105 - `contextlib` is one of what is not loaded yet
-        _redirect_output(os.path.join(folder, "agent.log"))
+        _redirect_output(os.path.join(folder, host_layout.AGENT_LOG))
     except OSError:
         pass  # who may not write there is told so by what comes, in the container's own log
     clean = environment.scrub(os.environ, os.environ.get(environment.MARKER, ""))

@@ -16,6 +16,7 @@ from jupyter_smx.agent.controller_connection import ControllerEndpoint
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host.host import Host, Isolation
 from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
 from jupyter_smx.agent.system.isolation import mounts, namespace
 from jupyter_smx.agent.system.processes import environment, forked_task, process
@@ -92,7 +93,7 @@ def listen(folder: HostFolder) -> socket.socket:
     directory = os.open(folder.root, os.O_RDONLY)
     mask = os.umask(0o177)
     try:
-        short = f"/proc/self/fd/{directory}/agent.sock"
+        short = f"/proc/self/fd/{directory}/{host_layout.SOCKET}"
         listener.bind(short if process.LINUX else folder.socket)
     finally:
         os.umask(mask)
@@ -111,7 +112,7 @@ def _write_agent_json(host: Host) -> None:
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
     }
-    path = host.folder.path("agent.json")
+    path = host.folder.path(host_layout.PROCESS)
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(content, file)
     os.replace(path + ".part", path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jupyter_smx.agent.system.files import short_path
+from jupyter_smx.agent.system.files import host_layout, short_path
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest
 
-_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut")
+_COSTLY = (*host_layout.FOLDERS, host_layout.SOCKET, host_layout.SHORTCUT)
 
 
 class LocalHarness(Harness):
@@ -50,7 +50,7 @@ class LocalHarness(Harness):
         found: dict[str, int] = {}
         for host, _ in process_scan.find_agents(cluster):
             found[host] = found.get(host, 0) + 1
-        for path in self.cluster_folder(cluster).glob("*/agent.json"):
+        for path in self.cluster_folder(cluster).glob(f"*/{host_layout.PROCESS}"):
             found.setdefault(path.parent.name, 1)
         return found
 
@@ -69,7 +69,9 @@ class LocalHarness(Harness):
             "hosts": {
                 host: {
                     "command": _launch_arguments(process_scan.arguments(pid)),
-                    "host.json": process_scan.read_json(self.cluster_folder(cluster) / host / "host.json"),
+                    host_layout.DESCRIPTION: process_scan.read_json(
+                        self.cluster_folder(cluster) / host / host_layout.DESCRIPTION
+                    ),
                 }
                 for host, pid in sorted(process_scan.agents(cluster).items())
             },

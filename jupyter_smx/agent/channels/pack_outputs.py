@@ -11,7 +11,7 @@ import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.paths import ARCHIVES, ML
-from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.files import host_layout, safe_open
 from jupyter_smx.agent.system.files.host_folder import is_folder
 from jupyter_smx.agent.system.files.walk import descend
 from jupyter_smx.agent.system.resources import disk
@@ -123,7 +123,7 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
 
     :raises OSError: the spool cannot be written.
     """
-    target = os.path.join(job_folder, "artifacts")
+    target = os.path.join(job_folder, host_layout.ARTIFACTS)
     os.makedirs(target, exist_ok=True)
     errors: List[str] = []
     # Outputs come first, so that a processing job's that lies in one of the others comes home once.
@@ -162,11 +162,11 @@ def remove_partial_archives(job_folder: str) -> None:
     """
     for _source, name in ARCHIVES:
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(job_folder, "artifacts", name + ".part"))
+            os.unlink(os.path.join(job_folder, host_layout.ARTIFACTS, name + ".part"))
 
 
 def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
     """Say whether there is anything to archive."""
     folders = [os.path.join(ml, source) for source, _name in ARCHIVES]
-    folders.append(os.path.join(job_folder, "artifacts"))
+    folders.append(os.path.join(job_folder, host_layout.ARTIFACTS))
     return bool(outputs) or not all(is_empty(folder) for folder in folders)

@@ -19,6 +19,7 @@ from jupyter_smx.agent.forkserver import child_protocol, reexec
 from jupyter_smx.agent.forkserver.contract_writer import DISK_WRITER, ContractWriter
 from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.paths import HostInfo, output_folders
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process, threads
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES, visibility_variables
 from jupyter_smx.agent.system.resources import disk
@@ -267,7 +268,9 @@ class JobRun:
             self._run_ranks(found, code)
         names: List[str] = self.spec["receive"]
         if names:
-            execute.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.result)
+            execute.collect(
+                names, self.main, os.path.join(self.folder, host_layout.ARTIFACTS, host_layout.RESULT), self.result
+            )
 
     def _join_spark_cluster(self, found: distribution.Distribution) -> bool:
         """Do this host's part of a Spark cluster; True in the process that runs the script."""
@@ -306,7 +309,7 @@ class JobRun:
     def _report(self) -> None:
         self.result.rename_traceback_files(self.code, self.spec["folder"])
         self.result.report["imported"] = self.result.report["imported"] or imports.imports_by_folder()
-        path = os.path.join(self.folder, "report.json")
+        path = os.path.join(self.folder, host_layout.REPORT)
         disk.write_whole(path, json.dumps(self.result.report), os.path.dirname(self.folder))
 
 

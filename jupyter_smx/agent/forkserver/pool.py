@@ -15,6 +15,7 @@ from jupyter_smx.agent.forkserver.handles import EXIT_CHECK_INTERVAL, ChildHandl
 from jupyter_smx.agent.forkserver.prefork_demand import QUIET, Demand
 from jupyter_smx.agent.forkserver.preload import Preload
 from jupyter_smx.agent.forkserver.spawn import SpawnedZygote, spawn
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, Loop, Timer
 
@@ -252,7 +253,7 @@ class ForkServerPool:
         parked = ChildHandle(serial, slot, ours, self._current)
         try:
             os.mkdir(slot, 0o700)
-            with open(os.path.join(slot, "log"), "ab") as log:
+            with open(os.path.join(slot, host_layout.JOB_LOG), "ab") as log:
                 fds = array.array("i", [theirs.fileno(), log.fileno()])
                 frame = wire.encode({"op": "park", "serial": serial})
                 self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])

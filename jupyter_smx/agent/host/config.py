@@ -8,6 +8,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.paths import PORT
+from jupyter_smx.agent.system.files import host_layout
 
 LOOPBACK = "127.0.0.1"
 
@@ -108,7 +109,7 @@ def read(folder: str) -> HostConfig:
 
     :raises ConfigError: the file is missing, no JSON, or does not describe a host.
     """
-    path = os.path.join(folder, "host.json")
+    path = os.path.join(folder, host_layout.DESCRIPTION)
     try:
         with open(path, encoding="utf-8") as file:
             raw = json.load(file)

@@ -8,16 +8,13 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from jupyter_smx.agent.host import end_record
-from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.files import host_layout, safe_open
 from jupyter_smx.agent.system.resources import disk
 from jupyter_smx.agent.wire import MAX_BODY
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import EndRecord
 
-RECORD = "end.json"
-LOG = "log"
-REPORT = "report.json"
 _JOB = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
@@ -67,14 +64,14 @@ class Spool:
         """
         os.makedirs(self.path(job), mode=0o700, exist_ok=True)
         text, told = end_record.fit_event(record)
-        disk.write_whole(self.path(job, RECORD), text, self.root)
+        disk.write_whole(self.path(job, host_layout.END_RECORD), text, self.root)
         return told
 
     def record(self, job: str) -> Optional[Dict[str, Any]]:
         """Read the record of the end, None while there is none."""
-        return read_json(self.path(job, RECORD))
+        return read_json(self.path(job, host_layout.END_RECORD))
 
-    def size(self, job: str, name: str = LOG) -> int:
+    def size(self, job: str, name: str = host_layout.JOB_LOG) -> int:
         """Give the size of one file in bytes, 0 when it is not there."""
         try:
             return os.stat(self.path(job, name)).st_size
@@ -95,7 +92,7 @@ class Spool:
                 file.seek(max(0, offset))
                 return file.read(max(0, min(limit, MAX_BODY))), os.fstat(file.fileno()).st_size
         except OSError as error:
-            if name == LOG and os.path.isdir(folder):
+            if name == host_layout.JOB_LOG and os.path.isdir(folder):
                 return b"", 0  # a job that ended before it began has written nothing
             raise SpoolError(f"name: {name!r} of job {job} cannot be read ({error.strerror}).") from error
 

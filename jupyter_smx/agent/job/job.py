@@ -25,6 +25,7 @@ from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans
 from jupyter_smx.agent.job.stall_watchdog import StallWatchdog
 from jupyter_smx.agent.paths import output_folders
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
@@ -197,7 +198,7 @@ class Job(JobEntry):
         self._sampler.start(taken.pid)
         taken.send(self.host.loop, memoryview(frame), self._on_send_failed)
         self._oom_before = memory.oom_kills()
-        self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._on_log_growth)
+        self._watch = self.host.logs.add(os.path.join(folder, host_layout.JOB_LOG), self._on_log_growth)
         self._on_log_growth()  # what it wrote before it was watched is no event
         self._checkpoints.start(self._restored_files)
         self._continuous.start()
@@ -228,7 +229,7 @@ class Job(JobEntry):
         return [self.child.pid, *self.host.orphan_pids()] if self.child is not None and self.child.pid else []
 
     def _on_sample(self, now: Dict[str, float]) -> None:
-        self.send_event("sampled", total=self.host.spool.size(self.id, sampler.SAMPLES), now=now)
+        self.send_event("sampled", total=self.host.spool.size(self.id, host_layout.SAMPLES), now=now)
 
     def _on_log_growth(self) -> None:
         total = self.host.spool.size(self.id)
@@ -328,7 +329,7 @@ class Job(JobEntry):
 
     def _read_report(self) -> None:
         """Read what the job's process wrote of its end, or say why there is nothing to read."""
-        report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
+        report = spool.read_json(self.host.spool.path(self.id, host_layout.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:
             why = disk.format_full_disk(self.host.disks(self.id)) or "Its log has details."
@@ -434,7 +435,7 @@ class Job(JobEntry):
 
     def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""
-        log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, sampler.SAMPLES)
+        log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, host_layout.SAMPLES)
         return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
 
     def _facts(self, fate: str = "") -> failure.Facts:
@@ -463,7 +464,7 @@ class Job(JobEntry):
             "exception": self.report.get("exception"),
             "at": self.at,
             "log": self.host.spool.size(self.id),
-            "samples": self.host.spool.size(self.id, sampler.SAMPLES),
+            "samples": self.host.spool.size(self.id, host_layout.SAMPLES),
             "usage": self._sampler.peak,
             "artifacts": self._artifacts,
             "received": self.report.get("received", {}),

@@ -13,7 +13,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.files import host_layout, safe_open
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroups, memory
 from jupyter_smx.agent.telemetry import gpu, proc_usage
@@ -21,7 +21,6 @@ from jupyter_smx.agent.telemetry import gpu, proc_usage
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
 
-SAMPLES = "samples"
 COLUMNS = ("at", "cpu", "memory", "read", "written", "disk", "received", "sent", "gpus")
 STRIDE_LINES = 1024
 """Lines after which samples are kept half as often: a month of one job is 12 000 lines."""
@@ -51,7 +50,7 @@ class Sampler:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._loop = loop
-        self._path = os.path.join(folder, SAMPLES)
+        self._path = os.path.join(folder, host_layout.SAMPLES)
         self._ml = ml
         self._roots = roots
         self._on_sample = tell

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller.errors import UnexpectedError, wrap_unexpected
 from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
 from jupyter_smx.controller.transfer import host_spool, stage_out
@@ -316,7 +317,7 @@ class JobFinalizer:
         :raises UnavailableError: the agent does not answer.
         """
         stream = self._agents.stream(job.cluster, host)
-        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=PIECE)
+        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name=host_layout.END_RECORD, limit=PIECE)
         try:
             reply, first = await ask(offset=0)
         except ResourceNotFoundError:
@@ -345,7 +346,7 @@ class JobFinalizer:
         """
         spool = self._spool(job, host)
         # A log is there from the moment in which a process has the job; before that, inputs are copied.
-        absent = await spool.is_absent("log")
+        absent = await spool.is_absent(host_layout.JOB_LOG)
         return not absent, await stage_out.read_record(spool)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:

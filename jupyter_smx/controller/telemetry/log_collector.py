@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.transfer.host_spool import spool_location
 from jupyter_smx.controller.transfer.job_folder import DISK_FULL_ERRNOS, JobFolder, StagingError
@@ -54,7 +55,7 @@ class LogCollector:
         agents: Agents,
         on_bytes: Callable[[str], None],
         *,
-        name: str = "log",
+        name: str = host_layout.JOB_LOG,
         path_of: Callable[[JobFolder, str, int], Path] = JobFolder.log,
     ) -> None:
         self._name = name

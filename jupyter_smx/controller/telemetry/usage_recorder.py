@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller.telemetry.log_collector import LogCollector
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError
 from jupyter_smx.model.errors import UnavailableError
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SAMPLES = "samples"
-"""Name of the file on a host."""
 MAX_BACKLOG = 1_024
 """Bytes, some ten samples, that may be on a host only: with many jobs each one would be too many requests."""
 
@@ -39,7 +38,9 @@ class UsageRecorder:
         self._jobs_folder = jobs_folder
         self._agents = agents
         self._on_figures = on_figures
-        self._collector = LogCollector(jobs_folder, agents, lambda _job: None, name=SAMPLES, path_of=JobFolder.samples)
+        self._collector = LogCollector(
+            jobs_folder, agents, lambda _job: None, name=host_layout.SAMPLES, path_of=JobFolder.samples
+        )
         self._remote_sizes: dict[tuple[str, int, str], int] = {}
 
     def on_sample(self, job: Job, host: str, total: int, now: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import rmtree, walk
+from jupyter_smx.agent.system.files import host_layout, rmtree, walk
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class JobFolder:
     @property
     def artifacts(self) -> Path:
         """The folder with what it brought home."""
-        return self.path / "artifacts"
+        return self.path / host_layout.ARTIFACTS
 
     @property
     def result(self) -> Path:
         """The variables that it sent back."""
-        return self.path / "result.pkl"
+        return self.path / host_layout.RESULT
 
     def make(self) -> None:
         """Make the folder, for this user only.

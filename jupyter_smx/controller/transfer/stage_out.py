@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from jupyter_smx.agent.system.files import rmtree, walk
+from jupyter_smx.agent.system.files import host_layout, rmtree, walk
 from jupyter_smx.controller.transfer import upload
 from jupyter_smx.controller.transfer.host_spool import PIECE, spool_location
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     AskPiece = Callable[[int], Awaitable[tuple[bytes, int]]]
     """Gives the bytes of a file from an offset on, and the size of the file."""
 
-RESULT = "result.pkl"
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 """What ``--output`` of a training job calls its two folders, and the archives that they become."""
 _SHORT_RECORD = 1 << 20
@@ -130,7 +129,7 @@ class OutputStager:
     ) -> None:
         name = _safe_path(_printable_name(artifact["name"]))
         # A long record names each file once.
-        path = artifact.get("path", f"artifacts/{artifact['name']}")
+        path = artifact.get("path", f"{host_layout.ARTIFACTS}/{artifact['name']}")
         where, size = _safe_path(path), int(artifact["size"])
         target = into / name
         folder = left.spool.path if left.spool is not None else None
@@ -168,7 +167,7 @@ async def read_record(spool: HostSpool) -> dict[str, Any] | None:
 
     :raises UnavailableError: it cannot be read now.
     """
-    content = await spool.read_whole("end.json")
+    content = await spool.read_whole(host_layout.END_RECORD)
     return None if content is None else await asyncio.to_thread(parse_record, content)
 
 
@@ -299,7 +298,7 @@ def _copy_to_destinations(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
         _copy_to_destination(folder.artifacts / name, goal)
     home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]
     if folder.result.exists():
-        home.append((RESULT, folder.result))
+        home.append((host_layout.RESULT, folder.result))
     return tuple(Artifact(name=name, path=str(path), size=path.stat().st_size) for name, path in home)
 
 
@@ -312,7 +311,7 @@ def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
 
 
 def _store_output(folder: JobFolder, name: str, files: list[Path]) -> None:
-    target = folder.result if name == RESULT else folder.artifacts / name
+    target = folder.result if name == host_layout.RESULT else folder.artifacts / name
     walk.make_folders(os.fspath(target.parent))
     if name in ARCHIVES.values() and len(files) > 1:
         with atomic_write(target) as part:
@@ -322,7 +321,7 @@ def _store_output(folder: JobFolder, name: str, files: list[Path]) -> None:
                 raise StagingError(f"The {name} files of the hosts cannot be merged: {error}.", value=name) from error
         return
     # Variables come from the first host, everything else from the last that wrote it.
-    files[0 if name == RESULT else -1].replace(target)
+    files[0 if name == host_layout.RESULT else -1].replace(target)
 
 
 def _copy_to_destination(source: Path, goal: Path) -> None:

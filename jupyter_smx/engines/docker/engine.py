@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import asdict, replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
@@ -121,7 +122,7 @@ class DockerEngine(Engine):
                 host.host: {
                     "name": container_spec.container_name(request.cluster, host.host),
                     **asdict(self._container_plan(request, host, archive, cached_inspection(request.image), settings)),
-                    "host.json": container_spec.host_json(request, host, settings),
+                    host_layout.DESCRIPTION: container_spec.host_json(request, host, settings),
                 }
                 for host in request.hosts
             },
@@ -313,7 +314,7 @@ class DockerEngine(Engine):
 
     def spool_path(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
-        return self._folders.host(cluster, host).path / "spool"
+        return self._folders.host(cluster, host).path / host_layout.SPOOL
 
     async def exit_reason(self, cluster: str, host: str) -> str:
         """Read what was written down when the container was removed."""

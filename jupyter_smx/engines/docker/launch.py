@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, probe_container
 from jupyter_smx.engines.docker.containers.folders import join_lock_path, network_lock_path
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, NOT_MODIFIED, DaemonError, remove
@@ -228,7 +229,7 @@ class ClusterLaunch:
             # Now it has loaded what takes it longest; its zygote comes up while the daemon is at this.
             await probe_container.wait_for_file(folder.is_claimed, see)
             await self._apply_limits(container, bounds, see)
-        await probe_container.wait_for_file((folder.path / "agent.json").exists, see)
+        await probe_container.wait_for_file((folder.path / host_layout.PROCESS).exists, see)
         try:
             _, writer = await folder.dial()
         except UnavailableError:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.files import host_layout, rmtree
 from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.containers.probe_container import Probe
 from jupyter_smx.engines.docker.daemon.daemon_client import DaemonError
@@ -36,7 +36,7 @@ token = sys.argv[1]
 if open("token").read() != token:
     sys.exit("the file in it is another one")
 line = socket.socket(socket.AF_UNIX)
-line.bind("agent.sock")
+line.bind({host_layout.SOCKET!r})
 line.listen(1)
 with open("written", "w") as file:
     file.write(token)

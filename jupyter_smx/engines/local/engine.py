@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.local import namespaces
@@ -98,7 +99,7 @@ class LocalEngine(Engine):
             "hosts": {
                 host.host: {
                     "command": self._command(request.python, archive, self._folder(request.cluster, host.host)),
-                    "host.json": self._description(request, host, self._limits.plan(request, host)),
+                    host_layout.DESCRIPTION: self._description(request, host, self._limits.plan(request, host)),
                 }
                 for host in request.hosts
             },
@@ -158,7 +159,7 @@ class LocalEngine(Engine):
         """Enter the namespaces of the agent."""
         folder = self._folder(handle.cluster, host)
         birth = await asyncio.to_thread(folder.read_agent)
-        return None if birth is None else namespaces.shell_command(birth.pid, os.fspath(folder.path / "ml"))
+        return None if birth is None else namespaces.shell_command(birth.pid, os.fspath(folder.path / host_layout.ML))
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
@@ -177,7 +178,7 @@ class LocalEngine(Engine):
 
     def spool_path(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
-        return self._folder(cluster, host).path / "spool"
+        return self._folder(cluster, host).path / host_layout.SPOOL
 
     @property
     def _root(self) -> Path:

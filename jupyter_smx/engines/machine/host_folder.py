@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.agent.system.files import rmtree, short_path
+from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.engines.machine import cgroups, file_lock, processes
@@ -45,7 +45,6 @@ _LINUX = sys.platform == "linux"
 _PRIVATE = 0o700
 _NO_START_TIME = -1
 """A start time that no process has."""
-_LIVE_FOLDERS = ("ml", "tmp", "slots", "trash", "code", "inputs", "given")
 _COPY_TIMEOUT = 10.0
 """Seconds for which a release waits for a copy that goes on; it ends at its next piece."""
 _MAX_BYTES = 1 << 20
@@ -107,7 +106,7 @@ class HostFolder(Struct, frozen=True):
     @property
     def socket(self) -> Path:
         """Give the unix socket that the agent listens on."""
-        return self.path / "agent.sock"
+        return self.path / host_layout.SOCKET
 
     def can_have_socket(self) -> bool:
         """Say whether this system can bind and reach the socket: Linux can whatever its path, others up to a length."""
@@ -154,7 +153,7 @@ class HostFolder(Struct, frozen=True):
     @property
     def log(self) -> Path:
         """Give the file that holds what the agent itself says."""
-        return self.path / "agent.log"
+        return self.path / host_layout.AGENT_LOG
 
     @property
     def mark(self) -> str:
@@ -173,7 +172,7 @@ class HostFolder(Struct, frozen=True):
         ``own`` gives it to who reads it before it has its name.
         """
         text = json.dumps(description, indent=1)
-        _write_atomic(self.path / "host.json", text, own)
+        _write_atomic(self.path / host_layout.DESCRIPTION, text, own)
         _write_atomic(self._description_path, text, lambda _path: None)
 
     @property
@@ -182,7 +181,7 @@ class HostFolder(Struct, frozen=True):
 
     def is_claimed(self) -> bool:
         """Say whether an agent, or a release, has taken the folder for good."""
-        return (self.path / "claim").exists()
+        return (self.path / host_layout.CLAIM).exists()
 
     def claim(self) -> None:
         """Take the folder so that no agent can start here from now on; quiet when it is taken."""
@@ -194,7 +193,7 @@ class HostFolder(Struct, frozen=True):
                 self._create_claim()
 
     def _create_claim(self) -> None:
-        os.close(os.open(self.path / "claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(self.path / host_layout.CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def read_agent(self) -> AgentProcess | None:
         """Read who the agent is, None while there was none.
@@ -202,9 +201,10 @@ class HostFolder(Struct, frozen=True):
         :raises OSError: the folder cannot be read, which says nothing about the agent.
         """
         try:
-            birth = msgspec.json.decode(untrusted_files.read(self.path, "agent.json", _MAX_BYTES), type=AgentProcess)
+            text = untrusted_files.read(self.path, host_layout.PROCESS, _MAX_BYTES)
+            birth = msgspec.json.decode(text, type=AgentProcess)
             known = birth.start_time and birth.boot_id
-            return birth if known else complete_process(birth, (self.path / "agent.json").lstat().st_mtime)
+            return birth if known else complete_process(birth, (self.path / host_layout.PROCESS).lstat().st_mtime)
         except FileNotFoundError:
             return None
 
@@ -240,7 +240,10 @@ class HostFolder(Struct, frozen=True):
         """
         with self._wait_copies_stopped():
             left = [
-                *filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _LIVE_FOLDERS))))
+                *filter(
+                    None,
+                    (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, host_layout.FOLDERS))),
+                )
             ]
         try:
             short_path.remove_link(os.fspath(self.path))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.files import host_layout, rmtree
 from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 from jupyter_smx.agent.system.resources.memory import format_size
 from jupyter_smx.engines.machine import file_lock
@@ -130,7 +130,7 @@ class _ProvidedFiles:
     def __init__(
         self, folder: HostFolder, reader: FileReader, needed: Collection[str], given_up: Callable[[], bool]
     ) -> None:
-        self._folder = folder.path / "given"
+        self._folder = folder.path / host_layout.PROVIDED
         self._record = record_path(folder)
         self._released = folder.path.parent / RELEASED_MARKER
         self._reader = reader
@@ -207,7 +207,12 @@ class _ProvidedFiles:
         for each in sorted(self._record.parent.glob(_RECORD.format("*"))):
             item = _read_record(each)[0].get(source) if each != self._record else None
             if item is not None and item.stamp == stamp:
-                return each.parent / each.stem.removeprefix(_RECORD.partition("{")[0]) / "given" / str(item.number)
+                return (
+                    each.parent
+                    / each.stem.removeprefix(_RECORD.partition("{")[0])
+                    / host_layout.PROVIDED
+                    / str(item.number)
+                )
         return None
 
     def _find_space(self, source: Path, weight: int) -> None:

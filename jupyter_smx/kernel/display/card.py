@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.failures.exceptions import failure_of
 from jupyter_smx.kernel.text.formats import (
     format_expected_duration,
@@ -183,7 +184,7 @@ def _output_sizes(job: Job) -> dict[str, int]:
     """Sum the files of each output, and leave the received variables to their own row."""
     found: dict[str, int] = {}
     for artifact in job.artifacts:
-        if artifact.name != "result.pkl":
+        if artifact.name != RESULT:
             name = "/".join(artifact.name.split("/")[:2])
             found[name] = found.get(name, 0) + artifact.size
     return found

@@ -8,8 +8,8 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.failures.exceptions import JobFailed
-from jupyter_smx.kernel.handles.job import RESULT
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.call import RAISED, RECEIVE, VALUE
 from jupyter_smx.model.errors import SmxError

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.failures import hints
 from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning, failure_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.progress import Progress
     from jupyter_smx.model.results.provenance import Provenance
 
-RESULT = "result.pkl"
 """Name of the artefact with the received variables."""
 
 _POLL_SECONDS = 20.0

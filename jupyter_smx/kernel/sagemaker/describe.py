@@ -19,6 +19,7 @@ from msgspec import Struct, convert, json, to_builtins
 
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.contract.platform_variables import format_arn, region_of, requested_region
+from jupyter_smx.agent.system.files.host_layout import ARTIFACTS
 from jupyter_smx.kernel.sagemaker.estimator_call import is_heterogeneous, script_arguments
 from jupyter_smx.kernel.sagemaker.option_fields import api_fields, merge_fields
 from jupyter_smx.model.records.cluster import WarmPoolStatus
@@ -295,7 +296,7 @@ def _output(output: Output, job: Job, where: LocalContext) -> dict[str, Any]:
 
 
 def _artifacts(job: Job, where: LocalContext) -> str:
-    return str(where.jobs / job.id / "artifacts")
+    return str(where.jobs / job.id / ARTIFACTS)
 
 
 def _destination(output: Output, job: Job, where: LocalContext) -> str:

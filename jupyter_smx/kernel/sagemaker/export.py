@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.request.call import RECEIVE, VALUE
 from jupyter_smx.kernel.request.payload import read_pickles
 from jupyter_smx.kernel.sagemaker import model_trainer
@@ -36,7 +37,6 @@ REQUIREMENTS = "requirements.txt"
 VARIABLES = "variables.pkl"
 WITH_VARIABLES = "with_variables.py"
 PROGRAM = "sagemaker_job.py"
-RESULT = "result.pkl"
 """In the model of a call of a function: what it gave."""
 
 _LOADER = '''\

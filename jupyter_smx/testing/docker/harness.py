@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.engines.docker.engine import DockerEngine
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest
 
 RUN = "JUPYTER_SMX_TEST_RUN"
-_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut", "given")
+_COSTLY = (*host_layout.FOLDERS, host_layout.SOCKET, host_layout.SHORTCUT)
 _INITS = ("/sbin/docker-init", "/run/podman-init", "/dev/init")
 """Process 1 of a container, of Docker and of two ages of Podman."""
 _ENGINE_VARIABLES = ("JUPYTER_SMX_HOST", "HOME", "USER", "LOGNAME", "NVIDIA_VISIBLE_DEVICES", RUN)
@@ -213,7 +214,9 @@ class DockerHarness(Harness):
                     "container": _container_request(one),
                     "joins": _joined_network(one),
                     "bounds_of_jobs": _updated_limits(one["HostConfig"]),
-                    "host.json": process_scan.read_json(self.cluster_folder(cluster) / host / "host.json"),
+                    host_layout.DESCRIPTION: process_scan.read_json(
+                        self.cluster_folder(cluster) / host / host_layout.DESCRIPTION
+                    ),
                 }
                 for host, one in sorted(rows.items())
             },

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from jupyter_smx.agent.host import end_record
 from jupyter_smx.agent.host.idle_deadline import LINGER
 from jupyter_smx.agent.job.controller_clock import ControllerClock
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class FakeHost:
     def _begin(self, run: FakeRun) -> None:
         now = run.clock.now()
         # The log is there before a process has the job: whoever finds none knows that the code never began.
-        (self.spool / run.job / "log").touch()
+        (self.spool / run.job / host_layout.JOB_LOG).touch()
         run.phase = "running"
         run.at |= {"awake": now, "first_line": now}
         self.world.count_start(run.job, self)
@@ -343,7 +344,7 @@ class FakeHost:
             "usage": {},
             "hash_seed": "",
             "artifacts": [
-                {"name": name, "path": f"artifacts/{name}", "size": len(content)}
+                {"name": name, "path": f"{host_layout.ARTIFACTS}/{name}", "size": len(content)}
                 for name, content in (artifacts or {}).items()
             ],
             "received": {},
@@ -358,14 +359,14 @@ class FakeHost:
         self.send_event({"event": "ended", "job": run.job, "lease": run.lease, **told})
 
     def _log_size(self, run: FakeRun) -> int:
-        log = self.spool / run.job / "log"
+        log = self.spool / run.job / host_layout.JOB_LOG
         return log.stat().st_size if log.exists() else 0
 
     def _write(self, run: FakeRun, record: str, artifacts: Mapping[str, bytes]) -> None:
         folder = self.spool / run.job
-        (folder / "artifacts").mkdir(parents=True, exist_ok=True)
+        (folder / host_layout.ARTIFACTS).mkdir(parents=True, exist_ok=True)
         for name, content in artifacts.items():
-            path = folder / "artifacts" / name
+            path = folder / host_layout.ARTIFACTS / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        (folder / "end.json").write_text(record, encoding="utf-8")
+        (folder / host_layout.END_RECORD).write_text(record, encoding="utf-8")

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.testing.fakes.fake_builder import FakeBuilder
 from jupyter_smx.testing.fakes.fake_host import FakeHost, FakeRun, FakeScript
 
@@ -69,7 +70,7 @@ class FakeWorld:
 
     def spool(self, cluster: str, host: str) -> Path:
         """Give the spool folder of a host; it outlives the host."""
-        return self.folder / "clusters" / cluster / host / "spool"
+        return self.folder / "clusters" / cluster / host / host_layout.SPOOL
 
     def script(self, job: str) -> FakeScript:
         """Give what a job does by itself."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.testing.agent_client import AgentClient, AgentError
 from jupyter_smx.testing.eventually import eventually
 
@@ -65,7 +66,7 @@ class StopGroup:
                     await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
             assert record["cause"] == "exit"
             assert (await agent.call("hello", protocol=1, epoch=1)).header["jobs"][job]["phase"] == "ended"
-            assert b'"exit"' in await agent.read(job, "end.json")
+            assert b'"exit"' in await agent.read(job, host_layout.END_RECORD)
 
     async def test_a_job_that_ignores_the_polite_signal_is_killed_after_the_grace_period(
         self, harness: Harness

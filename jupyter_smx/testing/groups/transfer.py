@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.testing.agent_client import AgentClient
 
@@ -106,9 +107,9 @@ class TransferGroup:
             job = await agent.run(source)
             outcome = await agent.wait_for_outcome(job)
             assert outcome.log == wanted + b"last"
-            assert await agent.read(job, "log", offset=10) == outcome.log[10:]
+            assert await agent.read(job, host_layout.JOB_LOG, offset=10) == outcome.log[10:]
         async with AgentClient(harness.new_engine(), handle, epoch=2) as agent:
-            assert await agent.read(job, "log", offset=len(wanted)) == b"last"
+            assert await agent.read(job, host_layout.JOB_LOG, offset=len(wanted)) == b"last"
 
     async def test_twenty_megabytes_of_log_do_not_grow_the_agent(self, harness: Harness) -> None:
         block, count = b"0123456789abcde\n" * 4096, 320
@@ -149,8 +150,8 @@ class TransferGroup:
         assert (folder is not None) == harness.engine.capabilities.shared_folder
         await harness.engine.release(handle)
         if folder is not None:
-            assert (folder / job / "log").read_bytes() == outcome.log == b"kept\n"
-            assert json.loads((folder / job / "end.json").read_text()) == outcome.record
+            assert (folder / job / host_layout.JOB_LOG).read_bytes() == outcome.log == b"kept\n"
+            assert json.loads((folder / job / host_layout.END_RECORD).read_text()) == outcome.record
 
     async def test_a_spool_is_read_in_pieces_after_the_release_or_not_at_all(self, harness: Harness) -> None:
         handle = await harness.acquire()
@@ -159,7 +160,7 @@ class TransferGroup:
             await agent.wait_for_outcome(job)
         await harness.engine.release(handle)
         reborn, where = harness.new_engine(), (handle.cluster, "algo-1", job)
-        found = await reborn.read_spool(*where, "log", 2, 2)
+        found = await reborn.read_spool(*where, host_layout.JOB_LOG, 2, 2)
         assert found in (None, (b"pt", len(b"kept\n")))
         if found is not None:
             with pytest.raises(ResourceNotFoundError):

@@ -9,9 +9,10 @@ import pytest
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.host import end_record
-from jupyter_smx.agent.host.spool import RECORD, Spool
+from jupyter_smx.agent.host.spool import Spool
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.paths import HostInfo
+from jupyter_smx.agent.system.files.host_layout import END_RECORD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ def test_what_is_told_of_a_long_record_fits_into_a_frame_and_all_of_it_is_on_dis
     said = record(MANY)
     told = Spool(str(tmp_path)).write_record("a", said)
     wire.encode({"event": "ended", "job": "a", "lease": 1, **told})
-    written = (tmp_path / "a" / RECORD).read_bytes()
+    written = (tmp_path / "a" / END_RECORD).read_bytes()
     assert told == {"kept": len(written)}
     found = json.loads(written)
     assert [one["name"] for one in found["artifacts"]] == [one["name"] for one in said["artifacts"]]
@@ -61,7 +62,7 @@ def test_what_is_told_of_a_long_record_fits_into_a_frame_and_all_of_it_is_on_dis
 def test_a_record_that_is_not_long_is_told_as_it_is(tmp_path: Path) -> None:
     said = record(3)
     assert Spool(str(tmp_path)).write_record("a", said) == {"record": said}
-    assert json.loads((tmp_path / "a" / RECORD).read_bytes()) == said
+    assert json.loads((tmp_path / "a" / END_RECORD).read_bytes()) == said
 
 
 def test_the_record_of_a_million_files_can_be_read() -> None:
@@ -97,7 +98,7 @@ def test_a_long_record_that_no_disk_takes_says_that_instead_of_its_files() -> No
 def test_a_host_whose_job_made_files_beyond_a_frame_takes_the_next_job(agent: Agent) -> None:
     job, _lease = agent.start(DEEP, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
     told = agent.client.event("ended", job)
-    kept = agent.read(job, RECORD)
+    kept = agent.read(job, END_RECORD)
     assert told["kept"] == len(kept)
     assert "record" not in told
     artifacts = json.loads(kept)["artifacts"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.host.spool import LOG, RECORD, Spool, SpoolError, read_json
+from jupyter_smx.agent.host.spool import Spool, SpoolError, read_json
+from jupyter_smx.agent.system.files.host_layout import END_RECORD, JOB_LOG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,16 +22,16 @@ def spool(tmp_path: Path) -> Spool:
 
 def test_a_piece_comes_with_the_size_of_the_whole(spool: Spool, tmp_path: Path) -> None:
     (tmp_path / "spool/job/log").write_bytes(b"0123456789")
-    assert spool.read("job", LOG, 2, 3) == (b"234", 10)
+    assert spool.read("job", JOB_LOG, 2, 3) == (b"234", 10)
 
 
 def test_a_pipe_to_which_nobody_writes_is_not_waited_for(spool: Spool) -> None:
-    for name in (LOG, RECORD, "artifact"):
+    for name in (JOB_LOG, END_RECORD, "artifact"):
         os.mkfifo(spool.path("job", name))
     assert spool.record("job") is None
     with pytest.raises(SpoolError, match="cannot be read"):
         spool.read("job", "artifact", 0, 10)
-    assert spool.read("job", LOG, 0, 10) == (b"", 0)
+    assert spool.read("job", JOB_LOG, 0, 10) == (b"", 0)
 
 
 @pytest.mark.parametrize("name", ["../other/log", "out", "/etc/passwd"])

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.agent.channels import pack_outputs
-from jupyter_smx.agent.host.spool import RECORD, Spool
+from jupyter_smx.agent.host.spool import Spool
+from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.files.host_layout import END_RECORD
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.system.resources import disk
 from jupyter_smx.agent.telemetry import sampler
@@ -61,11 +63,11 @@ def put(request: pytest.FixtureRequest, precious: Path) -> Iterator[Callable[[Pa
 
 def test_the_record_of_an_end_is_a_file(tmp_path: Path, put: Callable[[Path], None]) -> None:
     spool = Spool(str(tmp_path / "spool"))
-    put(tmp_path / "spool" / "job" / f"{RECORD}.part")
+    put(tmp_path / "spool" / "job" / f"{END_RECORD}.part")
     record = {"job": "job"}
     spool.write_record("job", record)
     assert spool.record("job") == record
-    assert not (tmp_path / "spool" / "job" / RECORD).is_symlink()
+    assert not (tmp_path / "spool" / "job" / END_RECORD).is_symlink()
 
 
 def test_what_is_held_back_for_last_words_is_a_file(tmp_path: Path, put: Callable[[Path], None]) -> None:
@@ -83,7 +85,7 @@ def test_a_link_to_a_file_as_large_holds_nothing_back(tmp_path: Path) -> None:
 
 def test_samples_go_nowhere_else(tmp_path: Path, put: Callable[[Path], None]) -> None:
     told: list[dict[str, float]] = []
-    put(tmp_path / "spool" / sampler.SAMPLES)
+    put(tmp_path / "spool" / host_layout.SAMPLES)
     one = sampler.Sampler(Loop(), str(tmp_path / "spool"), str(tmp_path), lambda: [os.getpid()], told.append)
     one.start(os.getpid())
     one.finish()
@@ -118,5 +120,5 @@ for name in ("samples", "end.json.part", "../.reserve", "artifacts/model.tar.gz.
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["errors"]) == ("exit", 0, [])
     assert [one["name"] for one in record["artifacts"]] == ["model.tar.gz"]
-    assert json.loads(agent.read(record["job"], RECORD))["job"] == record["job"]
+    assert json.loads(agent.read(record["job"], END_RECORD))["job"] == record["job"]
     assert agent.run("print('next')")["text"] == "next\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.files import short_path
+from jupyter_smx.agent.system.files import host_layout, short_path
 from jupyter_smx.agent.system.files.host_folder import HostFolder
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def deep(start_agent: Callable[..., Agent], tmp_path: Path) -> Agent:
 
 
 def link_of(agent: Agent) -> Path:
-    return Path((agent.folder / short_path.RECORD).read_text())
+    return Path((agent.folder / host_layout.SHORTCUT).read_text())
 
 
 def test_sockets_fit_into_the_folder_for_temporary_files_wherever_the_host_lies(deep: Agent) -> None:
@@ -53,7 +53,7 @@ def test_sockets_fit_into_the_folder_for_temporary_files_wherever_the_host_lies(
 def test_a_folder_with_a_short_path_has_no_other_name(start_agent: Callable[..., Agent], far_folder: Path) -> None:
     agent = start_agent(parent=far_folder)
     assert agent.json(TELL) == [str(agent.folder / "tmp"), []]
-    assert not (agent.folder / short_path.RECORD).exists()
+    assert not (agent.folder / host_layout.SHORTCUT).exists()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_link_goes_with_its_host(deep: Agent) -> None:
     deep.process.send_signal(signal.SIGTERM)
     assert deep.wait() == 0
     assert not link.is_symlink()
-    assert not (deep.folder / short_path.RECORD).exists()
+    assert not (deep.folder / host_layout.SHORTCUT).exists()
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_nothing_but_the_link_is_removed_whatever_is_written(
     folder, outside = folder_of(tmp_path / "host"), tmp_path / "outside"
     outside.symlink_to(folder.root)
     (places[0] / "smx-00000000").symlink_to(tmp_path)
-    Path(folder.path(short_path.RECORD)).write_text(written.format(place=places[0], outside=outside))
+    Path(folder.path(host_layout.SHORTCUT)).write_text(written.format(place=places[0], outside=outside))
     short_path.remove_link(folder.root)
     assert outside.is_symlink()
     assert (places[0] / "smx-00000000").is_symlink()

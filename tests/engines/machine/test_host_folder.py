@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import nobody
 import pytest
 
-from jupyter_smx.agent.system.files import short_path
+from jupyter_smx.agent.system.files import host_layout, short_path
 from jupyter_smx.controller.housekeeping import prune_hosts
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import HostFolder, host_names
@@ -123,10 +123,10 @@ def test_a_folder_that_is_deeper_than_python_goes_is_removed(folders: ClusterFol
 def test_a_short_name_that_a_job_wrote_removes_nothing_of_others(tmp_path: Path) -> None:
     victim = tmp_path / "smx-00000000"
     victim.symlink_to(tmp_path)
-    (tmp_path / short_path.RECORD).write_text(str(victim))
+    (tmp_path / host_layout.SHORTCUT).write_text(str(victim))
     short_path.remove_link(os.fspath(tmp_path))
     assert victim.is_symlink()
-    assert not (tmp_path / short_path.RECORD).exists()
+    assert not (tmp_path / host_layout.SHORTCUT).exists()
 
 
 async def test_a_socket_is_dialled_itself_and_not_what_a_link_leads_to(tmp_path: Path) -> None:

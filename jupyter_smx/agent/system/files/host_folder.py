@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import List, Tuple
 
+from jupyter_smx.agent.system.files import host_layout
+
 # Folders of /opt/ml that exist before a job starts; the same ones are used by every job of the host.
 SKELETON = (
     "code",
@@ -50,21 +52,21 @@ TMP_MODE = 0o1777
 
 
 class HostFolder:
-    """Paths inside one host's folder, all absolute; in ``given`` an engine puts what a container shall read."""
+    """Paths inside one host's folder, all absolute; an engine puts into ``provided`` what a container reads."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
-        self.claim = self.path("claim")
-        self.socket = self.path("agent.sock")
-        self.ml = self.path("ml")
-        self.tmp = self.path("tmp")
-        self.slots = self.path("slots")
-        self.spool = self.path("spool")
-        self.trash = self.path("trash")
-        self.trees = self.path("code")
-        self.queues = self.path("queues")
-        self.inputs = self.path("inputs")
-        self.provided = self.path("given")
+        self.claim = self.path(host_layout.CLAIM)
+        self.socket = self.path(host_layout.SOCKET)
+        self.ml = self.path(host_layout.ML)
+        self.tmp = self.path(host_layout.TMP)
+        self.slots = self.path(host_layout.SLOTS)
+        self.spool = self.path(host_layout.SPOOL)
+        self.trash = self.path(host_layout.TRASH)
+        self.trees = self.path(host_layout.TREES)
+        self.queues = self.path(host_layout.QUEUES)
+        self.inputs = self.path(host_layout.INPUTS)
+        self.provided = self.path(host_layout.PROVIDED)
         self.unmovable: Tuple[str, ...] = ()
         """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
         self.mounted_names: Tuple[str, ...] = ()

@@ -8,7 +8,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.files import host_layout, rmtree
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.files.host_folder import HostFolder
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 MAX_LENGTH = 60
 """Bytes of a folder for temporary files: a socket has 103 on macOS, and multiprocessing adds 32 to the folder."""
 PARENT_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a link under a name of chance, in a folder that protects what one made
-RECORD = "shortcut"
-"""File in the host's folder: where the link is, for whoever ends a host that was killed."""
 _LONGEST = 256
 _NAME = re.compile(r"smx-[0-9a-f]{8}")
 
@@ -48,7 +46,7 @@ def _link(folder: HostFolder, place: str) -> str:
     while True:
         name = os.path.join(place, f"smx-{os.urandom(4).hex()}")
         # Written first: who is killed after the next line has said what there is to remove.
-        with open(folder.path(RECORD), "w", encoding="utf-8") as file:
+        with open(folder.path(host_layout.SHORTCUT), "w", encoding="utf-8") as file:
             file.write(name)
         with contextlib.suppress(FileExistsError):
             os.symlink(folder.root, name)
@@ -72,7 +70,7 @@ def remove_link(root: str, name: str = "") -> None:
 
     :raises OSError: it is there and cannot be removed.
     """
-    record = os.path.join(root, RECORD)
+    record = os.path.join(root, host_layout.SHORTCUT)
     with contextlib.suppress(FileNotFoundError):
         if not name:
             name = _read_text(record)

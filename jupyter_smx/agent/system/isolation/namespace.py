@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process
@@ -82,7 +83,7 @@ def write_files(plan: NamespacePlan) -> None:
     with open(plan.folder.path("hosts"), "w", encoding="utf-8") as file:
         file.write(text + "".join(f"{address} {name}\n" for name, address in sorted(plan.addresses.items())))
     os.chmod(plan.folder.path("hosts"), 0o644)
-    for name in ("opt", "empty", "queues"):
+    for name in ("opt", "empty", host_layout.QUEUES):
         os.makedirs(plan.folder.path(name), exist_ok=True)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jupyter_smx.agent.paths import INTERFACE, ML, PORT
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
 from jupyter_smx.engines.docker.containers import gpus, isolation
 from jupyter_smx.engines.docker.daemon import cli_config
@@ -31,7 +32,7 @@ PROBE = "jupyter-smx.probe"
 """Label of a container by which something is tried; its text is the number of the process that looks."""
 HOST_FOLDER = "/run/smx"
 """Where the host's folder is in its container: a short path of ours, whatever the folder is called outside."""
-PROVIDED_FILES = f"{HOST_FOLDER}/given"
+PROVIDED_FILES = f"{HOST_FOLDER}/{host_layout.PROVIDED}"
 AGENT_ARCHIVE = "/run/smx.pyz"
 BRIDGE = "bridge"
 """What Docker calls both its usual network and the kind of all of them."""
@@ -57,9 +58,14 @@ LOG_CONFIG = {"Type": "json-file", "Config": {"max-size": "1m"}}
 """What containers write themselves: the newest of it, on the disk of their daemon."""
 OPT_ML_FOLDERS = tuple(sorted({path for name in SKELETON for path in (name, name.rpartition("/")[0]) if path}))
 """Those of ``/opt/ml`` that stay from job to job, outer ones first."""
-MOUNTED_FOLDERS = ("ml", *(f"ml/{name}" for name in OPT_ML_FOLDERS), "tmp", "given")
+MOUNTED_FOLDERS = (
+    host_layout.ML,
+    *(f"{host_layout.ML}/{name}" for name in OPT_ML_FOLDERS),
+    host_layout.TMP,
+    host_layout.PROVIDED,
+)
 """Folders of a host that are there before its container, outer ones first."""
-JOB_FOLDERS = tuple(name for name in MOUNTED_FOLDERS if name != "given")
+JOB_FOLDERS = tuple(name for name in MOUNTED_FOLDERS if name != host_layout.PROVIDED)
 """Those that are the jobs' own."""
 _TMPFS_OPTIONS = "rw,nosuid,nodev,noexec,size=16m,mode=1777"
 
@@ -324,13 +330,16 @@ def folder_mode(name: str) -> int:
 
     Memory that is mounted over one gets its permissions from some daemons, and stays the system's own.
     """
-    return 0o1777 if name.removeprefix("ml/") in CONFIGS else 0o755
+    return 0o1777 if name.removeprefix(f"{host_layout.ML}/") in CONFIGS else 0o755
 
 
 def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     """List what of this machine is seen in a container: folders of its own host, and our agent."""
-    inside = {"": HOST_FOLDER, "ml": ML, "tmp": TMP, "given": PROVIDED_FILES}
-    found = [bind_mount(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
+    inside = {"": HOST_FOLDER, host_layout.ML: ML, host_layout.TMP: TMP, host_layout.PROVIDED: PROVIDED_FILES}
+    found = [
+        bind_mount(str(folder.path / name), target, closed=name == host_layout.PROVIDED)
+        for name, target in inside.items()
+    ]
     return [*found, bind_mount(str(archive), AGENT_ARCHIVE, closed=True)]
 
 
@@ -338,7 +347,9 @@ def _override_volumes(volumes: AbstractSet[str], folder: HostFolder) -> list[dic
     """Let folders of ``/opt/ml`` be the host's own where the image would have others there, of root's, that stay."""
     own = {f"{ML}/{name}": name for name in OPT_ML_FOLDERS if name not in CONFIGS}
     return [
-        bind_mount(str(folder.path / "ml" / name), path, closed=False) for path, name in own.items() if path in volumes
+        bind_mount(str(folder.path / host_layout.ML / name), path, closed=False)
+        for path, name in own.items()
+        if path in volumes
     ]
 
 

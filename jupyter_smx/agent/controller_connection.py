@@ -263,7 +263,7 @@ class ControllerSession:
             raise OperationError("Fenced", f"lease: {lease} is over; this host has seen {host.highest_lease}.")
         if name in host.forgotten_jobs or host.spool.has_job(name):
             return {"phase": "ended"}
-        if host.is_closed:
+        if host.takes_no_jobs():
             raise OperationError("ServiceUnavailable", "host: its time is over; it only keeps results. Take another.")
         if host.current is not None:
             raise OperationError("Busy", f"job: {host.current.id} is {host.current.phase} on this host.")

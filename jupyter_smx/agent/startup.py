@@ -214,8 +214,8 @@ def serve(
     host = Host(config, folder, _isolate(config, folder), process.entry())
     ControllerEndpoint(host, listen(folder))
     host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
-    for number in (signal.SIGTERM, signal.SIGUSR1):
-        host.loop.on_signal(number, lambda: host.shut_down("the engine announced the end of this host"))
+    host.loop.on_signal(signal.SIGTERM, host.give_notice)
+    host.loop.on_signal(signal.SIGUSR1, lambda: host.shut_down("the engine announced the end of this host"))
     if parent_fd is not None:
         _watch_parent(host, parent_fd)
     host.fork_server.start(list(config.preload), first)

@@ -244,6 +244,7 @@ def description(**changes: Any) -> dict[str, Any]:
         "start_method": "fork",
         "isolate": False,
         "grace": 5,
+        "notice_grace": 0,
     }
     return whole | changes
 

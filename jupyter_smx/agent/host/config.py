@@ -16,6 +16,9 @@ LOOPBACK = "127.0.0.1"
 class HostConfig(NamedTuple):
     """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs.
 
+    ``notice_grace`` is the number of seconds from SIGTERM to the agent until its machine is taken away; 0 ends the host
+    at once.
+
     ``keep_uncollected`` is the number of seconds for which the agent keeps results of jobs after the host's end, until
     a controller has read them; 0 where they can be read without the agent.
 
@@ -45,6 +48,7 @@ class HostConfig(NamedTuple):
     interface: str
     """Carries the names of the hosts as soon as there are jobs; "" for the one that has the host's address."""
     grace: float
+    notice_grace: float
     keep_uncollected: float
     preload_memory: int
     input_hash_limit: int
@@ -96,6 +100,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         contained=bool(raw.get("contained", False)),
         interface=str(raw.get("interface") or ""),
         grace=float(raw.get("grace", 120.0)),
+        notice_grace=float(raw.get("notice_grace", 30.0)),
         keep_uncollected=float(raw.get("keep_uncollected") or 0.0),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),

@@ -16,6 +16,7 @@ from jupyter_smx.agent.code.packages import PackageIndex
 from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
+from jupyter_smx.agent.host import notice
 from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
 from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
@@ -114,6 +115,8 @@ class Host:
         self.is_closed = False
         """It takes no more jobs, and is here only until their results were read."""
         self.on_close: Callable[[], None] = lambda: None
+        self.is_noticed = False
+        """Its machine will be taken away: it takes no more jobs, and ends soon."""
         self._deadline_timer: Optional[Timer] = None
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = {
@@ -137,6 +140,10 @@ class Host:
         self.input_hashes: DigestCache = {}
         self.mounts = Mounts()
         self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started on this host", code=1)
+
+    def takes_no_jobs(self) -> bool:
+        """Say whether the host's time is over, or is about to be."""
+        return self.is_closed or self.is_noticed
 
     def is_private(self) -> bool:
         """Say whether shared memory belongs to this host alone."""
@@ -268,12 +275,27 @@ class Host:
             host_cleanup.move_to_trash(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.jobs.pop(name, None)
         self.forgotten_jobs.append(name)
-        if not self.is_closed:
+        if not self.is_closed and not self.is_noticed:
             self._cleanup.request()
         elif not self.jobs:
             self.loop.later(0, lambda: self.shut_down("the results of its jobs were read"))
 
     # The end
+
+    def give_notice(self) -> None:
+        """End the host before its machine is taken away: its job has a part of the grace, its results the rest."""
+        grace = self.config.notice_grace
+        if grace <= 0:
+            self.shut_down("the engine announced the end of this host")
+        elif not self.is_noticed:
+            self.is_noticed = True
+            process.log(f"notice: its machine is taken away in {grace:g} s")
+            self.send_event({"event": "notice", "seconds": grace})
+            self.loop.later(notice.host_seconds(grace), lambda: self.shut_down("its machine is taken away"))
+            if self.current is not None:
+                self.current.interrupt(notice.job_seconds(grace))
+            elif not self.jobs:
+                self.shut_down("its machine is taken away")
 
     def check_deadline(self) -> None:
         """Look again at the deadline when it could be reached."""
@@ -391,7 +413,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "limits": cgroups.view(host.limits),
         "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
         "preload": host.fork_server.preload.view(),
-        "deadline": 0.0 if host.is_closed else host.deadline.remaining(),
-        "closed": host.is_closed,
+        "deadline": 0.0 if host.takes_no_jobs() else host.deadline.remaining(),
+        "closed": host.takes_no_jobs(),
         "jobs": {job.id: job.view() for job in host.jobs.values()},
     }

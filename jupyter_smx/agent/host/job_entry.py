@@ -21,6 +21,10 @@ class JobEntry(abc.ABC):
         """End it: after ``grace`` seconds by force."""
 
     @abc.abstractmethod
+    def interrupt(self, grace: float) -> None:
+        """End it within ``grace`` seconds, because its machine is taken away."""
+
+    @abc.abstractmethod
     def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""
 
@@ -41,6 +45,9 @@ class EndedJob(JobEntry):
 
     def stop(self, grace: float, cause: str) -> None:
         """Do nothing: its record says how it ended."""
+
+    def interrupt(self, grace: float) -> None:
+        """Do nothing, likewise."""
 
     def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""

@@ -6,8 +6,10 @@ What follows the exit of the job's process stands in one table, at the top of :c
 from __future__ import annotations
 
 import functools
+import math
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
@@ -104,6 +106,8 @@ class Job(JobEntry):
         self._package_report = packages.NO_PACKAGES
         self._puts_code = False
         self._limit_timer: Optional[Timer] = None
+        self._limit_at = math.inf
+        """When its limit is over, by a monotonic clock."""
         self._watch: Optional[int] = None
         self._sampler = sampler.Sampler(
             host.loop, host.spool.path(job), host.folder.ml, self._roots, self._on_sample, clock.now
@@ -204,6 +208,7 @@ class Job(JobEntry):
         self._continuous.start()
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._on_max_run)
+            self._limit_at = time.monotonic() + self.spec["max_run"]
         self._inputs.describe_lazy()
 
     def _on_send_failed(self, error: OSError) -> None:
@@ -256,6 +261,18 @@ class Job(JobEntry):
             self.termination.request(grace, cause)
         elif self.phase == "archiving":
             self._stall_watchdog.start(cause)
+
+    def interrupt(self, grace: float) -> None:
+        """End it within ``grace`` seconds, because its machine is taken away.
+
+        Where its own limit would be over by then, that is the cause: an allocation may be as long as the limit.
+        """
+        if self.phase in ("staging", "running"):
+            self.errors.append(
+                f"host: the machine was taken away; its notice came {self.host.config.notice_grace:g} s before."
+            )
+            is_over = self._limit_at - time.monotonic() <= self.host.config.notice_grace
+            self.stop(grace, "max_runtime" if is_over else "interrupted")
 
     def _on_max_run(self) -> None:
         self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
@@ -424,7 +441,7 @@ class Job(JobEntry):
         """Write the record of a job whose host ends before it does; the host kills its processes."""
         if self.phase == "ended":
             return
-        self.termination.cause = self.termination.cause or "stopped"
+        self.termination.cause = self.termination.cause or ("interrupted" if self.host.is_noticed else "stopped")
         self.errors.append(f"host: {reason}.")
         self.at["ended"] = self._clock.now()
         self._artifacts = []

@@ -18,13 +18,13 @@ from jupyter_smx.controller.transfer.host_spool import PIECE, HostSpool
 from jupyter_smx.controller.transfer.stage_out import HostOutputs
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
-from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.provenance import provenance_of
 from jupyter_smx.policy.lifecycle import abandonment, attempts, keep_alive, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
-from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome
+from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome, was_taken_away
 from jupyter_smx.policy.preload import preload_candidates, preload_costs
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.telemetry.log_collector import LogCollector
     from jupyter_smx.controller.transfer.stage_out import OutputStager
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.records.job import Job
+    from jupyter_smx.model.records.job import HostEnd, Job
     from jupyter_smx.model.results.provenance import Provenance
     from jupyter_smx.model.spec.channel import Artifact
-    from jupyter_smx.model.status import DesiredState
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ MAX_UNEXPECTED_ERRORS = 5
 """How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
 FORGET_DELAY = 0.05
 """Seconds until hosts are told which jobs they may forget: whoever waits for a verdict, or for hosts, comes first."""
-_CLOSED = KeepDecision(0, "The time of its hosts was over before the controller read the results.")
+_CLOSED = KeepDecision(0, "Its hosts take no more jobs, because their time is over.")
 _UNHEALTHY = KeepDecision(0, "Its hosts may be unhealthy.")
 _INTERRUPTED = KeepDecision(0, "A spot interruption reclaimed its hosts.")
 _NOT_LAUNCHED = KeepDecision(0, "No hosts were launched.")
@@ -153,7 +152,9 @@ class JobFinalizer:
 
         False where there is no next one.
         """
+        await self._explain_ends(job, runtime)
         ends, now = runtime.host_ends(), self._live_state.clock()
+        job = self._mark_interrupted(self._live_state.jobs[job.id], runtime, ends)
         judged = job_outcome(job.goal, ends)
         if attempts.next_attempt(job, judged, ends, now) is None:
             return False
@@ -169,6 +170,23 @@ class JobFinalizer:
         left = [] if cluster is None else [transitions.detach_job(cluster, job.name, keep, now)]
         self._live_state.save(jobs=[again], clusters=left)
         return True
+
+    async def _explain_ends(self, job: Job, runtime: JobRuntime) -> None:
+        """Ask the engine why it took machines away, where the records of hosts say that it did."""
+        if job.goal is not DesiredState.RUN:
+            return
+        for host, record in runtime.records.items():
+            if record.get("cause") == "interrupted" and host not in runtime.exit_reasons:
+                runtime.exit_reasons[host] = await self.host_exit_reason(job, host)
+
+    def _mark_interrupted(self, job: Job, runtime: JobRuntime, ends: Sequence[HostEnd]) -> Job:
+        """Take note that a spot job lost its machine, unless the notice of its host has told it before."""
+        if not (job.spec.spot and was_taken_away(job.goal, ends)):
+            return job
+        told = transitions.interrupt(job, self._live_state.clock())
+        runtime.goal_at_exit = told.goal
+        self._live_state.save(jobs=[told])
+        return told
 
     async def _collect_logs(self, job: Job, runtime: JobRuntime) -> None:
         for host in runtime.hosts:

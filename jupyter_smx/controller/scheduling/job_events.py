@@ -17,7 +17,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, transitions
+from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, spot, transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -353,6 +353,9 @@ class JobEventHandler:
         if event == "preload":
             self._finalizer.save_preloaded(cluster_id, host, header)
             return
+        if event == "notice":
+            self._take_notice(cluster_id, host, float(header.get("seconds", 0.0)))
+            return
         if event == "spoilt":
             self._live_state.exit_reasons[cluster_id] = f"{host} ended: {header.get('reason', '')}"
             return
@@ -370,6 +373,30 @@ class JobEventHandler:
             self._reconcile(job.id)
         elif event == "ended":
             self._take_end(job, host, header)
+
+    def _take_notice(self, cluster_id: str, host: str, seconds: float) -> None:
+        """Learn that a machine is taken away: give its pool up, tell its job why, interrupt a spot job."""
+        cluster = self._live_state.clusters.get(cluster_id)
+        if cluster is None:
+            return
+        said = f"The machine of {host} was taken away."
+        if cluster.state is ClusterState.AVAILABLE:
+            self._live_state.release_pool(cluster, said)
+            return
+        self._live_state.exit_reasons[cluster_id] = said
+        job = self._live_state.jobs.get(cluster.job)
+        if job is None or job.cluster != cluster_id:
+            return
+        runtime = self._runtimes.get(job)
+        runtime.hosts_closed = True
+        told = transitions.remark(
+            job, f"The machine of {host} is taken away in {seconds:g} s; the job was told to end."
+        )
+        if spot.can_be_interrupted(job, cluster) and not runtime.has_ended():
+            told = transitions.interrupt(told, self._live_state.clock())
+        if told is not job:
+            self._live_state.save(jobs=[told])
+        self._reconcile(job.id)
 
     def _take_end(self, job: Job, host: str, header: Mapping[str, Any]) -> None:
         if "record" in header or not header.get("kept"):

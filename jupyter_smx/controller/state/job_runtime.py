@@ -195,4 +195,5 @@ def host_end(host: str, record: dict[str, Any] | None, exit_reason: str = "") ->
         left_behind=tuple(map(_text, record.get("left_behind", ()))),
         errors=tuple(map(_text, record.get("errors", ()))),
         exited_at=record.get("at", {}).get("exited"),
+        end_reason=exit_reason,
     )

@@ -69,6 +69,9 @@ class LocalEngine(Engine):
     grace = Float(
         120.0, min=0.0, help="Seconds between SIGTERM and SIGKILL when a host stops its job without a controller."
     ).tag(config=True)
+    notice_grace = Float(
+        0.0, min=0.0, help="Seconds that a host has to end its job when its agent receives SIGTERM; 0 ends it at once."
+    ).tag(config=True)
     apply_limits = Bool(
         default_value=True,
         help="Whether jobs are limited to the CPU and memory of their instance type, if control groups are available.",
@@ -192,7 +195,7 @@ class LocalEngine(Engine):
         return self._folders.host(cluster, host)
 
     def _description(self, request: ClusterRequest, plan: HostSpec, limits: dict[str, object]) -> dict[str, object]:
-        return description(
+        common = description(
             request,
             plan,
             start_method=str(self.start_method),
@@ -200,6 +203,7 @@ class LocalEngine(Engine):
             grace=float(self.grace),
             limits=limits,
         )
+        return {**common, "notice_grace": float(self.notice_grace)}
 
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
         return [python, "-I", os.fspath(archive), "serve", os.fspath(folder.path)]

@@ -52,7 +52,7 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
     ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
     ``memory`` or ``host`` (ours: the host was lost). ``exited_at`` is when its process ended, seconds since the epoch
-    by the host's clock.
+    by the controller's clock.
     """
 
     host: str
@@ -69,6 +69,8 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...] = ()
     """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
     exited_at: float | None = None
+    end_reason: str = ""
+    """Why its engine took the host away, in a sentence; "" where it did not or says nothing."""
 
     def is_successful(self) -> bool:
         """Say whether the job's part here left by itself with exit code 0, or was done because its leader was."""

@@ -122,13 +122,19 @@ class _EndedEvent(_Event, frozen=True):
     kept: _Count = 0
 
 
+class _NoticeEvent(_Event, frozen=True):
+    """That the machine of a host is taken away, in so many seconds."""
+
+    seconds: _Moment = 0.0
+
+
 class _ExitedEvent(_Event, frozen=True):
     """That code has ended: the one event with a single moment."""
 
     at: _Moment | None = None  # type: ignore[assignment]  # what only this event says in another form
 
 
-_KINDS: dict[str, type[Struct]] = {"exited": _ExitedEvent, "ended": _EndedEvent}
+_KINDS: dict[str, type[Struct]] = {"exited": _ExitedEvent, "notice": _NoticeEvent, "ended": _EndedEvent}
 
 
 def parse_record(said: object) -> dict[str, Any]:

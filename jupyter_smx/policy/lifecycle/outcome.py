@@ -32,6 +32,8 @@ _CAUSES = {DesiredState.EXPIRE: "max_wait", DesiredState.INTERRUPT: "interrupted
 _ROWS = {DesiredState.STOP: SecondaryStatus.STOPPING, DesiredState.INTERRUPT: SecondaryStatus.INTERRUPTED}
 """Transitions of a job that record a stop request."""
 INTERRUPTION = "Its spot instances were reclaimed."
+_TAKEN_AWAY = "InternalServerError: The machine of {host} was taken away: {why} Run it again, or set --retries."
+_UNEXPLAINED_NOTICE = "its engine gave notice and no reason."
 _UNREQUESTED_END = (
     "InternalServerError: The job was terminated without a stop request, probably because its hosts were shut "
     "down. Run it again, or set --retries."
@@ -49,6 +51,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     healthy: bool = True
+
+
+def was_taken_away(goal: DesiredState, ends: Sequence[HostEnd]) -> bool:
+    """Say whether an engine took a machine away while its job was to run: the hosts say so, and no wish did it."""
+    return goal is DesiredState.RUN and any(end.cause == "interrupted" for end in ends)
 
 
 def stop_cause(goal: DesiredState) -> str:
@@ -103,6 +110,10 @@ def _outcome_by_hosts(end: HostEnd | None, ends: Sequence[HostEnd]) -> Outcome:
         return Outcome(state=SecondaryStatus.FAILED, reason=_cut(_reason(end)), message=_cut(_message(end)))
     if any(other.cause == "max_runtime" for other in ends):
         return Outcome(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED)
+    taken = next((other for other in ends if other.cause == "interrupted"), None)
+    if taken is not None:
+        reason = _TAKEN_AWAY.format(host=taken.host, why=taken.end_reason or _UNEXPLAINED_NOTICE)
+        return Outcome(state=SecondaryStatus.FAILED, reason=_cut(reason), healthy=False)
     return Outcome(state=SecondaryStatus.FAILED, reason=_UNREQUESTED_END, healthy=False)
 
 

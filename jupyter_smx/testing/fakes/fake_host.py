@@ -9,7 +9,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from jupyter_smx.agent.host import end_record
+from jupyter_smx.agent.host import end_record, notice
 from jupyter_smx.agent.host.idle_deadline import LINGER
 from jupyter_smx.agent.job.controller_clock import ControllerClock
 from jupyter_smx.agent.system.files import host_layout
@@ -98,6 +98,8 @@ class FakeHost:
         self.alive = True
         self.is_closed = False
         """Its time is over, and it lives only to keep results."""
+        self.is_noticed = False
+        """Its machine will be taken away."""
         self._keep_uncollected = keep_uncollected
         self.epoch = 0
         self.highest_lease = 0
@@ -136,6 +138,21 @@ class FakeHost:
         if self._deadline is not None:
             self._deadline.cancel()
         self.close_streams()
+
+    def give_notice(self, grace: float) -> None:
+        """Announce as an agent does that the machine is taken away in ``grace`` seconds, and end by then."""
+        if self.is_noticed or not self.alive:
+            return
+        self.is_noticed = True
+        self.send_event({"event": "notice", "seconds": grace})
+        run, loop = self.running(), asyncio.get_running_loop()
+        if run is not None and self.world.script(run.job).honours_stop:
+            self._signalled(run, "interrupted")
+        elif run is not None:
+            run.timers.append(loop.call_later(notice.job_seconds(grace), self._signalled, run, "interrupted"))
+        elif not self.runs:
+            loop.call_soon(self.crash)
+        loop.call_later(grace, self.crash)
 
     def close_streams(self) -> None:
         """Break every stream; the agent lives on."""
@@ -214,8 +231,8 @@ class FakeHost:
             "isolation": {"mode": "namespace", "reason": ""},
             "start_method": "fork",
             "preload": self.preload,
-            "deadline": 0.0 if self.is_closed else self._remaining_seconds(),
-            "closed": self.is_closed,
+            "deadline": 0.0 if self.is_closed or self.is_noticed else self._remaining_seconds(),
+            "closed": self.is_closed or self.is_noticed,
             "jobs": {
                 run.job: {"phase": run.phase, "lease": run.lease, "log": 0, "at": run.at} for run in self.runs.values()
             },
@@ -246,7 +263,7 @@ class FakeHost:
             raise Refusal("Fenced")
         if job in self.forgotten_jobs:
             return {"phase": _PHASE_ENDED}
-        if self.is_closed:
+        if self.is_closed or self.is_noticed:
             raise Refusal("ServiceUnavailable")
         if self.running() is not None:
             raise Refusal("Busy")
@@ -293,7 +310,7 @@ class FakeHost:
         self.runs.pop(header["job"], None)
         self.forgotten_jobs.add(header["job"])
         shutil.rmtree(self.spool / header["job"], ignore_errors=True)
-        if self.is_closed and not self.runs:
+        if (self.is_closed or self.is_noticed) and not self.runs:
             asyncio.get_running_loop().call_soon(self.crash)
         return {}
 

@@ -324,6 +324,10 @@ class Simulation:
         """Let a host lose its power."""
         self.call(host.crash)
 
+    def give_notice(self, host: FakeHost, grace: float) -> None:
+        """Let a host learn that its machine is taken away in ``grace`` seconds."""
+        self.call(lambda: host.give_notice(grace))
+
     def break_streams(self, host: FakeHost) -> None:
         """Break the streams to a host; it lives on."""
         self.call(host.close_streams)

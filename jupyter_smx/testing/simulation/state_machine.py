@@ -175,6 +175,16 @@ class ControllerStateMachine(Invariants):
         self.sim.kill_host(living[number % len(living)])
 
     @precondition(lambda self: self.sim.world.live_hosts())
+    @rule(number=indices, grace=st.sampled_from([3.0, 30.0]))
+    def a_machine_is_taken_away(self, number: int, grace: float) -> None:
+        """Its engine says so some seconds before; a spot job begins again then, and another one has failed."""
+        living = self.sim.world.live_hosts()
+        host = living[number % len(living)]
+        run = host.running()
+        self.interruption_counts.update([] if run is None or host.is_noticed else [run.job])
+        self.sim.give_notice(host, grace)
+
+    @precondition(lambda self: self.sim.world.live_hosts())
     @rule(number=indices)
     def a_stream_breaks(self, number: int) -> None:
         """A connection ends; the host lives on."""

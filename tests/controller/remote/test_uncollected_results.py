@@ -81,7 +81,7 @@ def test_the_pool_of_a_closed_host_takes_no_job(sim: Simulation) -> None:
     assert sim.job(first).status() is Status.COMPLETED
     pool = sim.job(first).warm_pool
     assert pool is not None
-    assert pool.reason == "The time of its hosts was over before the controller read the results."
+    assert pool.reason == "Its hosts take no more jobs, because their time is over."
     assert sim.start_reason(second).start == "cold"
     assert sim.job(second).state is SecondaryStatus.TRAINING
     sim.end_job(second)

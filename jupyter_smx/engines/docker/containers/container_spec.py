@@ -384,4 +384,11 @@ def host_json(request: ClusterRequest, plan: HostSpec, settings: Settings) -> di
     addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
     # An agent that is there before its network sees no interface yet.
     interface = INTERFACE if _is_connected_after_start(request, settings) else ""
-    return told | {"contained": True, "addresses": addresses, "port": PORT, "courier": "", "interface": interface}
+    return told | {
+        "notice_grace": 0.0,
+        "contained": True,
+        "addresses": addresses,
+        "port": PORT,
+        "courier": "",
+        "interface": interface,
+    }

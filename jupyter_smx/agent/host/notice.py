@@ -1,0 +1,23 @@
+"""Divide the seconds from a notice to the end of the machine; separate, so that fake hosts divide them alike."""
+
+from __future__ import annotations
+
+MAX_JOB_SECONDS = 120.0
+"""Seconds that SageMaker gives a job after SIGTERM before SIGKILL, where its machine stays that long."""
+_LONGEST_RESERVE = 6.0
+_RESERVED_SHARE = 0.3
+
+
+def _reserve(grace: float) -> float:
+    """Give the seconds that are kept for the outputs and the record of a job that ignores SIGTERM."""
+    return min(_LONGEST_RESERVE, _RESERVED_SHARE * grace)
+
+
+def job_seconds(grace: float) -> float:
+    """Give the seconds between SIGTERM and SIGKILL, where the machine ends ``grace`` seconds after its notice."""
+    return min(MAX_JOB_SECONDS, grace - _reserve(grace))
+
+
+def host_seconds(grace: float) -> float:
+    """Give the seconds after which the host ends by itself: killing everything takes two."""
+    return grace - _reserve(grace) / 3

@@ -1,0 +1,138 @@
+"""A notice to the agent: its job is interrupted with a part of the grace, its record is written, then the host ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from far_side import FOREVER, STUBBORN, is_alive
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.agent.host import notice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from far_side import Agent
+
+SAVES = """
+import os, signal, sys
+def save(*_):
+    with open(os.path.join(os.environ["SM_MODEL_DIR"], "saved"), "w") as file:
+        file.write("step 7")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("on", flush=True)
+while True: signal.pause()
+"""
+
+
+@pytest.fixture
+def start(start_agent: Callable[..., Agent]) -> Callable[[float], Agent]:
+    return lambda grace: start_agent(notice_grace=grace)
+
+
+def begin(agent: Agent, source: str, **fields: Any) -> str:
+    job, _lease = agent.start(source, **fields)
+    agent.wait_for_log(job, "on")
+    return job
+
+
+def give_notice(agent: Agent) -> None:
+    agent.process.send_signal(signal.SIGTERM)
+
+
+def kept(agent: Agent, job: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((agent.folder / "spool" / job / "end.json").read_text())
+    return record
+
+
+def test_a_job_saves_its_work_and_its_controller_reads_it(start: Callable[[float], Agent]) -> None:
+    agent = start(20.0)
+    job = begin(agent, SAVES)
+    give_notice(agent)
+    assert agent.client.event("notice")["seconds"] == 20.0
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"]) == ("interrupted", 0)
+    assert "host: the machine was taken away; its notice came 20 s before." in record["errors"]
+    assert agent.read(job, "artifacts/model.tar.gz")
+    assert agent.client.ask("forget", job=job)["ok"]
+    assert agent.wait() == 0
+
+
+def test_a_job_that_ignores_the_notice_is_killed_in_time_and_has_its_record(start: Callable[[float], Agent]) -> None:
+    agent = start(3.0)
+    job = begin(agent, "import os\nprint(os.getpid(), flush=True)\n" + STUBBORN)
+    pid = int(agent.log(job).split()[0])
+    began = time.monotonic()
+    give_notice(agent)
+    assert agent.end_of(job)["signal"] == signal.SIGKILL
+    assert agent.wait() == 0
+    assert time.monotonic() - began < 3.0
+    assert not is_alive(pid)
+    assert kept(agent, job)["cause"] == "interrupted"
+
+
+def test_a_limit_that_would_be_over_before_the_machine_is_the_cause(start: Callable[[float], Agent]) -> None:
+    agent = start(20.0)
+    job = begin(agent, FOREVER, max_run=19)
+    give_notice(agent)
+    assert agent.end_of(job)["cause"] == "max_runtime"
+
+
+def test_a_job_that_was_told_to_stop_before_was_stopped(start: Callable[[float], Agent]) -> None:
+    agent = start(3.0)
+    job, lease = agent.start(STUBBORN)
+    agent.wait_for_log(job, "on")
+    agent.stop(job, lease, grace=60.0)
+    give_notice(agent)
+    assert agent.wait() == 0
+    assert kept(agent, job)["cause"] == "stopped"
+
+
+def test_a_noticed_host_takes_no_job_and_says_so(start: Callable[[float], Agent]) -> None:
+    agent = start(20.0)
+    job = begin(agent, SAVES)
+    give_notice(agent)
+    agent.end_of(job)
+    answer = agent.client.ask("run", job="another", lease=9, spec=agent.spec("pass"))
+    assert (answer["ok"], answer["code"]) == (False, "ServiceUnavailable")
+    greeting = agent.client.ask("hello", protocol=1, epoch=1)
+    assert (greeting["closed"], greeting["deadline"]) == (True, 0.0)
+
+
+def test_an_idle_host_ends_at_once(start: Callable[[float], Agent]) -> None:
+    agent = start(600.0)
+    give_notice(agent)
+    assert agent.wait() == 0
+
+
+def test_a_second_notice_changes_nothing(start: Callable[[float], Agent]) -> None:
+    agent = start(20.0)
+    job = begin(agent, SAVES)
+    give_notice(agent)
+    give_notice(agent)
+    assert agent.end_of(job)["exit_code"] == 0
+    assert [event["event"] for event in agent.client.events].count("notice") <= 1
+
+
+@pytest.mark.parametrize(("number", "grace"), [(signal.SIGUSR1, 60.0), (signal.SIGTERM, 0.0)])
+def test_a_release_ends_a_host_at_once(start: Callable[[float], Agent], number: int, grace: float) -> None:
+    """SIGUSR1 always does; SIGTERM where its engine gives no grace, as the local one."""
+    agent = start(grace)
+    job = begin(agent, STUBBORN)
+    began = time.monotonic()
+    agent.process.send_signal(number)
+    assert agent.wait() == 0
+    assert time.monotonic() - began < 10.0
+    assert kept(agent, job)["cause"] == "stopped"
+
+
+@given(st.floats(0.5, 1e5))
+def test_a_job_has_most_of_the_grace_and_two_minutes_at_most(grace: float) -> None:
+    assert 0.69 * grace <= notice.job_seconds(grace) <= 120.0 or notice.job_seconds(grace) == 120.0
+    assert notice.job_seconds(grace) < notice.host_seconds(grace) < grace

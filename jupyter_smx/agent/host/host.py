@@ -115,8 +115,7 @@ class Host:
         self.is_closed = False
         """It takes no more jobs, and is here only until their results were read."""
         self.on_close: Callable[[], None] = lambda: None
-        self.is_noticed = False
-        """Its machine will be taken away: it takes no more jobs, and ends soon."""
+        self.is_noticed = False  # its machine will be taken away: it takes no more jobs, and ends soon
         self._deadline_timer: Optional[Timer] = None
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = {

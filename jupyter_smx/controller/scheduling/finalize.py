@@ -180,7 +180,7 @@ class JobFinalizer:
                 runtime.exit_reasons[host] = await self.host_exit_reason(job, host)
 
     def _mark_interrupted(self, job: Job, runtime: JobRuntime, ends: Sequence[HostEnd]) -> Job:
-        """Take note that a spot job lost its machine, unless the notice of its host has told it before."""
+        """Take note that a spot job lost its machine, unless the notice of its host came before."""
         if not (job.spec.spot and was_taken_away(job.goal, ends)):
             return job
         told = transitions.interrupt(job, self._live_state.clock())

@@ -54,7 +54,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def was_taken_away(goal: DesiredState, ends: Sequence[HostEnd]) -> bool:
-    """Say whether an engine took a machine away while its job was to run: the hosts say so, and no wish did it."""
+    """Say whether an engine took a machine away while its job was to run: the hosts say so, and no request did it."""
     return goal is DesiredState.RUN and any(end.cause == "interrupted" for end in ends)
 
 

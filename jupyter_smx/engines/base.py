@@ -177,7 +177,8 @@ class Engine(LoggingConfigurable):
         goes on with the same request.
 
         :raises ImageMissingError: the image went since it was pinned, before anything was launched.
-        :raises RefusedError: before anything was launched; ``transient`` says whether asking again may help.
+        :raises RefusedError: before anything was launched. A ``transient`` one, as where there is no room now, lets the
+            job wait in the queue with this reason; it is asked for again until it is stopped. Any other one is its end.
         :raises UnavailableError: a host did not come up, or the engine gave no answer, so that it is not known what
             was launched. The controller then asks :meth:`find`, and acquires the same cluster again.
         """
@@ -211,6 +212,14 @@ class Engine(LoggingConfigurable):
 
         :raises UnavailableError: nothing listens there now.
         """
+
+    def slots(self) -> int | None:
+        """Give the number of hosts that the engine can have at once; None: it has no limit that is known here.
+
+        A job that does not fit waits in the queue of the engine, and idle warm pools make room for it. Asked at each
+        placement, so it answers from the configuration and from memory.
+        """
+        return None
 
     def clusters_folder(self) -> Path | None:
         """Give the folder of this machine in which each cluster has its own; None where hosts have none here.

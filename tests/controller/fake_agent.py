@@ -176,6 +176,9 @@ class FakeEngine(Doors):
     def clusters_folder(self) -> Path | None:
         return self.folder
 
+    def slots(self) -> int | None:
+        return None
+
     def instance_types(self) -> Sequence[InstanceType]:
         return ()
 

@@ -100,6 +100,7 @@ class SubmissionValidator:
             network_rules.check(spec, able, for_all=engine.is_network_isolated())
         if capabilities.bounded_by_machine:
             checks.check_hosts(spec, limits)
+        checks.check_slots(spec, engine.slots())
 
     def check_dependencies(self, spec: JobSpec) -> None:
         """Let a wish pass whose job may come after those that it names.

@@ -276,7 +276,7 @@ class ClusterReconciler:
             raise
         except RefusedError as error:
             # Asked once more, an engine speaks of what became of the first time, and not of the job: others may do.
-            told = error if first else UnavailableError(str(error), transient=True)
+            told = error if first or launch.is_no_room(error) else UnavailableError(str(error), transient=True)
             await self._abandon_launch(cluster, told, launched=not first)
         except SmxError as error:
             await self._abandon_launch(cluster, error)
@@ -386,7 +386,7 @@ class ClusterReconciler:
 
     async def _open(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
         if cluster.handle is None:
-            raise RefusedError(f"The engine {cluster.key.engine} returned no handle.", transient=True)
+            raise UnavailableError(f"The engine {cluster.key.engine} returned no handle.", transient=True)
         engine = self._engine_of(cluster.key.engine)
         with wrap_unexpected(_log, f"Connecting to hosts of the engine {engine.name}"):
             return await self._agents.open(engine, cluster.handle, self._live_state.store.epoch)

@@ -17,7 +17,8 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, spot, transitions
+from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions
+from jupyter_smx.policy.scheduling import placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_REFUSALS = 3
+"""Launches of one job that may fail."""
+MAX_ROOM_PAUSE = 30.0
+"""Seconds until an engine that had no room is asked again, at most."""
 _UNREACHABLE_REMARK = "Its hosts cannot be reached now: "
 _UNREADABLE_REMARK = "Its hosts are gone, and their files cannot be read now: "
 SPOOL_RETRY_DELAY = 5.0
@@ -178,9 +182,12 @@ class JobEventHandler:
         return None
 
     def on_cluster_refused(self, cluster: Cluster, error: SmxError, *, again: bool = True) -> None:
-        """Try again after a transient refusal, a few times; otherwise the job failed before it began."""
+        """Try again where there was no room, and a few times after a launch that failed; otherwise the job failed."""
         job = self._live_state.jobs.get(cluster.job)
         if job is None:
+            return
+        if launch.is_no_room(error) and not isinstance(error, ImageMissingError) and job.goal not in TERMINAL_GOALS:
+            self._wait_for_room(job, error)
             return
         runtime = self._runtimes.get(job)
         runtime.refusals += 1
@@ -200,6 +207,17 @@ class JobEventHandler:
         else:
             self._finalizer.fail_unstarted([job], _reason(error))
         self._runtimes.drop(job.id)
+        self._schedule()
+
+    def _wait_for_room(self, job: Job, error: SmxError) -> None:
+        runtime = self._runtimes.get(job)
+        runtime.waits_for_room += 1
+        pause = min(MAX_ROOM_PAUSE, 0.5 * 2 ** min(runtime.waits_for_room, 10))
+        runtime.no_launch_before = self._live_state.monotonic() + pause
+        runtime.hosts = ()
+        with self._live_state.job_queue.preview([replace(job, cluster="")]):
+            ahead = self._live_state.job_queue.ahead_of(job)
+        self._live_state.save(jobs=[placement.wait_after_refusal(job, str(error), ahead)])
         self._schedule()
 
     def on_environment_ready(self) -> None:

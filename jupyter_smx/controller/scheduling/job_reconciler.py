@@ -126,7 +126,8 @@ class JobReconciler:
     def placement_of(self, job: Job) -> placement.Placement:
         """Ask policy where a job would go now; changes nothing."""
         spec, limits = job.spec, self.live_state.limits_of(job.spec.engine)
-        capabilities = self._engine_of(spec.engine).capabilities
+        engine = self._engine_of(spec.engine)
+        capabilities = engine.capabilities
         mine, others = engine_capabilities.split_by_engine(
             self._engine_of, self.live_state.clusters.values(), spec.engine
         )
@@ -141,6 +142,7 @@ class JobReconciler:
             if limits.max_jobs_running
             else 0,
             bounded=capabilities.bounded_by_machine,
+            slots=engine.slots(),
             own_gpus=capabilities.own_gpus,
         )
         key = reuse.key_of_job(job, self._user)
@@ -269,11 +271,18 @@ class JobReconciler:
         if isinstance(decision, placement.Wait):
             self._wait(job, decision)
             return
+        if isinstance(decision, placement.Launch) and not self._may_launch(job):
+            return
         self.preparation.mark_used(job)
         if isinstance(decision, placement.Reuse):
             self._take(job, decision)
         else:
             self._launch(job, decision)
+
+    def _may_launch(self, job: Job) -> bool:
+        """Say whether an engine that had no room for a job is to be asked again; a pool is taken meanwhile."""
+        runtime = self.runtimes.find(job.id)
+        return runtime is None or self.live_state.monotonic() >= runtime.no_launch_before
 
     def _take(self, job: Job, decision: placement.Reuse) -> None:
         now = self.live_state.clock()

@@ -65,6 +65,11 @@ class JobRuntime:
     last_remark: str = ""
     """What was said of it before its hosts could not be reached."""
     refusals: int = 0
+    """Launches that failed."""
+    waits_for_room: int = 0
+    """How often its engine had no room for it."""
+    no_launch_before: float = 0.0
+    """When that engine is asked again."""
     error_count: int = 0
     """How often nobody had foreseen what was raised while it was looked at."""
     not_before: float = 0.0

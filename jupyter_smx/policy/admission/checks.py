@@ -156,6 +156,21 @@ def check_hosts(spec: JobSpec, limits: Limits) -> None:
         )
 
 
+def check_slots(spec: JobSpec, slots: int | None) -> None:
+    """Refuse a job that its engine could never give its hosts, however long it waits.
+
+    :raises ResourceLimitError: more hosts than the engine can have at once.
+    """
+    if slots is not None and spec.instance_count() > slots:
+        raise ResourceLimitError(
+            f"--instance-count: {spec.instance_count()} hosts.",
+            field="instance_count",
+            value=spec.instance_count(),
+            rule=f"The engine {spec.engine} has at most {slots} hosts at once.",
+            cure="Use fewer hosts, or another engine.",
+        )
+
+
 def _check_run_time(spec: JobSpec, limits: Limits) -> None:
     if not 1 <= spec.max_run <= limits.max_run_cap:
         raise ValidationError(

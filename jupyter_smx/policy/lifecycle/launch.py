@@ -10,11 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.model import duration, redaction
+from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.cluster import QueueStatus
 from jupyter_smx.model.status import TERMINAL_GOALS, message_of
 from jupyter_smx.policy.lifecycle import transitions
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.errors import SmxError
     from jupyter_smx.model.records.cluster import Cluster, Handle
     from jupyter_smx.model.records.job import Job
 
@@ -32,6 +34,11 @@ class LaunchTimer(Struct, frozen=True):
     def seconds_left(self, now: float, limit: float) -> float | None:
         """Give the seconds until the launch takes too long, 0 at least; None without a limit."""
         return None if self.waits else max(0.0, self.counted_from + limit - now)
+
+
+def is_no_room(error: SmxError) -> bool:
+    """Say whether an engine launched nothing and may have hosts later, so that the job only waits for its turn."""
+    return isinstance(error, RefusedError) and error.transient
 
 
 class LaunchStep(Enum):

@@ -42,6 +42,8 @@ class PlacementSnapshot(Struct, frozen=True, kw_only=True):
     running: int = 0
     bounded: bool = True
     """Whether the engine's hosts share this machine."""
+    slots: int | None = None
+    """How many hosts the engine can have at once; None without a limit of its own."""
     own_gpus: bool = False
     """Whether its hosts see those GPUs only that they were made with."""
     version: str = ""
@@ -100,13 +102,20 @@ def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits
         return Reuse(pool, why, pool.gpus if world.own_gpus else gpus)
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
     notes += _end_notes(spec, world, limits, None)
-    if world.bounded and (missing := capacity.shortage_of_hosts(need, used, limits)):
-        return Wait(_queued_reason(missing, world.ahead), _pools_to_evict(need, used, world, limits))
+    missing, evict = _shortage_of_hosts(key.engine, need.hosts, used, world, limits)
+    if missing:
+        return Wait(_queued_reason(missing, world.ahead), evict)
     return Launch(
         _cold_reason(key, world, notes, lent | others),
         tuple(each.id for each in world.clusters if each.id in others and each.key == key),
         gpus,
     )
+
+
+def wait_after_refusal(job: Job, reason: str, ahead: int) -> Job:
+    """Put a job back into the queue of its engine, which has no hosts for it now; ``ahead`` jobs stand before it."""
+    why = add_lost_notes(_queued_reason(f"The engine {job.spec.engine} has no hosts now: {reason}", ahead), job)
+    return replace(transitions.remark(job, message_of(job.state)), cluster="", lease=0, why=why)
 
 
 def add_note(decision: Placement, note: str) -> Placement:
@@ -153,17 +162,29 @@ def _wait_reason(need: capacity.Share, used: capacity.Share, world: PlacementSna
     return capacity.shortage(need, used, limits) if world.bounded else ""
 
 
-def _pools_to_evict(
-    need: capacity.Share, used: capacity.Share, world: PlacementSnapshot, limits: Limits
-) -> tuple[str, ...]:
+def _shortage_of_hosts(
+    engine: str, wanted: int, used: capacity.Share, world: PlacementSnapshot, limits: Limits
+) -> tuple[str, tuple[str, ...]]:
+    """Say what is missing for so many hosts, "" if nothing is, and which idle pools make room for them."""
+    if world.bounded and (missing := capacity.shortage_of_hosts(capacity.Share(hosts=wanted), used, limits)):
+        return missing, _pools_to_evict(used.hosts + wanted - limits.max_hosts, world.clusters, world.others)
+    taken = sum(_size(cluster) for cluster in world.clusters if cluster.is_live())
+    if world.slots is not None and taken + wanted > world.slots:
+        need = "1 host" if wanted == 1 else f"{wanted} hosts"
+        missing = f"It needs {need}, and {taken} of the {world.slots} of the engine {engine} are in use."
+        return missing, _pools_to_evict(taken + wanted - world.slots, world.clusters)
+    return "", ()
+
+
+def _pools_to_evict(over: int, *by_turn: tuple[Cluster, ...]) -> tuple[str, ...]:
     """Choose the idle pools that end soonest anyway, as few as make room; none when that would not be enough.
 
     Pools that are leaving already make room first, so that looking twice never ends a second pool. Those of other
     engines come last, leaving or not: such an engine may be away, and what leaves there stays as long as it is.
+    ``over`` is the number of hosts that are too many; ``by_turn`` has the clusters that may make room for them.
     """
-    over = used.hosts + need.hosts - limits.max_hosts
     chosen: list[Cluster] = []
-    for clusters in (world.clusters, world.others):
+    for clusters in by_turn:
         if over <= 0:
             break
         over -= sum(_size(cluster) for cluster in clusters if cluster.state is ClusterState.RELEASING)

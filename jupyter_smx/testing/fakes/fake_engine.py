@@ -26,6 +26,9 @@ QUEUE_INTERVAL = 2.0
 class Fault:
     """Something that goes wrong at an engine; this one is none."""
 
+    slots: int | None = None
+    """How many hosts the engine can have; None without a limit."""
+
     async def before_launch(self) -> None:
         """Happen before anything was launched."""
 
@@ -97,6 +100,20 @@ class AnswerUnknown(Fault):
         if self.seconds is not None:
             world.arrive(request, self.seconds)
         raise UnavailableError("The scheduler did not answer in time.", transient=True)
+
+
+class Full(Fault):
+    """Hosts of others take the room: the engine refuses what is too much, or gives the number of what is left."""
+
+    def __init__(self, hosts: int = 0, *, is_known: bool = False) -> None:
+        self.hosts = hosts
+        self.slots = hosts if is_known else None
+
+    def on_submit(self, world: FakeWorld, request: ClusterRequest) -> None:
+        """Refuse what does not fit."""
+        others = [host for host in world.live_hosts() if host.cluster != request.cluster]
+        if len(others) + len(request.hosts) > self.hosts:
+            raise RefusedError(f"All machines are busy; {self.hosts} were free.", transient=True)
 
 
 class NeverStarts(Fault):
@@ -195,6 +212,10 @@ class FakeEngine(Engine):
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give the hosts' names."""
         return {"engine": self.name, "hosts": [host.host for host in request.hosts]}
+
+    def slots(self) -> int | None:
+        """Give what the first fault with a limit says."""
+        return next((trouble.slots for trouble in self.faults if trouble.slots is not None), None)
 
     def _queue_status(self, cluster: str) -> QueueStatus | None:
         told = (trouble.queue_status(cluster) for trouble in self.faults)

@@ -169,13 +169,15 @@ def test_a_transient_refusal_is_tried_again(sim: Simulation) -> None:
     assert sum(sim.world.launches.values()) == 1
 
 
-def test_a_refusal_that_does_not_end_fails_the_job_and_the_next_one_has_its_turn(sim: Simulation) -> None:
-    sim.set_faults(fake_engine.RefusesTransiently(3))
+def test_a_refusal_that_does_not_end_keeps_the_job_in_the_queue_and_the_next_one_behind_it(sim: Simulation) -> None:
+    sim.set_faults(fake_engine.RefusesTransiently(20))
     job, waiting = sim.submit(hosts=2), sim.submit(hosts=2)
-    sim.pass_time(30)
-    assert sim.job(job).status() is Status.FAILED
-    assert sim.job(job).failure_reason.startswith("CapacityError: There is no capacity now.")
-    assert sim.job(waiting).state is SecondaryStatus.TRAINING
+    sim.pass_time(300)
+    assert positions(sim) == {job: 1, waiting: 2}
+    assert sim.start_reason(job).sentence.endswith("There is no capacity now.")
+    sim.set_faults()
+    sim.pass_time(31)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_clear_refusal_is_not_tried_again(sim: Simulation) -> None:

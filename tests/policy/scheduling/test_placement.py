@@ -87,6 +87,23 @@ def test_every_decision_has_a_sentence_and_the_right_word(
         assert decision.why.differences, "there was a pool, so the answer says what was wrong with it"
 
 
+@given(specs, clusters(), st.integers(0, 6))
+def test_an_engine_never_has_more_hosts_than_its_slots_and_its_own_pools_make_room(
+    spec: JobSpec, found: tuple[Cluster, ...], slots: int
+) -> None:
+    others = tuple(replace(each, id=f"other {each.id}") for each in found)
+    decision = place(spec, world_of(*found, slots=slots, bounded=False, others=others))
+    if isinstance(decision, placement.Launch):
+        assert hosts([*found]) + spec.instance_count() <= slots
+    if isinstance(decision, placement.Wait):
+        assert hosts([*found]) + spec.instance_count() > slots
+        assert f"of the {slots} of the engine" in decision.why.sentence
+        kept = [each for each in found if each.id not in decision.evict and each.state is not ClusterState.RELEASING]
+        if decision.evict:
+            assert hosts(kept) + spec.instance_count() <= slots
+            assert all(each.state is ClusterState.AVAILABLE for each in found if each.id in decision.evict)
+
+
 @given(specs, clusters(), st.integers(1, 5))
 def test_nobody_overtakes_an_older_job(spec: JobSpec, found: tuple[Cluster, ...], ahead: int) -> None:
     decision = place(spec, world_of(*found, ahead=ahead))

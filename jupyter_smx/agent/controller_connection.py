@@ -1,4 +1,4 @@
-"""One controller's stream: what it asks, what it may ask, and what it is told."""
+"""The stream of one controller: its requests, their checks, and the events sent to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine wrote about this host before it started the agent (``host.json``)."""
+"""Configuration of a host (``host.json``), which the engine writes before it starts the agent."""
 
 from __future__ import annotations
 

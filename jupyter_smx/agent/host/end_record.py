@@ -1,4 +1,4 @@
-"""The record of a job's end: its cause in one word, and a form that can be written, sent and read."""
+"""The end record of a job: its cause in one word, in a form that can be written, sent and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host as a whole: its parts, the job it runs, who listens, and how it ends."""
+"""The host as a whole: its parts, its current job, the controllers that listen, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a host tidies up: in a pause after its jobs, and now and then where they follow each other without one."""
+"""Decide when a host cleans up: in a pause after its jobs, and regularly if jobs follow without a pause."""
 
 from __future__ import annotations
 

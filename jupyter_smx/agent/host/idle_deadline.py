@@ -1,4 +1,4 @@
-"""Decide when an idle host ends by itself, on a clock that goes on while a laptop sleeps."""
+"""Decide when an idle host ends by itself, by a clock that also runs while a laptop sleeps."""
 
 from __future__ import annotations
 

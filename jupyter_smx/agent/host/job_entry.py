@@ -1,4 +1,4 @@
-"""A job in the table of its host: a running one, which a higher layer implements, or one that has ended."""
+"""A job in the table of its host: a running one, which a higher layer implements, or an ended one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the processes of a job are waited for, which were killed and have to be gone."""
+"""How long to wait for the killed processes of a job to disappear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices that a file grew: by inotify where there is one, else by looking often."""
+"""Detect that a file grew: by inotify if available, else by polling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs leave on disk for the controller: log, artefacts, and the record of the end, one folder for each job."""
+"""Files of jobs for the controller: log, artifacts and end record, in one folder for each job."""
 
 from __future__ import annotations
 

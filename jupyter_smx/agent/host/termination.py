@@ -1,4 +1,4 @@
-"""The end that somebody wished for a job on this host: SIGTERM once, and SIGKILL from when its grace is over."""
+"""End a job on this host by request: SIGTERM once, and SIGKILL after its grace period."""
 
 from __future__ import annotations
 

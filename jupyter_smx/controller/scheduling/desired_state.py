@@ -1,4 +1,4 @@
-"""Goals: what a user, a time limit or the spot market wants of a job that is there; the reconciler brings it about."""
+"""Set the desired state of jobs for users, time limits and the spot market; the reconciler enforces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives jobs to their hosts: first what these need of the controller's machine and do not see, then the job itself."""
+"""Send jobs to their hosts: first the files that the hosts need and do not see, then the job itself."""
 
 from __future__ import annotations
 

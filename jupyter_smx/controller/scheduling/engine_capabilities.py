@@ -1,4 +1,4 @@
-"""What engines can do, also of those that are installed in part or not any more: these can do nothing."""
+"""Capabilities of engines; those of engines that are missing or partly installed are empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a job: outputs home, the verdict, and what becomes of its hosts, in one transaction."""
+"""Finalize a job: collect outputs, then record its outcome and the fate of its hosts in one transaction."""
 
 from __future__ import annotations
 

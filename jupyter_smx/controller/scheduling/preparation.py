@@ -1,4 +1,4 @@
-"""Prepares jobs for the line: has environments built and images found, and says how far that is; others pass."""
+"""Prepare jobs for the queue: have environments built and images found, and report the progress."""
 
 from __future__ import annotations
 

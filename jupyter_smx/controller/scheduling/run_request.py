@@ -1,4 +1,4 @@
-"""What an agent is told about a job: the ``spec`` of the wire's ``run``, made of a job's record. Pure."""
+"""Build the ``spec`` of the wire's ``run`` request from the record of a job. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running tasks that are awaited or cancelled together; a file of its own, because four modules share it."""
+"""Running tasks that are awaited or cancelled together; separate, because four modules share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of one agent for tests: speaks the wire over whatever byte stream an engine gives, and remembers events."""
+"""A client of one agent for tests: it sends frames over any byte stream of an engine, and records events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control group with little memory, for tests of what happens when there is no more of it."""
+"""A control group with little memory, for tests of what happens when it is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A relay that passes bytes on after a delay, as a long way does: much may be under way, and nothing comes sooner."""
+"""A relay that delays bytes, as a long network connection does, without limiting the bytes in flight."""
 
 from __future__ import annotations
 

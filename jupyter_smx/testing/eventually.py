@@ -1,4 +1,4 @@
-"""Waiting in tests: until something is so, with a deadline, never for a number of seconds."""
+"""Wait in tests until a condition is true, with a deadline, never for a fixed number of seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine's author supplies to the contract: the engine, its rebirth, and looks at the world past it."""
+"""What an engine's author supplies to the contract: the engine, its restart, and views of the real world."""
 
 from __future__ import annotations
 

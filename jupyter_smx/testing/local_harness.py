@@ -1,4 +1,4 @@
-"""The local engine's world for the contract: this machine, looked at through ``/proc`` and the files of hosts."""
+"""The local engine's harness for the contract: this machine through ``/proc`` and the files of hosts."""
 
 from __future__ import annotations
 

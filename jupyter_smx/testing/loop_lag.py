@@ -1,4 +1,4 @@
-"""How long an event loop was blocked by what ran in it, with the time taken off in which the machine was busy."""
+"""Measure how long code blocked an event loop, without the time in which the machine was busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at this machine that ask no engine and no agent: processes by their mark, sockets, folders."""
+"""Scan this machine without an engine or agent: processes by their mark, sockets, folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a test that used a real controller leaves: jobs stopped, pools released, the controller ended."""
+"""Clean up after a test with a real controller: stop jobs, release pools, end the controller."""
 
 from __future__ import annotations
 

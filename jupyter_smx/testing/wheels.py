@@ -1,4 +1,4 @@
-"""Write wheels by hand. Apart: tests of installing in all layers use it, and it needs nothing else of this package."""
+"""Write wheels without tools; separate, because tests of installing in all layers use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Docker daemon for tests: the one that answers, or one of our own that leaves nothing of this machine changed.
+"""A Docker daemon for tests: an existing one, or a daemon of ours that changes nothing on this machine.
 
 ``python -m jupyter_smx.testing.docker.dockerd start`` (``make dockerd``) starts one where none answers,
 ``stop`` ends it.

@@ -1,4 +1,4 @@
-"""Fixtures of tests that need Docker: ``docker`` for a test, ``docker_daemon`` for what lives longer, ``own_dockerd``.
+"""Fixtures of tests that need Docker: ``docker`` for one test, ``docker_daemon``, ``own_dockerd``.
 
 The daemon is the one that answers at ``DOCKER_HOST``, at the usual socket, or that ``make dockerd`` started; where none
 does, one of our own that lives as long as the session, with a network of its own, so that this machine's is left as it

@@ -1,4 +1,4 @@
-"""What stands in for NVIDIA's container toolkit: a hook of the container's runtime, and a runtime that adds the hook.
+"""Simulate NVIDIA's container toolkit: a hook of the container runtime, and a runtime that adds the hook.
 
 Run as a program by a Docker daemon and by ``runc``, with nothing but Python's own library. As NVIDIA's does, the hook
 reads from ``NVIDIA_VISIBLE_DEVICES`` of a container which GPUs are wanted, and gives it their device files and the

@@ -1,4 +1,4 @@
-"""A machine's GPUs for tests of containers where there are none: a toolkit and a driver of ours in NVIDIA's places.
+"""Simulate the GPUs of a machine for container tests: a toolkit and a driver in NVIDIA's places.
 
 What is real is the way: the daemon's own driver of devices, a hook that ``runc`` calls, device files, and a library
 that is loaded by its name and called as NVIDIA's is (``nvml.h``).

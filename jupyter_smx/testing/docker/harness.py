@@ -1,4 +1,4 @@
-"""The Docker engine's world for the contract: this machine through ``/proc`` and files, and the daemon's own program.
+"""The Docker engine's harness for the contract: this machine through ``/proc`` and files, and the daemon.
 
 Nothing here uses the engine or the library that it uses: ``docker`` of the command line asks the daemon at its own
 socket, while the engine's way to it leads through a door that can be closed.

@@ -1,4 +1,4 @@
-"""Images for tests of engines that run containers: made of this machine's own Python, so no registry is asked.
+"""Images for tests of container engines, made of this machine's own Python without any registry.
 
 ``python -m jupyter_smx.testing.docker.images`` (``make image``) puts them into the Docker daemon that answers.
 """

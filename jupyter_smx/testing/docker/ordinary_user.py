@@ -1,4 +1,4 @@
-"""An ordinary user for tests that run as root: an account that only processes in namespaces of its own know.
+"""An ordinary user for tests that run as root: an account that exists only in its own namespaces.
 
 Nothing of this machine is changed, and whatever the user started is gone with whoever made the user, however that ends.
 Files that were left so are removed when there is a user again.

@@ -1,4 +1,4 @@
-"""Podman's compatible socket for tests: one of our own, whose images, containers and networks lie in one folder."""
+"""Podman's compatible socket for tests: a separate one, with images, containers and networks in one folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry of images for tests: Debian's ``docker-registry`` on the loopback of the daemon that asks it.
+"""A registry of images for tests: Debian's ``docker-registry`` on the loopback of the daemon that uses it.
 
 A daemon of the tests' own has a network apart, and so has its registry. The ``gate`` before it can be closed, so that
 the registry is away, or lets no more than some bytes through, so that a download stands still where a test wants it.

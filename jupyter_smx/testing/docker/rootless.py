@@ -1,4 +1,4 @@
-"""Daemons of an ordinary user for tests, as their packages have them: rootless Docker, and Podman's socket."""
+"""Daemons of an ordinary user for tests, as their packages provide them: rootless Docker, Podman's socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A builder of environments that builds nothing: it takes simulated time, and counts what it was asked for."""
+"""A builder of environments that builds nothing: it takes simulated time and counts its requests."""
 
 from __future__ import annotations
 

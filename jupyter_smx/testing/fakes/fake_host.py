@@ -1,4 +1,4 @@
-"""A host that lives in this process: it speaks the agent's wire on a real socket, its jobs run until they are told."""
+"""A host in this process: it speaks the agent's protocol on a real socket; tests control its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fake engine that makes hosts of images, which see nothing of the controller's machine but what they are brought."""
+"""A fake engine with images, whose hosts see no files of the controller's machine but provided ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world for tests: hosts that live or die, what runs on them, and counts that nobody under test can touch."""
+"""The fake world of tests: hosts that live or fail, their jobs, and counts that tested code cannot change."""
 
 from __future__ import annotations
 

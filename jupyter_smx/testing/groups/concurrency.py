@@ -1,4 +1,4 @@
-"""Contract group F, manners: an engine blocks nobody, does several things at once, and does what its plan says."""
+"""Contract group F, concurrency: an engine blocks no caller, works in parallel, and does what its plan says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract group I, entries and ends: how code that is no cell begins, and what is told of an end, on each engine."""
+"""Contract group I, entry points: how scripts and programs start and end on each engine."""
 
 from __future__ import annotations
 

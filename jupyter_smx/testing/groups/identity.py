@@ -1,4 +1,4 @@
-"""Contract group A, identity: one cluster id is one set of hosts, whoever asks and however often."""
+"""Contract group A, identity: one cluster id is one set of hosts, for every caller and every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract group J, meeting: hosts of one job reach each other where SageMaker's variables say, on each engine."""
+"""Contract group J, networking: hosts of one job reach each other at the addresses of SageMaker's variables."""
 
 from __future__ import annotations
 

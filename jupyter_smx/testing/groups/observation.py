@@ -1,4 +1,4 @@
-"""Contract group B, truth: what an engine says is so, and what it cannot know it says it does not know."""
+"""Contract group B, observation: an engine reports facts, and reports unknown ones as unknown."""
 
 from __future__ import annotations
 

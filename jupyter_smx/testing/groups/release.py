@@ -1,4 +1,4 @@
-"""Contract group E, leaving: after release nothing is left that costs, however the cluster ended."""
+"""Contract group E, release: nothing that costs remains, however the cluster ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract group H, script mode: a script finds SageMaker's files, variables, words and folders, on each host."""
+"""Contract group H, script mode: a script finds SageMaker's files, variables, arguments and folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract group C, stopping: what was stopped is dead, with all that it started, and a verdict stays."""
+"""Contract group C, stop: a stopped job is dead, with all its processes, and an outcome is final."""
 
 from __future__ import annotations
 

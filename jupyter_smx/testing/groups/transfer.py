@@ -1,4 +1,4 @@
-"""Contract group D, bytes: each character and byte arrives as it left, and secrets stand nowhere."""
+"""Contract group D, transfer: each byte arrives unchanged, and secrets are stored nowhere."""
 
 from __future__ import annotations
 

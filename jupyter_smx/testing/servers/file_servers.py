@@ -1,4 +1,4 @@
-"""Real servers of files on loopback, each over a folder: SFTP, of a user with a password, and FTP of anybody."""
+"""Real file servers on loopback, each over a folder: SFTP with a password, and anonymous FTP."""
 
 from __future__ import annotations
 

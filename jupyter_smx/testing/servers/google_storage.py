@@ -1,4 +1,4 @@
-"""A stand-in for Google Cloud Storage on loopback: what gcsfs and rclone need of its JSON API, over a folder."""
+"""Simulate Google Cloud Storage on loopback: the part of its JSON API that gcsfs and rclone use."""
 
 from __future__ import annotations
 

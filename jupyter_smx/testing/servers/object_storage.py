@@ -1,4 +1,4 @@
-"""A real object store on loopback, ``rclone serve s3``, and a web server that counts what it is asked."""
+"""A real object store on loopback, ``rclone serve s3``, and a web server that counts its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories where hosts are made of images and see nothing of the controller's machine but what is brought."""
+"""Random histories with hosts of images, which see only provided files of the controller's machine."""
 
 # ruff: noqa: D401 - the sentence of a rule says what somebody else does
 

@@ -1,4 +1,4 @@
-"""What was promised to everybody, checked after every step of a random history, and that all comes to its end.
+"""Invariants that are checked after every step of a random history, and that all jobs end.
 
 The histories are those of :mod:`jupyter_smx.testing.simulation.state_machine`. The fake
 world counts by itself; code under test cannot reach its counts.

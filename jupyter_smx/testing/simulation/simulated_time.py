@@ -1,4 +1,4 @@
-"""An event loop whose clock is not the world's: a second passes when everybody waits for it, and takes no time."""
+"""An event loop with a simulated clock: time advances when all tasks wait, and takes none itself."""
 
 from __future__ import annotations
 

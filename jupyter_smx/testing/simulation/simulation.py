@@ -1,4 +1,4 @@
-"""The real controller's core over a fake world in simulated time, with a tester who stands beside it.
+"""The real controller's core over a fake world in simulated time, controlled by a test.
 
 Real are the store, the books, the streams, the reconciler, the finisher and the desk; the engine, its hosts and the
 clock are not. Every method leaves everything quiet: what could happen without time passing has happened.

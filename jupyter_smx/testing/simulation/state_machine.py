@@ -1,4 +1,4 @@
-"""Random histories: users, hosts, engines and controllers do what they like, and nothing that was promised breaks.
+"""Random histories: users, hosts, engines and controllers act at random, and all invariants hold.
 
 The real core runs over a fake world in simulated time (:mod:`jupyter_smx.testing.simulation.simulation`).
 The invariants (:mod:`jupyter_smx.testing.simulation.invariants`) are checked after every step. At the end every job

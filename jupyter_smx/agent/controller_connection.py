@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, cast
 
 from jupyter_smx.agent import __version__, wire
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.host import host as hosts
+from jupyter_smx.agent.host.provided_files import ProvisionError
 from jupyter_smx.agent.host.spool import SpoolError, check_job
 from jupyter_smx.agent.job.controller_clock import ControllerClock
 from jupyter_smx.agent.job.job import Job
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import (
         DeadlineRequest,
         ForgetRequest,
+        HaveRequest,
         HelloRequest,
+        PlaceRequest,
         PreloadRequest,
+        PutRequest,
         ReadRequest,
         RunRequest,
         StopRequest,
@@ -117,6 +122,8 @@ class ControllerSession:
             "forget": self._forget,
             "deadline": self._deadline,
             "preload": self._preload,
+            "have": self._have,
+            "place": self._place,
             "ping": lambda _header: {"now": time.time()},
         }
         sock.setblocking(False)
@@ -191,14 +198,15 @@ class ControllerSession:
         try:
             for frame in self._decoder.feed(data):
                 if not self._closed:
-                    self._handle_request(frame.header, received)
+                    self._handle_request(frame, received)
         except wire.WireError as error:
             process.log(f"a stream is closed: {error}")
             self.close()
 
     # Questions
 
-    def _handle_request(self, header: Dict[str, Any], received: float) -> None:
+    def _handle_request(self, frame: wire.Frame, received: float) -> None:
+        header = frame.header
         number, operation = header.get("id"), header.get("op")
         try:
             if operation == "hello":
@@ -215,11 +223,15 @@ class ControllerSession:
             if operation == "read":
                 self._read(cast("ReadRequest", header))
                 return
+            if operation == "put":
+                known = partial(self._put, frame.body)
             self.send(dict(known(header), re=number, ok=True))
         except OperationError as refused:
             self.send({"re": number, "ok": False, "code": refused.code, "message": refused.message})
         except SpoolError as error:
             self.send({"re": number, "ok": False, "code": "ResourceNotFound", "message": str(error)})
+        except ProvisionError as error:
+            self.send({"re": number, "ok": False, "code": "ServiceUnavailable", "message": str(error)})
         except OSError as error:
             why = disk.format_error(error, [("this host's folder", self.host.folder.root)])
             text = f"{operation}: this host cannot do it now. {why} Try again, or use another host."
@@ -311,3 +323,12 @@ class ControllerSession:
         if not self.host.is_closed:
             self.host.fork_server.request(modules)
         return {}
+
+    def _have(self, header: HaveRequest) -> Dict[str, Any]:
+        return dict(self.host.provided.have(header["items"], header["files"], only=header["only"]))
+
+    def _put(self, data: bytes, header: PutRequest) -> Dict[str, Any]:
+        return {"offset": self.host.provided.put(header["sha256"], header["offset"], header["total"], data)}
+
+    def _place(self, header: PlaceRequest) -> Dict[str, Any]:
+        return {"path": self.host.provided.place(header["item"], header["name"], header["entries"])}

@@ -204,6 +204,56 @@ class PreloadFields(TypedDict):
     modules: List[str]
 
 
+class HaveFields(TypedDict):
+    """Ask which items and files are on the host; ``only`` deletes all others. Each is named by its SHA-256."""
+
+    items: List[str]
+    files: List[str]
+    only: bool
+
+
+class HaveAnswer(TypedDict):
+    """What of these is on the host: ``partial`` has the bytes of files that are not whole yet.
+
+    An item lies at ``root/items/<id>/<name>``.
+    """
+
+    root: str
+    items: List[str]
+    files: List[str]
+    partial: Dict[str, int]
+
+
+class PutFields(TypedDict):
+    """Append the frame's bytes to a file of ``total`` bytes, from ``offset`` on."""
+
+    sha256: str
+    offset: int
+    total: int
+
+
+class ProvidedEntry(TypedDict):
+    """A file, folder or link of an item; ``path`` is relative, "" for the item itself."""
+
+    path: str
+    kind: str
+    """``file``, ``folder`` or ``link``."""
+    sha256: str
+    """Content of a file; else ""."""
+    target: str
+    """Where a link leads; else ""."""
+    executable: bool
+    mtime_ns: int
+
+
+class PlaceFields(TypedDict):
+    """Make a file or folder of files that were put; folders stand before what lies in them."""
+
+    item: str
+    name: str
+    entries: List[ProvidedEntry]
+
+
 class HelloRequest(_Envelope, HelloFields):
     """``hello``."""
 
@@ -230,6 +280,18 @@ class DeadlineRequest(_Envelope, DeadlineFields):
 
 class PreloadRequest(_Envelope, PreloadFields):
     """``preload``."""
+
+
+class HaveRequest(_Envelope, HaveFields):
+    """``have``."""
+
+
+class PutRequest(_Envelope, PutFields):
+    """``put``; the bytes are the frame's body."""
+
+
+class PlaceRequest(_Envelope, PlaceFields):
+    """``place``."""
 
 
 Moments = Dict[str, Optional[float]]

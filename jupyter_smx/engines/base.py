@@ -66,7 +66,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     interpreters: Literal["local", "remote"] = "local"
     """Whose interpreter ``--python`` names: this machine's, or the hosts' by :meth:`Engine.resolve_interpreter`."""
     same_paths: bool = False
-    """Agents find files of the controller's machine at the same paths; else :meth:`Engine.provide_files` does."""
+    """Agents find files of the controller's machine at the same paths; else they are brought, see ``provide_files``."""
 
 
 class HostSpec(Struct, frozen=True, kw_only=True):
@@ -282,16 +282,18 @@ class Engine(LoggingConfigurable):
         del image
         return None
 
-    async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+    async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str] | None:
         """Put files and folders of the controller's machine within reach of a host, where it may only read them.
 
-        Gives the path at which the host's agent finds each. What is there already, unchanged, is not brought again.
+        Gives the path at which the host's agent finds each; what is there already, unchanged, is not brought again.
+        None, the default: the engine has no way of its own, and the controller sends them over the agent's stream.
+        The controller does not ask where :attr:`Capabilities.same_paths` is true.
 
         :raises RefusedError: one of them is not there or cannot be read.
         :raises UnavailableError: the host cannot be reached now.
         """
-        del handle, host
-        return {source: source for source in sources}
+        del handle, host, sources
+        return None
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Give the words of a command that opens a shell where the jobs of a host run; None where there is none.

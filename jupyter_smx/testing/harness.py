@@ -7,12 +7,15 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.wire import PROTOCOL
+from jupyter_smx.controller.agents.stream import AgentStream
+from jupyter_smx.controller.transfer.file_sender import FileSender
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from jupyter_smx.engines.base import Engine
@@ -118,3 +121,17 @@ class Harness(ABC):
         if handle is None:
             raise AssertionError("acquire ended without a handle")
         return handle
+
+    async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+        """Bring files of this machine to a host as the controller does: by the engine, else over the stream."""
+        places = await self.engine.provide_files(handle, host, sources)
+        if places is not None or self.engine.capabilities.same_paths:
+            return places or {source: source for source in sources}
+        reader, writer = await self.engine.connect(handle, host)
+        stream = AgentStream(host, reader, writer, on_event=lambda *_event: None, on_close=lambda *_end: None)
+        try:
+            await stream.request("hello", protocol=PROTOCOL, epoch=1)
+            return await FileSender().send(stream, sources)
+        finally:
+            stream.close()
+            await stream.wait_closed()

@@ -21,6 +21,7 @@ from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
 from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
 from jupyter_smx.agent.host.logwatch import LogWatch
+from jupyter_smx.agent.host.provided_files import ProvidedFiles
 from jupyter_smx.agent.host.spool import Spool
 from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.stores import worker_client
@@ -118,15 +119,7 @@ class Host:
         self.is_noticed = False  # its machine will be taken away: it takes no more jobs, and ends soon
         self._deadline_timer: Optional[Timer] = None
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
-        begin = {
-            "place": self.info._asdict(),
-            "threads": config.threads,
-            "marker": config.marker(),
-            "start_method": config.start_method,
-            "preload_memory": config.preload_memory << 20,
-            "entry": entry,
-            "limits": dict(config.limits, of=config.instance_type),
-        }
+        begin = self._zygote_settings(entry)
         # What jobs call this folder; with a /tmp of their own they need no name for it.
         self._name = folder.root if isolation.has_own_tmp() else short_path.make_short_path(folder)
         # A /tmp of their own is bound to the host's folder.
@@ -137,12 +130,25 @@ class Host:
         self.fork_server.on_preload = self._on_preload
         self.packages = PackageIndex(self.loop)
         self.input_hashes: DigestCache = {}
+        self.provided = _provided_files(folder, isolation)
         self.mounts = Mounts()
         self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started on this host", code=1)
 
     def takes_no_jobs(self) -> bool:
         """Say whether the host's time is over, or is about to be."""
         return self.is_closed or self.is_noticed
+
+    def _zygote_settings(self, entry: str) -> Dict[str, Any]:
+        config = self.config
+        return {
+            "place": self.info._asdict(),
+            "threads": config.threads,
+            "marker": config.marker(),
+            "start_method": config.start_method,
+            "preload_memory": config.preload_memory << 20,
+            "entry": entry,
+            "limits": dict(config.limits, of=config.instance_type),
+        }
 
     def is_private(self) -> bool:
         """Say whether shared memory belongs to this host alone."""
@@ -371,6 +377,12 @@ class Host:
         # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
         for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
             rmtree.remove_if_possible(path)
+
+
+def _provided_files(folder: HostFolder, isolation: Isolation) -> ProvidedFiles:
+    """Put them below the inputs: in namespaces jobs may only read these, and the store is the agent's way to write."""
+    tops = [os.path.join(top, "provided") for top in (isolation.store or folder.inputs, folder.inputs)]
+    return ProvidedFiles(*tops)
 
 
 def exit_now(code: int) -> None:

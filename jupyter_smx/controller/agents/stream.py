@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import (
         DeadlineFields,
         ForgetFields,
+        HaveFields,
+        PlaceFields,
         PreloadFields,
+        PutFields,
         ReadFields,
         RunFields,
         StopFields,
@@ -113,7 +116,9 @@ class AgentStream:
         """Give the seconds by which the host's clock is ahead; 0.0 where the clocks may be the same."""
         return 0.0 if self._host_clock is None else self._host_clock.seconds()
 
-    def send_now(self, op: str, *, timeout: float = ANSWER_WITHIN, **fields: Any) -> asyncio.Future[Frame]:
+    def send_now(
+        self, op: str, *, timeout: float = ANSWER_WITHIN, body: bytes | None = None, **fields: Any
+    ) -> asyncio.Future[Frame]:
         """Put a request into the socket before this returns, and give the future answer: header and bytes.
 
         The future fails with UnavailableError (closed, or no answer in ``timeout`` seconds) or with what the agent
@@ -126,7 +131,7 @@ class AgentStream:
             return answer
         self._last_id = number = self._last_id + 1
         try:
-            frame = encode({"id": number, "op": op, **fields})
+            frame = encode({"id": number, "op": op, **fields}, body)
         except (WireError, TypeError) as error:
             answer.set_exception(ValidationError(f"The request {op} cannot be sent: {error}", field=op))
             return answer
@@ -171,6 +176,18 @@ class AgentStream:
     def preload(self, **fields: Unpack[PreloadFields]) -> asyncio.Future[Frame]:
         """Send ``preload``."""
         return self.send_now("preload", **fields)
+
+    def have(self, **fields: Unpack[HaveFields]) -> asyncio.Future[Frame]:
+        """Send ``have``; see :class:`HaveAnswer`."""
+        return self.send_now("have", **fields)
+
+    def put(self, data: bytes, timeout: float, **fields: Unpack[PutFields]) -> asyncio.Future[Frame]:
+        """Send ``put`` with these bytes, which may take ``timeout`` seconds."""
+        return self.send_now("put", body=data, timeout=timeout, **fields)
+
+    def place(self, timeout: float, **fields: Unpack[PlaceFields]) -> asyncio.Future[Frame]:
+        """Send ``place``, which may take ``timeout`` seconds; the answer has the ``path`` on the host."""
+        return self.send_now("place", timeout=timeout, **fields)
 
     def close(self, reason: str = "The controller closed the stream.") -> None:
         """Close the stream without a call of ``on_close``; requests without an answer fail. Idempotent."""

@@ -13,6 +13,7 @@ from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.run_request import run_spec
 from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.controller.transfer import input_listing
+from jupyter_smx.controller.transfer.file_sender import FileSender
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.policy.admission import host_visibility
 from jupyter_smx.policy.hosts.names import has_channel, named_hosts
@@ -55,6 +56,7 @@ class Dispatcher:
         self._runtimes = runtimes
         self._events = events
         self._tasks = TaskSet()
+        self._file_sender = FileSender()
         self._last: dict[str, asyncio.Task[None]] = {}
         """What was begun last for each cluster and is not done."""
         self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
@@ -143,7 +145,11 @@ class Dispatcher:
         engine = self._engine_of(job.spec.engine)
         its = {channel.name for channel in job.spec.channels if has_channel(host, channel)}
         wanted = host_visibility.paths_to_provide(job.spec, (one for one in here if one.channel in its))
-        return await engine.provide_files(handle, host.name, wanted)
+        places = await engine.provide_files(handle, host.name, wanted)
+        if places is None:
+            stream = self._agents.stream(job.cluster, host.name)
+            places = await self._file_sender.send(stream, wanted, job.spec.payload_digests())
+        return places
 
     def dispatch(self, job: Job, runtime: JobRuntime) -> None:
         """Send a job to those of its hosts that do not have it."""

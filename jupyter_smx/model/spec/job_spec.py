@@ -145,6 +145,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Give the paths of the files that the kernel packed for this job."""
         return tuple(packed.path for packed in (self.shared, self.send, self.source_dir) if packed is not None)
 
+    def payload_digests(self) -> dict[str, str]:
+        """Give the SHA-256 of the files of variables, by path."""
+        return {packed.path: packed.sha256 for packed in (self.shared, self.send) if packed is not None}
+
     def instance_count(self) -> int:
         """Count the hosts of all groups."""
         return sum(group.instance_count for group in self.instance_groups)

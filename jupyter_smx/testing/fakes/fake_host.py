@@ -110,12 +110,17 @@ class FakeHost:
         self.preload: Header = {"loaded": [], "failed": {}, "pending": []}
         self._streams: dict[asyncio.StreamWriter, int | None] = {}
         self._deadline: asyncio.TimerHandle | None = None
+        self.provided: list[str] = []
+        """Items that a controller has sent, in their order."""
         self._handlers: dict[str, Callable[[Header], Header]] = {
             "run": self._run,
             "stop": self._stop,
             "forget": self._forget,
             "deadline": self._set_deadline,
             "ping": lambda _header: {"now": self.world.remote_clock()},
+            "have": self._have,
+            "put": lambda header: {"offset": header["offset"] + header["size"]},
+            "place": self._place,
         }
         self._expire_in(idle_limit)
 
@@ -253,6 +258,14 @@ class FakeHost:
         return run
 
     # What it is asked
+
+    def _have(self, header: Header) -> Header:
+        here = [item for item in header["items"] if item in self.provided]
+        return {"root": "/provided", "items": here, "files": [], "partial": {}}
+
+    def _place(self, header: Header) -> Header:
+        self.provided.append(header["item"])
+        return {"path": f"/provided/items/{header['item']}/{header['name']}"}
 
     def _run(self, header: Header) -> Header:
         self.requests.append(header)

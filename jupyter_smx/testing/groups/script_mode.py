@@ -174,7 +174,7 @@ class ScriptModeGroup:
         data = tmp_path / "data"
         data.mkdir()
         handle = await harness.acquire()
-        there = (await harness.engine.provide_files(handle, "algo-1", [str(data)]))[str(data)]
+        there = (await harness.provide_files(handle, "algo-1", [str(data)]))[str(data)]
         plain = {"name": "my-val", "source": there}
         rich = {"mode": "FastFile", "distribution": "ShardedByS3Key", "content_type": "text/csv"}
         channels = [plain, {"name": "a.b", "source": there, **rich}]

@@ -36,10 +36,11 @@ class SlowFiles(FakeUnsharedEngine):
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Bring them the second time."""
+        del handle, host
         if not self.is_asked:
             self.is_asked = True
             await asyncio.Event().wait()
-        return await super().provide_files(handle, host, sources)
+        return {source: source for source in sources}
 
 
 @pytest.fixture

@@ -7,18 +7,22 @@ A test submits with ``remote.submit(…)`` or by ``jupyter smx run … --engine 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
 from gateway import GatewayServer
 from world import ROOT, Ran, World, surround
 
+from jupyter_smx.kernel.api import session
 from jupyter_smx.testing import process_scan
 
 if TYPE_CHECKING:
@@ -105,3 +109,16 @@ def remote(
     made = RemoteWorld(tmp_path, machine, gateway)
     yield made
     made.close()
+
+
+@pytest.fixture
+def shell(remote: RemoteWorld) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
+    """Give a notebook's shell in the same world."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
+    # At the end of the process it would collect garbage, as hundreds of others do: minutes in all.
+    atexit.unregister(made.atexit_operations)
+    made.run_line_magic("load_ext", "jupyter_smx")
+    yield made
+    session.close_session()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import pytest_asyncio
 from toy_harness import ToyHarness
 
-from jupyter_smx.testing.contract import EngineContract, notimpl
+from jupyter_smx.testing.contract import EngineContract
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 
 class TestToyEngine(EngineContract):
-    expected_failures: ClassVar = {
-        "test_channels_stand_in_their_file_and_in_variables": notimpl("The port's default brings no files yet.")
-    }
-
     @pytest_asyncio.fixture
     async def harness(self, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ToyHarness]:
         machine = tmp_path_factory.mktemp("machine") / 'it\'s a "nasty" $(name) %s & 日本 ünï'

@@ -1,0 +1,76 @@
+"""Files reach a remote host over its stream: variables, folders of code, inputs; jobs may only read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.model.spec.channel import Channel
+
+if TYPE_CHECKING:
+    from conftest import RemoteWorld
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def test_variables_and_code_go_there_and_come_back(remote: RemoteWorld, shell: InteractiveShell) -> None:
+    folder = remote.folder / "project"
+    folder.mkdir()
+    (folder / "helper.py").write_text("FACTOR = 3\n")
+    shell.user_ns["given"] = [1, 2]
+    line = f"%%train --engine toy --send given --receive made --source-dir {folder} -k 5m --as job --wait"
+    for value in ([1, 2], [1, 2], [5]):
+        shell.user_ns["given"] = value
+        shell.run_cell(f"{line}\nimport helper\nmade = [helper.FACTOR * one for one in given]")
+        assert shell.user_ns["job"].result(30).made == [3 * one for one in value]
+    assert shell.user_ns["job"].record.why.start == "warm"
+
+
+@pytest.mark.parametrize("mode", ["File", "FastFile"])
+def test_inputs_are_there_and_a_job_cannot_change_those_of_the_next(remote: RemoteWorld, mode: str) -> None:
+    hidden = remote.folder / "home" / "data"
+    (hidden / "deep").mkdir(parents=True)
+    (hidden / "deep" / "rows.csv").write_text("1,2\n" * 200_000)
+    channels = (Channel(name="rows", source=str(hidden), mode=mode),)
+    body = """
+    import glob
+    path = os.environ["SM_CHANNEL_ROWS"] + "/deep/rows.csv"
+    print("bytes", len(open(path).read()))
+    for path in (os.path.realpath(path), *glob.glob("/proc/self/cwd/../../inputs/provided/files/*")):
+        try: open(path, "a").write("spoilt")
+        except OSError as error: print("refused", error.strerror)
+    """
+    logs = [remote.run(body, channels=channels).log() for _ in range(2)]
+    assert all("bytes 800000\n" in log for log in logs), logs
+
+
+def test_a_provided_file_itself_is_closed_to_jobs(remote: RemoteWorld) -> None:
+    hidden = remote.folder / "home" / "rows.csv"
+    hidden.write_text("kept\n")
+    channels = (Channel(name="rows", source=str(hidden), mode="File"),)
+    remote.run(channels=channels)
+    (provided,) = remote.machine.glob("clusters/*/algo-1/inputs/provided/files/*")
+    job = remote.run(
+        f"try: open({str(provided)!r}, 'a').write('spoilt')\nexcept OSError as error: print(error.strerror)",
+        channels=channels,
+    )
+    assert "Read-only file system" in job.log()
+    assert provided.read_text() == "kept\n"
+
+
+@pytest.mark.parametrize("round_trip", [0.4])
+@pytest.mark.usefixtures("remote")
+def test_a_long_way_takes_an_unchanged_variable_no_longer(shell: InteractiveShell) -> None:
+    line = "%%train --engine toy --send given -k 5m --as job --wait"
+    for _ in range(2):
+        shell.user_ns["given"] = [1]
+        shell.run_cell(f"{line}\nprint(given)")
+    timings = shell.user_ns["job"].record.timings
+    assert timings["sent"] - timings["committed"] < 0.3, "no request before the job itself"
+
+
+def test_a_file_that_is_gone_is_refused_by_its_path(remote: RemoteWorld) -> None:
+    gone = remote.folder / "gone.csv"
+    job = remote.submit(channels=(Channel(name="rows", source=str(gone)),)).wait()
+    assert job.state.value == "Failed"
+    assert str(gone) in job.failure_reason

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Handle, QueueStatus
 
 
+DEFAULT_OBSERVE_INTERVAL = 5.0
+"""Seconds between two looks at an engine, whatever the number of its clusters."""
+
+
 class Observation(str, Enum):
     """State of a cluster at its platform; only a clear "no such thing" is ``GONE``."""
 
@@ -142,6 +146,15 @@ class Engine(LoggingConfigurable):
         help=(
             "Simulated spot interruptions per hour of a running spot job, on average, at random times, to test "
             "a script. 0 disables them."
+        ),
+    ).tag(config=True)
+
+    observe_interval = Float(
+        DEFAULT_OBSERVE_INTERVAL,
+        min=1.0,
+        help=(
+            "Seconds between two looks at the hosts of all clusters. A stream that breaks is looked at at once. "
+            "Raise it where each look loads a scheduler that others share."
         ),
     ).tag(config=True)
 

@@ -176,6 +176,8 @@ class FakeEngine(Doors):
     def clusters_folder(self) -> Path | None:
         return self.folder
 
+    observe_interval = 5.0
+
     def slots(self) -> int | None:
         return None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OBSERVE_INTERVAL = 5.0
-"""Seconds between two looks at an engine, whatever the number of clusters."""
 FIND_TIMEOUT = 30.0
 """Seconds that an engine may take to find a cluster by its id."""
 MAX_BACKOFF = 30.0
@@ -184,10 +184,9 @@ class ClusterReconciler:
         now = self._live_state.monotonic()
         for engine in {cluster.key.engine for cluster in self._live_state.clusters.values()}:
             # One that answers slowly is not asked on and on: commands would pile up on a busy machine.
-            if (
-                engine not in self._observe_tasks
-                and now - self._observed_at.get(engine, -OBSERVE_INTERVAL) >= OBSERVE_INTERVAL
-            ):
+            if engine not in self._observe_tasks and now - self._observed_at.get(
+                engine, -math.inf
+            ) >= engine_capabilities.observe_interval_of(self._engine_of, engine):
                 self.observe(engine)
 
     def observe(self, engine: str) -> None:

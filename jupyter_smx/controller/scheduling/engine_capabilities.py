@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.base import Capabilities
+from jupyter_smx.engines.base import DEFAULT_OBSERVE_INTERVAL, Capabilities
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabili
         return engine_of(engine).capabilities
     except SmxError:
         return Capabilities()
+
+
+def observe_interval_of(engine_of: Callable[[str], Engine], engine: str) -> float:
+    """Give the seconds between two looks at the hosts of an engine."""
+    try:
+        return float(engine_of(engine).observe_interval)
+    except SmxError:
+        return DEFAULT_OBSERVE_INTERVAL
 
 
 def isolating_engines(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:

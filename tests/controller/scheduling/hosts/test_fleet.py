@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from traitlets import TraitError
 
 from jupyter_smx.controller.errors import RecordsError
-from jupyter_smx.controller.scheduling.cluster_reconciler import OBSERVE_INTERVAL
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine, Outage
 from jupyter_smx.testing.simulation.simulation import Simulation
@@ -75,11 +75,47 @@ def test_an_engine_that_answers_slowly_is_asked_once_at_a_time_and_again_after_t
         assert isinstance(engine, Slow)
         engine.may = asyncio.Event()
         sim.submit()
-        sim.pass_time(10 * OBSERVE_INTERVAL)
+        sim.pass_time(10 * engine.observe_interval)
         assert engine.looks == 1
         sim.call(engine.may.set)
-        sim.pass_time(OBSERVE_INTERVAL + 1)
+        sim.pass_time(engine.observe_interval + 1)
         assert engine.looks > 1
+
+
+class Counted(FakeEngine):
+    """Counts how often it is asked what became of its clusters."""
+
+    looks = 0
+
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        self.looks += 1
+        return await super().observe_all(handles)
+
+
+@pytest.mark.parametrize(("interval", "most"), [(5.0, 13), (60.0, 2)])
+def test_an_engine_is_asked_as_often_as_it_says(interval: float, most: int) -> None:
+    with Simulation(engine=Counted) as sim:
+        engine = sim.engine
+        assert isinstance(engine, Counted)
+        engine.observe_interval = interval
+        sim.submit()
+        sim.pass_time(61)
+        assert most - 1 <= engine.looks <= most
+
+
+def test_a_stream_that_breaks_is_looked_at_at_once() -> None:
+    with Simulation(engine=Counted) as sim:
+        sim.engine.observe_interval = 600.0
+        job = sim.submit()
+        sim.pass_time(61)
+        sim.kill_host(sim.hosts(job)[0])
+        sim.pass_time(2)
+        assert sim.job(job).failure_reason.startswith("InternalServerError: Host algo-1 was lost")
+
+
+def test_an_interval_below_a_second_is_refused() -> None:
+    with Simulation() as sim, pytest.raises(TraitError):
+        sim.engine.observe_interval = 0.5
 
 
 def test_a_cluster_that_is_over_while_it_is_asked_after_raises_nothing_that_nobody_foresaw() -> None:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-_WEB = ("http", "https")
-_LOCAL = ("file", "local")
-_OF_ONE_PROCESS = ("memory", "data")
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+from jupyter_smx.agent.stores import url_schemes
 
 
 def is_url(place: str) -> bool:
@@ -17,15 +12,15 @@ def is_url(place: str) -> bool:
 
 def unwritable_reason(place: str) -> str:
     """Say why files cannot be kept at a URL, as a sentence; '' where they can as far as its text tells."""
-    found = _URL.fullmatch(place)
+    found = url_schemes.URL.fullmatch(place)
     if "::" in place or found is None:
         return "Use one URL, e.g. s3://BUCKET/FOLDER, not a chain of URLs."
     protocol, rest = found[1].lower(), found[2]
-    if protocol in _WEB:
+    if protocol in url_schemes.WEB:
         return "Web addresses are read-only."
-    if protocol in _LOCAL:
+    if protocol in url_schemes.LOCAL:
         return "Write a folder of this machine as a path, not as a URL."
-    if protocol in _OF_ONE_PROCESS:
+    if protocol in url_schemes.OF_ONE_PROCESS:
         return f"{protocol}:// exists only inside one process, so the job cannot reach it."
     if not rest.strip("/"):
         return "The URL has no bucket."

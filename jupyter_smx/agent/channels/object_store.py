@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.channels.checkpoint import CheckpointError, CheckpointStore, FolderStore, UploadRow
 from jupyter_smx.agent.errors import DONE, FULL, MISSING, REFUSED, UNREACHABLE, FileResult
-from jupyter_smx.agent.stores import objects, worker_client
+from jupyter_smx.agent.stores import objects, url_schemes, worker_client
 
 PATIENCE = 60.0
 """Seconds that a store which does not answer is waited for before a job begins, and when it is over."""
@@ -39,7 +39,7 @@ class ObjectStore:
     patience = PATIENCE
 
     def __init__(self, url: str, writer: str, options: worker_client.WorkerOptions, what: str) -> None:
-        self.is_flat = objects.protocol(url) not in objects.SERVERS
+        self.is_flat = objects.protocol(url) not in url_schemes.SERVERS
         self._url = url.rstrip("/")
         self._writer = writer
         self._what = what
@@ -70,7 +70,7 @@ class ObjectStore:
 
     def remove_partial_files(self) -> None:
         """Delete what this writer was writing aside on a server when it was killed; it only takes room."""
-        if objects.protocol(self._url) in objects.RENAMING:
+        if objects.protocol(self._url) in url_schemes.RENAMING:
             with contextlib.suppress(worker_client.FetchError, OSError):
                 self._request("sweep", writer=self._writer)
 

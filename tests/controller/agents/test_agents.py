@@ -139,7 +139,7 @@ async def test_a_refusal_keeps_its_kind_and_its_words(world: World, code: str, k
 
 async def test_a_request_too_large_for_a_frame_is_refused_here(world: World) -> None:
     await world.open()
-    with pytest.raises(ValidationError, match="do not fit"):
+    with pytest.raises(ValidationError, match="exceed the limit"):
         await world.agents.stream("c1", "algo-1").request("run", job="j", lease=1, spec="x" * 17_000_000)
 
 

@@ -13,6 +13,7 @@ import pytest_asyncio
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.spec.instance import InstanceType
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
 from jupyter_smx.testing.groups import networking
 from jupyter_smx.testing.groups.concurrency import without_fields
@@ -86,6 +87,11 @@ class KnowsNoGroups(LocalEngine):
         return {**super()._description(request, plan, limits), "groups": []}
 
 
+class BringsATypeTwice(LocalEngine):
+    def instance_types(self) -> Sequence[InstanceType]:
+        return [InstanceType(name="lab.small", vcpus=cpus, memory_gib=1.0) for cpus in (1, 2)]
+
+
 class RefusesNothing(LocalEngine):
     def _prepare(self, request: ClusterRequest) -> Path:
         del request
@@ -108,6 +114,7 @@ LIES: list[tuple[type[LocalEngine], str]] = [
     (BlocksTheLoop, "test_the_event_loop_is_never_blocked_for_long"),
     (PlansSomethingElse, "test_the_plan_is_what_is_launched"),
     (KnowsNoGroups, "test_each_host_of_two_groups_has_its_own_name_and_the_others"),
+    (BringsATypeTwice, "test_instance_types_have_each_its_name_and_a_size_that_can_be"),
     (RefusesNothing, "test_what_cannot_be_is_refused_before_anything_is_launched"),
 ]
 

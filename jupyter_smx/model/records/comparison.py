@@ -161,7 +161,8 @@ def _python(job: Job) -> Facts:
     found = job.provenance
     version = (found.python_version if found else "") or job.spec.python_version
     alone = "none" if job.spec.requirements_only else ""
-    return _drop_empty({"interpreter": job.spec.python, "version": version, "packages of the interpreter": alone}) | {
+    interpreter = job.spec.python if job.interpreter is None else job.interpreter
+    return _drop_empty({"interpreter": interpreter, "version": version, "packages of the interpreter": alone}) | {
         f"requirement {line}": "asked for" for line in job.spec.requirements
     }
 

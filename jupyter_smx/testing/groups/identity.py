@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.model.spec.instance import InstanceType
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.harness import Harness
@@ -73,6 +74,13 @@ class IdentityGroup:
         assert not reader.at_eof()
         writer.close()
         await writer.wait_closed()
+
+    async def test_instance_types_have_each_its_name_and_a_size_that_can_be(self, harness: Harness) -> None:
+        brought = harness.engine.instance_types()
+        names = [kind.name for kind in brought]
+        assert sorted(set(names)) == sorted(names), "two types have one name"
+        rows = msgspec.to_builtins(brought)
+        assert msgspec.convert(rows, tuple[InstanceType, ...]) == tuple(brought)
 
     async def test_the_longest_cluster_id_works(self, harness: Harness) -> None:
         handle = await harness.acquire(harness.request(cluster="f" * 32))

@@ -14,6 +14,7 @@ _LONGEST = 64
 _DIGITS, _PLACES = 3, 20
 _TEN_CENTS = 0.1
 _SMALL, _LARGE = 1e-4, 1e6
+_SIZE_UNITS, _SIZE_STEP = ("B", "KiB", "MiB", "GiB", "TiB", "PiB"), 1024
 
 
 def format_value(value: object) -> str:
@@ -52,3 +53,12 @@ def format_usd(amount: float) -> str:
     size = abs(float(f"{amount:.{_DIGITS}g}"))  # what is rounded up to ten cents is written as they are
     places = min(_PLACES, _DIGITS - 1 - math.floor(math.log10(size))) if 0 < size < _TEN_CENTS else 2
     return f"${amount:.{places}f}"
+
+
+def format_size(count: float) -> str:
+    """Write bytes of memory in binary units, as the agent does: ``812 B``, ``1.5 GiB``."""
+    for unit in _SIZE_UNITS[:-1]:
+        if count < _SIZE_STEP:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _SIZE_STEP
+    return f"{count:.1f} {_SIZE_UNITS[-1]}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.text.pages import Page, facts_page, text_page
 from jupyter_smx.model.redaction import redact_values
-from jupyter_smx.model.text import format_count
+from jupyter_smx.model.text import format_count, format_size
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -67,7 +67,7 @@ def _input(one: InputDigest) -> str:
 def _limits(limits: HostLimits) -> str:
     """Describe the limits of a host; "" if it reports none."""
     cpus = format_count(limits.cpus, "CPU") if limits.cpus else ""
-    memory = f"{limits.memory_bytes / 2**30:.1f} GiB including swap" if limits.memory_bytes else ""
+    memory = f"{format_size(limits.memory_bytes)} including swap" if limits.memory_bytes else ""
     said = ", ".join(filter(None, (cpus, memory)))
     return f"{said or 'none'} ({limits.reason})" if limits.reason else said
 
@@ -82,7 +82,7 @@ def _host(host: HostProvenance) -> dict[str, Any]:
         "machine": machine.hostname,
         "platform": machine.platform,
         "CPU": f"{machine.cpu_model}, {machine.vcpus} of {machine.cpus}" if machine.cpus else "",
-        "memory": f"{machine.memory_bytes / 2**30:.1f} GiB" if machine.memory_bytes else "",
+        "memory": format_size(machine.memory_bytes) if machine.memory_bytes else "",
         "GPUs": list(machine.gpus),
     }
     return {name: value for name, value in facts.items() if value}

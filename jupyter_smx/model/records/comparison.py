@@ -13,7 +13,7 @@ from jupyter_smx.model.options.table import PLAIN
 from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import format_count, format_list
+from jupyter_smx.model.text import format_count, format_list, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -227,7 +227,7 @@ def _hosts(job: Job) -> Facts:
             "platform": machine.platform,
             "CPU": machine.cpu_model,
             "vCPUs": machine.vcpus or "",
-            "memory": f"{machine.memory_bytes / 2**30:.1f} GiB" if machine.memory_bytes else "",
+            "memory": format_size(machine.memory_bytes) if machine.memory_bytes else "",
             "GPUs": ", ".join(machine.gpus),
         }
         facts |= _drop_empty({f"{host.host} {name}": value for name, value in about.items()})

@@ -155,7 +155,7 @@ export interface Attempt {
  * ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
  * ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
  * ``memory`` or ``host`` (ours: the host was lost). ``exited_at`` is when its process ended, seconds since the epoch
- * by the host's clock.
+ * by the controller's clock.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "HostEnd".
@@ -172,6 +172,7 @@ export interface HostEnd {
   message: string | null;
   errors: string[];
   exited_at: number | null;
+  end_reason: string;
 }
 /**
  * An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names.
@@ -601,9 +602,9 @@ export interface InstanceGroup {
 /**
  * A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
  *
- * ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
- * saw them: ``magic, accepted, building, pulling, pulled, built, committed, sent, received, awake, first_line, exited,
- * ended, final``.
+ * ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the controller's
+ * clock, also those on a host whose clock is wrong: ``magic, accepted, building, pulling, pulled, built, committed,
+ * sent, received, awake, first_line, exited, ended, final``.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Job".
@@ -614,6 +615,7 @@ export interface Job {
   spec: JobSpec;
   state: SecondaryStatus;
   goal: DesiredState;
+  abandoned: boolean;
   cluster: string;
   lease: number;
   attempt: number;
@@ -641,6 +643,7 @@ export interface Job {
     [k: string]: number;
   };
   image: Image | null;
+  interpreter: string | null;
   progress: Progress | null;
   metrics: MetricValue[];
   pace: StepPace | null;

@@ -233,6 +233,10 @@ class Host:
             self.unusable_reason = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
         if self.is_private():
             self._baseline = host_cleanup.take_baseline(self.folder, private=True)
+        else:
+            changed = self.provided.changed_file()
+            if changed:
+                self.unusable_reason = f"job {job.id} changed {changed}, which was sent for jobs to read."
         self.deadline.end_job(float(spec["keep_alive"]))
         self.check_deadline()
         if self.unusable_reason:

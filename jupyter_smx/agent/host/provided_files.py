@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+import shutil
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
 from jupyter_smx.agent.system.files import rmtree
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOLDER, _PROGRAM, _FILE = 0o755, 0o555, 0o444
+_FIRST_LINKS = 2
+"""Names of a file that is in one item: its own below ``files``, and the item's."""
 
 
 class ProvisionError(Exception):
@@ -39,6 +42,7 @@ class ProvidedFiles:
         self._top = top
         self._root = root
         self._uploads: Dict[str, _Upload] = {}
+        self._facts: Dict[str, Tuple[int, int, int]] = {}
 
     def have(self, items: Sequence[str], files: Sequence[str], *, only: bool) -> HaveAnswer:
         """Name what is here of items and files; ``only`` deletes all others.
@@ -72,7 +76,9 @@ class ProvidedFiles:
             raise ProvisionError(f"offset: {offset} does not follow the {upload.offset} bytes of {sha256} here.")
         partial = self._path("partial", sha256)
         os.makedirs(os.path.dirname(partial), mode=0o700, exist_ok=True)
-        with open(partial, "ab" if offset else "wb") as file:
+        with open(partial, "r+b" if offset else "wb") as file:
+            file.truncate(offset)  # a write that failed half-way has left some of its bytes
+            file.seek(offset)
             file.write(data)
         upload.offset += len(data)
         upload.digest.update(data)
@@ -107,6 +113,7 @@ class ProvidedFiles:
             self._build(os.path.join(partial, name), entries)
             os.makedirs(os.path.dirname(target), mode=_FOLDER, exist_ok=True)
             os.rename(partial, target)
+            self._facts = {path.replace(partial, target, 1): facts for path, facts in self._facts.items()}
         return os.path.join(self._root, "items", item, name)
 
     def _build(self, top: str, entries: Sequence[ProvidedEntry]) -> None:
@@ -124,13 +131,29 @@ class ProvidedFiles:
 
     def _link(self, entry: ProvidedEntry, path: str) -> None:
         source = self._path("files", _check_digest(entry["sha256"]))
-        try:
-            os.link(source, path)
-        except FileNotFoundError as error:
-            raise ProvisionError(f"sha256: {entry['sha256']} is not on this host; send it first.") from error
+        if not os.path.isfile(source):
+            raise ProvisionError(f"sha256: {entry['sha256']} is not on this host; send it first.")
         if entry["executable"]:
+            shutil.copyfile(source, path)  # of its own, for links share their permissions
             os.chmod(path, _PROGRAM)
-        os.utime(path, ns=(entry["mtime_ns"], entry["mtime_ns"]))
+        else:
+            os.link(source, path)
+        found = os.stat(path)
+        if found.st_nlink <= _FIRST_LINKS:  # an item that has it already keeps the time that it saw
+            os.utime(path, ns=(entry["mtime_ns"], entry["mtime_ns"]))
+            found = os.stat(path)
+        self._facts[path if entry["executable"] else source] = _facts_of(found)
+
+    def changed_file(self) -> str:
+        """Name a file that a job has changed or taken away, "" for none; where jobs may only read, there is none."""
+        for path, facts in self._facts.items():
+            try:
+                now = _facts_of(os.stat(path))
+            except OSError:
+                return path
+            if now != facts:
+                return path
+        return ""
 
     def _delete_others(self, items: "set[str]", files: "set[str]") -> None:
         for kind, needed in (("items", items), ("files", files), ("partial", files)):
@@ -138,6 +161,7 @@ class ProvidedFiles:
                 if name not in needed:
                     rmtree.remove_if_possible(self._path(kind, name))
         self._uploads = {name: upload for name, upload in self._uploads.items() if name in files}
+        self._facts = {path: facts for path, facts in self._facts.items() if os.path.exists(path)}
 
     def _names(self, kind: str) -> List[str]:
         try:
@@ -147,6 +171,10 @@ class ProvidedFiles:
 
     def _path(self, kind: str, name: str) -> str:
         return os.path.join(self._top, kind, name)
+
+
+def _facts_of(found: os.stat_result) -> Tuple[int, int, int]:
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _check_digest(name: Any) -> str:

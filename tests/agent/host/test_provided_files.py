@@ -118,3 +118,32 @@ def test_what_the_next_job_does_not_need_can_be_deleted(provided: ProvidedFiles)
     found = provided.have([], [digest(b"new"), digest(b"old")][:1], only=True)
     assert (found["items"], found["files"]) == ([], [digest(b"new")])
     assert provided.have([ITEM], [digest(b"old")], only=False)["files"] == []
+
+
+def test_a_write_that_failed_half_way_leaves_no_bytes_behind(provided: ProvidedFiles, tmp_path: Path) -> None:
+    name = digest(b"content")
+    provided.put(name, 0, 7, b"con")
+    with (tmp_path / "provided" / "partial" / name).open("ab") as file:
+        file.write(b"te")  # as a disk does that is full after two bytes of the next piece
+    provided.put(name, 3, 7, b"tent")
+    assert (tmp_path / "provided" / "files" / name).read_bytes() == b"content"
+
+
+def test_an_item_of_equal_content_changes_no_other_one(provided: ProvidedFiles, tmp_path: Path) -> None:
+    put(provided, b"x")
+    provided.place(ITEM, "data", [entry("", content=b"x")])
+    provided.place("b" * 64, "tool", [entry("", content=b"x", executable=True, mtime_ns=5 * 10**9)])
+    first, second = (tmp_path / "provided" / "items" / name for name in (f"{ITEM}/data", "b" * 64 + "/tool"))
+    assert (first.stat().st_mtime, second.stat().st_mtime) == (1.0, 5.0)
+    assert (first.stat().st_mode & 0o777, second.stat().st_mode & 0o777) == (0o444, 0o555)
+
+
+def test_a_file_that_a_job_changed_is_named(provided: ProvidedFiles, tmp_path: Path) -> None:
+    put(provided, b"x")
+    provided.place(ITEM, "data", [entry("", content=b"x")])
+    provided.place("b" * 64, "tool", [entry("", content=b"x", executable=True)])
+    assert provided.changed_file() == ""
+    path = tmp_path / "provided" / "items" / ITEM / "data"
+    path.chmod(0o644)
+    path.write_bytes(b"spoilt")
+    assert provided.changed_file().endswith(digest(b"x"))

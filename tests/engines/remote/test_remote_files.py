@@ -9,6 +9,8 @@ import pytest
 from jupyter_smx.model.spec.channel import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import RemoteWorld
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -33,12 +35,10 @@ def test_inputs_are_there_and_a_job_cannot_change_those_of_the_next(remote: Remo
     (hidden / "deep" / "rows.csv").write_text("1,2\n" * 200_000)
     channels = (Channel(name="rows", source=str(hidden), mode=mode),)
     body = """
-    import glob
     path = os.environ["SM_CHANNEL_ROWS"] + "/deep/rows.csv"
     print("bytes", len(open(path).read()))
-    for path in (os.path.realpath(path), *glob.glob("/proc/self/cwd/../../inputs/provided/files/*")):
-        try: open(path, "a").write("spoilt")
-        except OSError as error: print("refused", error.strerror)
+    try: open(path, "a").write("spoilt")
+    except OSError as error: print("refused", error.strerror)
     """
     logs = [remote.run(body, channels=channels).log() for _ in range(2)]
     assert all("bytes 800000\n" in log for log in logs), logs
@@ -74,3 +74,17 @@ def test_a_file_that_is_gone_is_refused_by_its_path(remote: RemoteWorld) -> None
     job = remote.submit(channels=(Channel(name="rows", source=str(gone)),)).wait()
     assert job.state.value == "Failed"
     assert str(gone) in job.failure_reason
+
+
+def test_without_namespaces_a_host_whose_files_a_job_changed_takes_no_other_job(
+    remote: RemoteWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.ToyEngine.isolate = False")
+    rows = remote.folder / "home" / "rows.csv"
+    rows.write_text("kept\n")
+    channels = (Channel(name="rows", source=str(rows), mode="File"),)
+    pattern = str(remote.machine / "clusters" / "*" / "algo-1" / "inputs" / "provided" / "files" / "*")
+    spoil = f"import glob\npath, = glob.glob({pattern!r})\nos.chmod(path, 0o644)\nopen(path, 'a').write('spoilt')"
+    remote.run(spoil, channels=channels)
+    log = remote.run("print(open(os.environ['SM_CHANNEL_ROWS'] + '/rows.csv').read(), end='')", channels=channels).log()
+    assert "kept\ndone" in log

@@ -5,8 +5,10 @@ Asked of the engine each time, since a configuration or a platform may change wh
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from jupyter_smx.controller.errors import wrap_unexpected
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.policy.limits import limits_of_engine
 
@@ -17,11 +19,17 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.instance import InstanceType
     from jupyter_smx.policy.limits import Limits
 
+_log = logging.getLogger(__name__)
+
 
 def types_of_engine(engine_of: Callable[[str], Engine], name: str) -> tuple[InstanceType, ...]:
-    """Give the instance types that an engine brings; none of one that is not installed, or only in part."""
+    """Give the instance types that an engine brings; none of one that is not installed, or that raises an error.
+
+    They are read at each write of a record, which must not fail by an engine's fault.
+    """
     try:
-        return tuple(engine_of(name).instance_types())
+        with wrap_unexpected(_log, f"Listing the instance types of the engine {name}"):
+            return tuple(engine_of(name).instance_types())
     except SmxError:
         return ()
 
@@ -40,7 +48,7 @@ class EngineLimits:
             engine = self._engine_of(name)
         except SmxError:
             return self._limits
-        bounded, brought = engine.capabilities.bounded_by_machine, tuple(engine.instance_types())
+        bounded, brought = engine.capabilities.bounded_by_machine, types_of_engine(self._engine_of, name)
         known = self._known.get(name)
         if known is None or known[:2] != (bounded, brought):
             known = (bounded, brought, limits_of_engine(self._limits, brought, bounded=bounded))

@@ -125,6 +125,25 @@ def test_a_type_that_the_engine_lost_fails_the_job_that_waits_for_it(remote: Sim
     assert "'lab.gpu' is not an instance type" in remote.job(waits).failure_reason
 
 
+def test_an_engine_that_cannot_list_its_types_harms_no_job_that_runs(
+    remote: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit(remote, "lab.gpu")
+
+    def broken(_: object) -> None:
+        raise KeyError("partition")
+
+    monkeypatch.setattr(FakeRemoteEngine, "instance_types", broken)
+    remote.end_job(job)
+    remote.pass_time(START)
+    assert remote.job(job).state is SecondaryStatus.COMPLETED
+    assert "lab.gpu" not in remote.controller.facade.instance_types().names()
+    with pytest.raises(ValidationError, match="is not an instance type"):
+        submit(remote, "lab.gpu")
+    assert all("Listing the instance types of the engine fake failed" in bug for bug in remote.bugs)
+    remote.bugs.clear()
+
+
 def test_the_list_of_types_has_those_of_engines_that_the_administrator_allows(remote: Simulation) -> None:
     listing = remote.controller.facade.instance_types()
     assert [kind.name for kind in listing.engines["fake"]] == ["lab.gpu", "ml.m5.xlarge", "lab.small"]

@@ -48,7 +48,7 @@ def wait_reason(job: Job) -> str:
     """Say what stands between a job and its first line, "" where nothing does or its hosts only come up."""
     if "first_line" in job.timings or is_final(job.state):
         return ""
-    if job.state is SecondaryStatus.PENDING and job.why is not None and job.why.start == "queued":
+    if job.state in _COLD_START_STEPS and not job.cluster and job.why is not None and job.why.start == "queued":
         return job.why.sentence
     said = summary_of(job).message
     return "" if job.state in _COLD_START_STEPS and said == message_of(job.state) else said

@@ -28,7 +28,7 @@ from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.summary import base_name_of
 from jupyter_smx.model.results.reports import EngineInfo, Why
 from jupyter_smx.model.spec.instance import TypesListing
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.lifecycle import keep_alive
 from jupyter_smx.policy.scheduling import capacity, placement, reuse
 
@@ -137,7 +137,7 @@ class ControllerFacade:
 
     def _with_current_reason(self, job: Job) -> Job:
         # Nobody writes it down each time that a job in the line moves up, so where it stands is told when it is asked.
-        waits = job.state is SecondaryStatus.PENDING and job.id in self._live_state.jobs
+        waits = job.id in self._live_state.jobs and not job.cluster
         if not waits or self._live_state.summary(job).queue_position is None:
             return job
         try:
@@ -145,7 +145,8 @@ class ControllerFacade:
         except SmxError as error:
             # Its engine is not there any more: it waits until that is, or somebody stops it.
             return replace(job, why=Why(start="queued", sentence=f"Queued. {error}"))
-        return replace(job, why=decision.why) if isinstance(decision, placement.Wait) else job
+        waits = isinstance(decision, placement.Wait)
+        return replace(job, why=placement.add_lost_notes(decision.why, job)) if waits else job
 
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show."""

@@ -79,6 +79,11 @@ class ObservationGroup:
         assert harness.launch_counts(request.cluster) == {}
         assert harness.leftovers(request.cluster) == []
 
+    async def test_room_and_interval_are_numbers_that_a_controller_can_use(self, harness: Harness) -> None:
+        slots = harness.engine.slots()
+        assert slots is None or slots > 0
+        assert harness.engine.observe_interval >= 1
+
     async def test_observing_nothing_gives_nothing(self, harness: Harness) -> None:
         assert await harness.engine.observe_all([]) == []
 

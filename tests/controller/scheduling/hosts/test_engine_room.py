@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pytest
 
+from jupyter_smx.cli.wait_reason import wait_reason
 from jupyter_smx.engines.base import Capabilities
 from jupyter_smx.model.errors import ResourceLimitError
 from jupyter_smx.model.records.cluster import ClusterState
@@ -86,6 +87,8 @@ def test_a_job_whose_engine_has_no_room_waits_in_the_queue_with_the_reason_until
     said = "Queued, position 1. The engine fake has no hosts now: All machines are busy; 0 were free."
     assert reason(sim, job) == said
     assert positions(sim, [job, behind]) == [1, 2]
+    assert reason(sim, behind) == "Queued, position 2. 1 older job waits before it."
+    assert wait_reason(sim.call(lambda: sim.controller.facade.job(job))) == said
     full.hosts = 3
     sim.pass_time(31)
     for each in (job, behind):

@@ -20,6 +20,7 @@ from jupyter_smx.controller.environments.build_process import Installer
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.housekeeping import DEFAULT_RETENTION, Housekeeping
+from jupyter_smx.controller.scheduling.engine_capabilities import slots_of
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
 from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
 from jupyter_smx.controller.state.change_signal import ChangeSignal, KeyedSignals
@@ -80,7 +81,7 @@ class ControllerServer:
         self._agents = Agents(self._on_agent_event, self._on_stream_closed, clock=time.time)
         jobs_folder = data_dir / "jobs"
         self._progress_tracker = ProgressTracker(
-            jobs_folder, self.live_state, partial(_is_bounded, engine_of), self._on_fenced
+            jobs_folder, self.live_state, partial(_is_bounded, engine_of), self._on_fenced, partial(slots_of, engine_of)
         )
         self._log_collector = LogCollector(jobs_folder, self._agents, self._on_log_growth)
         self._output_stager = OutputStager(jobs_folder)

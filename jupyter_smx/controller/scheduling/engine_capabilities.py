@@ -30,6 +30,14 @@ def observe_interval_of(engine_of: Callable[[str], Engine], engine: str) -> floa
         return DEFAULT_OBSERVE_INTERVAL
 
 
+def slots_of(engine_of: Callable[[str], Engine], engine: str) -> int | None:
+    """Give the number of hosts that an engine can have at once; None without a limit of its own."""
+    try:
+        return engine_of(engine).slots()
+    except SmxError:
+        return None
+
+
 def isolating_engines(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:
     """Name the engines that can close the network of their hosts."""
     return [engine for engine in engines if capabilities_of(engine_of, engine).network_isolation]

@@ -25,7 +25,7 @@ from jupyter_smx.policy.lifecycle.attempts import is_over
 from jupyter_smx.policy.scheduling import capacity, eta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from jupyter_smx.controller.state.live_state import LiveState
@@ -60,15 +60,22 @@ class ProgressTracker:
     """One ``LogMetricsReader`` for each job whose log grows; what it tells is in ``LiveState.outlooks`` and in events.
 
     ``is_bounded`` says of an engine that its jobs share this machine, so that the end of one is the beginning of
-    another. ``on_fenced`` is called when another controller owns the records.
+    another. ``slots_of`` gives the number of hosts that an engine can have, None without a limit. ``on_fenced``
+    is called when another controller owns the records.
     """
 
     def __init__(
-        self, jobs_folder: Path, live_state: LiveState, is_bounded: Callable[[str], bool], on_fenced: Callable[[], None]
+        self,
+        jobs_folder: Path,
+        live_state: LiveState,
+        is_bounded: Callable[[str], bool],
+        on_fenced: Callable[[], None],
+        slots_of: Callable[[str], int | None] = lambda _engine: None,
     ) -> None:
         self._jobs_folder = jobs_folder
         self._live_state = live_state
         self._is_bounded = is_bounded
+        self._slots_of = slots_of
         self._on_fenced = on_fenced
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="progress")
         self._readers: dict[str, LogMetricsReader] = {}
@@ -101,11 +108,13 @@ class ProgressTracker:
     def tick(self) -> None:
         """Look at the expected ends of running jobs and at the heads of the lines; call it about once a second."""
         running = [job for job in self._live_state.jobs.values() if job.cluster]
-        lines = [
-            self._live_state.job_queue.queued_jobs(engine)[:MAX_FORECAST_JOBS] for engine in self._bounded_engines()
-        ]
+        lines = {
+            engine: self._live_state.job_queue.queued_jobs(engine)[:MAX_FORECAST_JOBS]
+            for engine in self._live_state.job_queue.engines()
+            if self._is_bounded(engine) or self._slots_of(engine) is not None
+        }
         # An array may have ten thousand tasks that wait: only those are looked at of which something can be said.
-        looked_at = {job.id: job for job in (*running, *(job for line in lines for job in line))}
+        looked_at = {job.id: job for job in (*running, *(job for line in lines.values() for job in line))}
         for job in looked_at.values():
             if job.id not in self._past_runs:
                 self._past_runs[job.id] = self._live_state.store.runs(
@@ -226,18 +235,22 @@ class ProgressTracker:
         cluster = self._live_state.cluster_of(job)
         return None if cluster is None else cluster.waiting
 
-    def _bounded_engines(self) -> list[str]:
-        return [engine for engine in self._live_state.job_queue.engines() if self._is_bounded(engine)]
-
-    def _expected_starts(self, running: list[Job], lines: list[list[Job]]) -> dict[str, float]:
+    def _expected_starts(self, running: list[Job], lines: Mapping[str, list[Job]]) -> dict[str, float]:
         """Say when the first jobs of each line begin, when those before them end as expected."""
         found = self._starts_at_engines(running)
-        if not any(lines):
-            return found
-        held = [self._claim(job, self._remaining_time(job)) for job in running if self._is_bounded(job.spec.engine)]
-        now, limits = self._live_state.clock(), self._live_state.limits
-        for line in lines:
-            waits = eta.estimate_starts(held, [self._claim(job, self._run_time(job)) for job in line], limits)
+        now = self._live_state.clock()
+        for engine, line in lines.items():
+            slots = None if self._is_bounded(engine) else self._slots_of(engine)
+            if slots is None:
+                rivals = [job for job in running if self._is_bounded(job.spec.engine)]
+            else:
+                rivals = [job for job in running if job.spec.engine == engine]
+            waits = eta.estimate_starts(
+                [self._claim(job, self._remaining_time(job)) for job in rivals],
+                [self._claim(job, self._run_time(job)) for job in line],
+                self._live_state.limits,
+                slots,
+            )
             found |= {job.id: now + wait for job, wait in zip(line, waits, strict=True) if wait is not None}
         return found
 

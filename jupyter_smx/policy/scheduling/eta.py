@@ -161,10 +161,13 @@ class Claim(Struct, frozen=True, kw_only=True):
     seconds: float | None
 
 
-def estimate_starts(held: Iterable[Claim], waiting: Iterable[Claim], limits: Limits) -> list[float | None]:
+def estimate_starts(
+    held: Iterable[Claim], waiting: Iterable[Claim], limits: Limits, slots: int | None = None
+) -> list[float | None]:
     """Return the seconds until each waiting job has capacity, if all jobs end as expected; None if unknown.
 
-    ``held`` are the shares of running jobs with what is left of them, ``waiting`` those of the line, in turn.
+    ``held`` are the shares of running jobs with what is left of them, ``waiting`` those of the line, in turn. With
+    ``slots`` they are of an engine that can have so many hosts, and nothing of this machine limits them.
     """
     ends: list[tuple[float, int, Share]] = []
     used, now = Share(), 0.0
@@ -173,7 +176,7 @@ def estimate_starts(held: Iterable[Claim], waiting: Iterable[Claim], limits: Lim
         heapq.heappush(ends, (_or_infinity(claim.seconds), -number, claim.share))
     found: list[float | None] = []
     for number, claim in enumerate(waiting, 1):
-        while now < math.inf and not _fits(claim.share, used, len(ends), limits):
+        while now < math.inf and not _fits(claim.share, used, len(ends), limits, slots):
             end, _, freed = heapq.heappop(ends) if ends else (math.inf, 0, Share())
             now, used = max(now, end), used.minus(freed)
         found.append(None if math.isinf(now) else now)
@@ -182,9 +185,11 @@ def estimate_starts(held: Iterable[Claim], waiting: Iterable[Claim], limits: Lim
     return found
 
 
-def _fits(need: Share, used: Share, running: int, limits: Limits) -> bool:
+def _fits(need: Share, used: Share, running: int, limits: Limits, slots: int | None) -> bool:
     if limits.max_jobs_running is not None and running >= limits.max_jobs_running:
         return False
+    if slots is not None:
+        return used.hosts + need.hosts <= slots
     return not (capacity.lacks_hosts(need, used, limits) or capacity.shortage(need, used, limits))
 
 

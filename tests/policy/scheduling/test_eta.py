@@ -192,3 +192,12 @@ def test_hosts_that_wait_at_their_engine_begin_when_it_expects_that_and_without_
     assert found.seconds == 102.0 + 600.0 + 60.0
     assert estimate_end(waiting, None, runs(60), NOW, QueueStatus("Resources")) is None
     assert estimate_end(waiting, None, runs(60), NOW, QueueStatus("Resources", expected_start=NOW - 1)) is None
+
+
+def test_a_line_of_an_engine_moves_up_as_its_slots_become_free_however_small_this_machine_is() -> None:
+    def claim(hosts: int, seconds: float | None) -> Claim:
+        return Claim(share=Share(hosts=hosts, cpus=1_000.0, memory_gib=1e6, gpus=64), seconds=seconds)
+
+    held, line = [claim(1, 10.0), claim(1, 30.0)], [claim(1, 5.0), claim(2, 5.0)]
+    assert estimate_starts(held, line, LIMITS, 2) == [10.0, 30.0]
+    assert estimate_starts(held, line, LIMITS, 1_000) == [0.0, 0.0]

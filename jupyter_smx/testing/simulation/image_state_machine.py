@@ -39,7 +39,7 @@ class ImageStateMachine(ControllerStateMachine):
     @precondition(Invariants.is_alive)
     @rule(
         image=st.sampled_from(["", "train:1", "train:2", "same:2", "gone:1"]),
-        hosts=st.integers(min_value=1, max_value=3),
+        hosts=st.integers(min_value=1, max_value=2),
         keep_alive=st.sampled_from(KEEP_ALIVES),
         starts_after=st.sampled_from([0.0, 3.0]),
         retries=st.sampled_from([0, 0, 2]),

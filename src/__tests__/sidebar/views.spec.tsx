@@ -134,7 +134,8 @@ describe('the panel', () => {
   });
 
   it('says what hosts wait for at the scheduler of their engine, and when the job will begin', async () => {
-    const message = 'Waiting at the engine slurm: Resources, position 3, expected to start at 14:05.';
+    const message =
+      'Waiting at the engine slurm: Resources, position 3, expected to start at 14:05.';
     const waiting = job(0, { secondary_status: 'Starting', message, expected_start_at: 1174 });
     model.become(applyListing(EMPTY_STATE, [waiting], [], 1).state);
     await waitForRender();

@@ -17,6 +17,17 @@ HEAVY = {
     "cloudpickle", "numpy", "ipywidgets", "zmq", "httpx", "requests",
 }  # fmt: skip
 
+FORMS = {
+    "jupyter_smx.agent",
+    "jupyter_smx.agent.variable_file",
+    "jupyter_smx.agent.stores",
+    "jupyter_smx.agent.stores.url_schemes",
+    "jupyter_smx.agent.system",
+    "jupyter_smx.agent.system.files",
+    "jupyter_smx.agent.system.files.host_layout",
+}
+"""The form of variables, URL schemes, and names in a host's folder."""
+
 SCRIPT = """
 import json, sys
 from IPython.core.interactiveshell import InteractiveShell
@@ -39,7 +50,7 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
     found = json.loads(answer.stdout)
     assert not HEAVY & set(found["loaded"])
     agents = {name for name in found["ours"] if name.split(".")[1] == "agent"}
-    assert agents == {"jupyter_smx.agent", "jupyter_smx.agent.variable_file"}, "the form of variables, and nothing else"
+    assert agents == FORMS, "what both sides agree on, and nothing else"
     others = {name.split(".")[1] for name in set(found["ours"]) - agents}
     assert others <= {
         "controller_launch",

@@ -197,7 +197,8 @@ describe('the events of a job', () => {
           exception,
           left_behind: [],
           errors: ['model did not come back.'],
-          exited_at: null
+          exited_at: null,
+          end_reason: ''
         }
       ],
       attempts: [

@@ -56,7 +56,7 @@ def format_usd(amount: float) -> str:
 
 
 def format_size(count: float) -> str:
-    """Write bytes of memory in binary units, as the agent does: ``812 B``, ``1.5 GiB``."""
+    """Write bytes in binary units, as the agent and the browser do: ``812 B``, ``1.5 GiB``."""
     for unit in _SIZE_UNITS[:-1]:
         if count < _SIZE_STEP:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

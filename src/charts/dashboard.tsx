@@ -196,6 +196,7 @@ function Chart(props: IChartProps): JSX.Element {
             isFromZero={panel.isFromZero}
             group={group}
             timeLabel={trans.__('time since start')}
+            unit={panel.unit}
             valueMarks={marks => formatValueTicks(marks, panel.unit, trans)}
             timeWords={seconds => formatTimeOffset(seconds, trans)}
             onZoom={(from, to) =>

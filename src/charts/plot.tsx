@@ -6,7 +6,8 @@ import uPlot from 'uplot';
 import type { AlignedData } from './downsample';
 import type { ICanvasTheme } from './style';
 import { onThemeChange, readCanvasTheme, seriesDash } from './style';
-import { formatTimeTicks, TIME_TICK_STEPS } from './units';
+import type { Unit } from './units';
+import { BYTE_TICK_STEPS, formatTimeTicks, TIME_TICK_STEPS } from './units';
 
 /** What is drawn: seconds since the beginning in the first column, and which turn of looks each line has. */
 export interface IPlotProps {
@@ -15,6 +16,7 @@ export interface IPlotProps {
   from: number;
   to: number;
   isFromZero: boolean;
+  unit: Unit;
   /** The charts that share a pointer. */
   group: string;
   timeLabel: string;
@@ -144,8 +146,10 @@ function timeAxis(now: { current: IPlotProps }, paint: ICanvasTheme): uPlot.Axis
 }
 
 function valueAxis(now: { current: IPlotProps }, paint: ICanvasTheme): uPlot.Axis {
+  const { unit } = now.current;
   return {
     ...axisOf(paint),
+    ...(unit === 'bytes' || unit === 'rate' ? { incrs: BYTE_TICK_STEPS } : {}),
     size: VALUES,
     space: SPACE_UP,
     values: (_plot, marks) => now.current.valueMarks(marks)

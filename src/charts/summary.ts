@@ -23,7 +23,7 @@ const TOLD = 4;
 /** Metrics whose change is smaller than this part of them have not moved. */
 const STILL = 1e-3;
 
-/** `Over 3 minutes: loss fell from 0.9 to 0.2; CPU 180 % on average, 212 % at most; memory 1.2 GB at most.` */
+/** `Over 3 minutes: loss fell from 0.9 to 0.2; CPU 180 % on average, 212 % at most; memory 1.2 GiB at most.` */
 export function summarizePanels(
   panels: readonly IPanel[],
   range: IVisibleRange,

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatClock, formatNumber, METRIC_DIGITS, toDecimalUnit } from '../format/numbers';
+import { formatClock, formatNumber, METRIC_DIGITS, toBinaryUnit } from '../format/numbers';
 
 /** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
 export type Unit = 'percent' | 'bytes' | 'rate' | 'number';
@@ -11,7 +11,7 @@ export type Unit = 'percent' | 'bytes' | 'rate' | 'number';
 const MOST_DIGITS = 15;
 const DAY = 86_400;
 
-/** A value as it is told: `186 %`, `1.2 GB`, `3.4 MB/s`, `0.2134`. */
+/** A value as it is told: `186 %`, `1.2 GiB`, `3.4 MiB/s`, `0.2134`. */
 export function formatValue(
   value: number,
   unit: Unit,
@@ -47,7 +47,7 @@ export function formatValueTicks(
 }
 
 function bytes(value: number, trans: TranslationBundle): string {
-  const [amount, name] = toDecimalUnit(value);
+  const [amount, name] = toBinaryUnit(value);
   return trans.__('%1 %2', trimmed(amount, amount < 10 ? 2 : 1), name);
 }
 
@@ -75,6 +75,9 @@ export function formatTimeTicks(
 ): string[] {
   return marks.map(mark => (mark < 0 ? '' : words(mark)));
 }
+
+/** Steps between two marks of an axis of bytes: a power of two gives short numbers of binary units. */
+export const BYTE_TICK_STEPS = Array.from({ length: 51 }, (_, power) => 2 ** power);
 
 /** Steps between two marks of a time axis, in seconds. */
 export const TIME_TICK_STEPS = [

@@ -75,18 +75,25 @@ export function formatExactMoney(dollars: number): string {
   return `$${dollars.toFixed(places)}`;
 }
 
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+const STEP = 1024;
 
-/** Bytes as an amount of the decimal unit that suits it, and its name. */
-export function toDecimalUnit(bytes: number): [number, string] {
-  const step = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return [bytes / 1000 ** step, UNITS[step]];
+/** Bytes as an amount of the binary unit that suits it, and the name of the unit. */
+export function toBinaryUnit(bytes: number): [number, string] {
+  let [amount, step] = [bytes, 0];
+  while (amount >= STEP && step < UNITS.length - 1) {
+    amount /= STEP;
+    step++;
+  }
+  return [amount, UNITS[step]];
 }
 
-/** Bytes in decimal units, as `1.2 GB`. */
-export function formatBytes(bytes: number, trans: TranslationBundle): string {
-  const [amount, unit] = toDecimalUnit(bytes);
-  return trans.__('%1 %2', unit === 'B' ? Math.round(amount) : amount.toFixed(1), unit);
+/** Bytes in binary units, as `format_size` of `model/text.py` writes them: `812 B`, `1.5 GiB`. */
+export function formatSize(bytes: number, trans: TranslationBundle): string {
+  const [amount, unit] = toBinaryUnit(bytes);
+  // Python rounds a half to the even digit, and `toFixed` rounds it up: they differ at a quarter only.
+  const even = amount % 1 === 0.25 ? Math.floor(amount) + 0.2 : amount;
+  return trans.__('%1 %2', unit === 'B' ? Math.round(amount) : even.toFixed(1), unit);
 }
 
 /** An estimated duration with no more digits than it deserves: `40 s`, `3 min`, `1.5 h`. */

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, Usage } from '../_types';
 import { isFinal } from '../state/state';
-import { formatBytes } from './numbers';
+import { formatSize } from './numbers';
 
 export interface IUsageText {
   of: 'cpu' | 'memory' | 'gpu';
@@ -25,7 +25,7 @@ function figures(usage: Usage | null | undefined, trans: TranslationBundle): IUs
     { of: 'cpu', words: cpu === null ? '' : trans.__('CPU %1 %', Math.round(cpu)) },
     {
       of: 'memory',
-      words: memory === null ? '' : trans.__('memory %1', formatBytes(memory, trans))
+      words: memory === null ? '' : trans.__('memory %1', formatSize(memory, trans))
     },
     { of: 'gpu', words: gpu === null ? '' : trans.__('GPU %1 %', Math.round(gpu)) }
   ];

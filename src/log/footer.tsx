@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { TextButton } from '../components/textButton';
-import { formatBytes } from '../format/numbers';
+import { formatSize } from '../format/numbers';
 import { formatLogError } from './logError';
 import type { ILogPart } from './logSource';
 import type { LogReader } from './reader';
@@ -83,15 +83,15 @@ function runWords(
 /** Where one is in a log of which a part is in memory. */
 function placeWords({ window, total }: LogReader, trans: TranslationBundle): string {
   const { start, end } = window;
-  const size = formatBytes(total, trans);
+  const size = formatSize(total, trans);
   if (start === 0 && end >= total) {
     return total > 0 ? size : '';
   }
-  const loaded = formatBytes(end - start, trans);
+  const loaded = formatSize(end - start, trans);
   if (end >= total) {
     return trans.__('last %1 of %2', loaded, size);
   }
   return start === 0
     ? trans.__('first %1 of %2', loaded, size)
-    : trans.__('%1 from offset %2 of %3', loaded, formatBytes(start, trans), size);
+    : trans.__('%1 from offset %2 of %3', loaded, formatSize(start, trans), size);
 }

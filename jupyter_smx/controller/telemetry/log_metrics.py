@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.transfer.job_folder import StagingError, atomic_write
 from jupyter_smx.model.results.progress import JobMetrics, MetricValue, Progress, StepPace
+from jupyter_smx.model.text import format_size
 from jupyter_smx.policy.hosts.names import leaders_of, named_hosts
 from jupyter_smx.policy.log_parsers.reader import Reader, ReaderState, announced_totals
 from jupyter_smx.policy.log_parsers.step_rate import pace_of
@@ -127,8 +128,8 @@ class LogMetricsReader:
             said += state.off.values()
             if state.skipped:
                 said.append(
-                    f"The log of {host} grew faster than metrics could be read: {state.skipped / 1e6:.1f} MB "
-                    "were skipped."
+                    f"The log of {host} grew faster than metrics could be read: {format_size(state.skipped)} were "
+                    "skipped."
                 )
         return tuple(dict.fromkeys(said))
 

@@ -16,7 +16,6 @@ from jupyter_smx.kernel.text.formats import (
     format_metrics,
     format_progress,
     format_queue_position,
-    format_size,
     progress_bar,
 )
 from jupyter_smx.kernel.text.pages import format_dollars
@@ -24,6 +23,7 @@ from jupyter_smx.model import duration
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.status import REUSE_MESSAGE, SecondaryStatus, Status, is_final, message_of
+from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.kernel.text.formats import format_size
+from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx.kernel.request.payload import store_by_digest
 from jupyter_smx.kernel.request.script import check_folder
-from jupyter_smx.kernel.text.formats import format_size
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.spec.job_spec import SourceDir
+from jupyter_smx.model.text import format_size
 from jupyter_smx.rerun_spec import touch
 
 if TYPE_CHECKING:

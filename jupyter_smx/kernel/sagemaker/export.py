@@ -22,10 +22,10 @@ from jupyter_smx.kernel.sagemaker import model_trainer
 from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes, has_processor_requirements
 from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, program, script_arguments
 from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folder
-from jupyter_smx.kernel.text.formats import format_size
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
+from jupyter_smx.model.text import format_size
 from jupyter_smx.rerun_spec import source_archive
 
 if TYPE_CHECKING:

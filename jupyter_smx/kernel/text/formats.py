@@ -1,4 +1,4 @@
-"""Format facts of a job as short text: sizes, progress, metrics, and why a start was warm or cold."""
+"""Format facts of a job as short text: progress, metrics, and why a start was warm or cold."""
 
 from __future__ import annotations
 
@@ -30,16 +30,6 @@ def readable(line: str) -> str:
     """Give what a terminal would show of a line in the end: without escapes, bells and what was drawn over."""
     plain = _ESCAPE.sub("", line).rstrip("\r").rpartition("\r")[2]
     return plain.translate(_CONTROL)
-
-
-def format_size(size: int) -> str:
-    """Write a size for people, in decimal units: ``812 B``, ``1.2 MB``."""
-    number = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:  # noqa: PLR2004 - decimal units
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
 
 
 def progress_bar(job: JobSummary) -> str:

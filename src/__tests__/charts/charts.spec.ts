@@ -243,7 +243,7 @@ describe('the scene', () => {
   it('speaks of the part that is shown', () => {
     const choice = { ...whole, zoom: { from: 10, to: 20 } };
     const viewModel = buildViewModel(historyOf([memory]), choice, trans);
-    expect(viewModel?.summary).toBe('From 00:00 to 00:10: peak memory 1.2 GB.');
+    expect(viewModel?.summary).toBe('From 00:00 to 00:10: peak memory 1.12 GiB.');
     expect(
       buildViewModel(historyOf([cpu]), { ...whole, zoom: { from: 11, to: 12 } }, trans)?.summary
     ).toBe('No data in this time range.');
@@ -277,9 +277,9 @@ describe('units', () => {
     [7.25, 'percent', '7.3 %'],
     [186.4, 'percent', '186 %'],
     [0, 'bytes', '0 B'],
-    [2_500_000_000, 'bytes', '2.5 GB'],
-    [250_000_000, 'bytes', '250 MB'],
-    [1_420, 'rate', '1.42 kB/s'],
+    [2.5 * 2 ** 30, 'bytes', '2.5 GiB'],
+    [250 * 2 ** 20, 'bytes', '250 MiB'],
+    [1_454, 'rate', '1.42 KiB/s'],
     [0.21344, 'number', '0.2134'],
     [123_456, 'number', '123456'],
     [12_345.6, 'number', '12346'],
@@ -297,6 +297,7 @@ describe('units', () => {
     [[0.3, 0.35000000000000003, 0.4], 'number', ['0.3', '0.35', '0.4']],
     [[0.99985, 0.9999, 0.99995], 'number', ['0.99985', '0.9999', '0.99995']],
     [[0, 50, 100], 'percent', ['0 %', '50 %', '100 %']],
+    [[0, 2 ** 29, 2 ** 30], 'bytes', ['0 B', '512 MiB', '1 GiB']],
     [[7], 'number', ['7']]
   ] as const)('%p %s stand at marks as %p', (marks, unit, words) => {
     expect(formatValueTicks(marks, unit, trans)).toEqual(words);

@@ -6,7 +6,6 @@ import React from 'react';
 
 import type { JobSummary, Usage } from '../../_types';
 import { JobMetrics } from '../../components/jobProgress';
-import { formatBytes } from '../../format/numbers';
 import { formatUsage, parseUsage } from '../../format/usageText';
 import { parseCard } from '../../notebook/cardSnapshot';
 import { completed, job } from '../fixtures/examples';
@@ -25,7 +24,7 @@ const usageWords = (of: JobSummary): string[] => formatUsage(of, trans).map(({ w
 
 describe('what a job uses', () => {
   it('is told with its units, and what nobody measured is not told', () => {
-    expect(usageWords(job(1, { usage }))).toEqual(['CPU 186 %', 'memory 1.2 GB']);
+    expect(usageWords(job(1, { usage }))).toEqual(['CPU 186 %', 'memory 1.1 GiB']);
     expect(usageWords(job(1, { usage: { ...usage, gpu_percent: 0 } }))[2]).toBe('GPU 0 %');
     expect(usageWords(job(1))).toEqual([]);
   });
@@ -45,10 +44,10 @@ describe('what a job uses', () => {
     const group = widget.node.firstElementChild;
     expect(group?.getAttribute('role')).toBe('group');
     expect(group?.getAttribute('aria-label')).toBe('Metrics of train-digits-1');
-    expect(group?.textContent).toBe('CPU 186 % · memory 1.2 GB · loss 0.5');
+    expect(group?.textContent).toBe('CPU 186 % · memory 1.1 GiB · loss 0.5');
     // A line may end between two of them, and not between a number and its unit.
     const whole = [...(group?.querySelectorAll('.jp-smx-word') ?? [])].map(one => one.textContent);
-    expect(whole).toEqual(['CPU 186 %', 'memory 1.2 GB', 'loss 0.5']);
+    expect(whole).toEqual(['CPU 186 %', 'memory 1.1 GiB', 'loss 0.5']);
     const [bars, ...others] = [...(group?.querySelectorAll('svg') ?? [])];
     expect(others).toEqual([]);
     expect(bars.getAttribute('aria-hidden')).toBe('true');
@@ -58,16 +57,6 @@ describe('what a job uses', () => {
       '10'
     ]);
     expect(JobMetrics({ job: job(1), trans })).toBeNull();
-  });
-
-  it.each([
-    [0, '0 B'],
-    [999, '999 B'],
-    [1000, '1.0 kB'],
-    [48_000_000, '48.0 MB'],
-    [2e15, '2000.0 TB']
-  ])('of %p bytes has a unit', (bytes, words) => {
-    expect(formatBytes(bytes, trans)).toBe(words);
   });
 
   it('is read from a notebook that may hold anything', () => {

@@ -36,10 +36,10 @@ describe('the files of a job', () => {
   it('says what went in and what came out, with sizes', async () => {
     const node = await drawn(files());
     expect(rows(node, 'Inputs of train-digits-0')).toEqual([
-      'train|/lab/data|File|2 files, 2.0 kB|'
+      'train|/lab/data|File|2 files, 2.0 KiB|'
     ]);
     expect(rows(node, 'Variables of train-digits-0')).toEqual([
-      'sent|cfg|1.2 kB',
+      'sent|cfg|1.2 KiB',
       'not received|model|'
     ]);
     expect(rows(node, 'Outputs of train-digits-0')).toEqual(['model|/opt/ml/model|/lab/models|']);
@@ -187,6 +187,7 @@ describe('the events of a job', () => {
       signal: null,
       failure: '',
       reason: '',
+      end_reason: '',
       message: ''
     };
     const failed = record({

@@ -124,7 +124,7 @@ describe('the panel', () => {
 
   it('says of a job how far its download is, and nothing of a step that goes as it should', async () => {
     const secondary_status = 'Downloading';
-    const message = 'Downloading the image train:1: 3 of 7 layers, 120 of 480 MB.';
+    const message = 'Downloading the image train:1: 3 of 7 layers, 114 of 458 MiB.';
     const copying = job(1, { secondary_status, message: 'Copying the input channels.' });
     const jobs = [job(0, { secondary_status, message }), copying];
     model.become(applyListing(EMPTY_STATE, jobs, [], 1).state);

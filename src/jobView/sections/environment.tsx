@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../../_types';
-import { formatBytes, formatLongDuration } from '../../format/numbers';
+import { formatLongDuration, formatSize } from '../../format/numbers';
 import type { IJobRecord } from '../jobSource';
 import { DescriptionList, Monospace, Subsection, Table } from './primitives';
 
@@ -14,7 +14,6 @@ interface IEnvironmentProps {
 }
 
 /** Instance types have their memory in these. */
-const GIB = 2 ** 30;
 
 /** Names of variables whose values are nobody's business. */
 const SECRET =
@@ -207,9 +206,7 @@ function limitWords(limits: HostLimits, trans: TranslationBundle): string {
   const { cpus, memory_bytes, reason } = limits;
   const said = [
     cpus > 0 ? trans._n('%1 CPU', '%1 CPUs', cpus) : '',
-    memory_bytes > 0
-      ? trans.__('%1 GiB of memory including swap', (memory_bytes / GIB).toFixed(1))
-      : ''
+    memory_bytes > 0 ? trans.__('%1 of memory including swap', formatSize(memory_bytes, trans)) : ''
   ].filter(Boolean);
   const words = said.join(', ');
   return reason ? `${words || trans.__('none')}: ${reason}` : words;
@@ -238,10 +235,7 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
             trans.__('vCPUs'),
             machine.vcpus ? trans.__('%1 of %2', machine.vcpus, machine.cpus) : ''
           ],
-          [
-            trans.__('Memory'),
-            machine.memory_bytes ? formatBytes(machine.memory_bytes, trans) : ''
-          ],
+          [trans.__('Memory'), machine.memory_bytes ? formatSize(machine.memory_bytes, trans) : ''],
           [trans.__('GPUs'), machine.gpus.join(', ')]
         ]}
       />

@@ -5,7 +5,7 @@ import React from 'react';
 
 import type { Artifact, Channel, InputDigest, Output, FileLocation } from '../../_types';
 import { TextButton } from '../../components/textButton';
-import { formatBytes } from '../../format/numbers';
+import { formatSize } from '../../format/numbers';
 import type { IJobRecord, IPlaces } from '../jobSource';
 import type { TableCell } from './primitives';
 import { Monospace, Subsection, Table } from './primitives';
@@ -89,7 +89,7 @@ function modeWords({ mode, distribution, groups }: Channel, trans: TranslationBu
 }
 
 function filesWords(files: number, bytes: number, trans: TranslationBundle): string {
-  return trans.__('%1, %2', trans._n('%1 file', '%1 files', files), formatBytes(bytes, trans));
+  return trans.__('%1, %2', trans._n('%1 file', '%1 files', files), formatSize(bytes, trans));
 }
 
 function heldWords(digests: readonly InputDigest[], trans: TranslationBundle): TableCell {
@@ -106,7 +106,7 @@ function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Elem
     Object.entries(sizes).map(([name, size]) => [
       way,
       <Monospace>{name}</Monospace>,
-      formatBytes(size, trans)
+      formatSize(size, trans)
     ]);
   const asked = job.spec.receive.filter(name => !(name in job.received));
   const way = job.ended_at === null ? trans.__('pending') : trans.__('not received');
@@ -168,7 +168,7 @@ function Artifacts(props: IFilesProps): JSX.Element {
   const isHashed = artifacts.some(({ sha256 }) => sha256 !== '');
   const row = ({ name, path, size, sha256 }: Artifact): TableCell[] => [
     <span title={path}>{name}</span>,
-    formatBytes(size, trans),
+    formatSize(size, trans),
     ...(isHashed ? [<Monospace>{sha256.slice(0, 12)}</Monospace>] : []),
     <span className="jp-smx-acts">
       <OpenButton path={path} {...props} />

@@ -164,7 +164,7 @@ def test_a_flood_is_read_in_samples_and_the_last_value_is_right(tmp_path: Path) 
     assert turns <= SAMPLE / PIECE + 1
     told = found.read_remaining()
     assert [(value.name, value.value) for value in told.latest] == [("loss", count - 1)]
-    assert any("MB were skipped" in note for note in told.notes)
+    assert any("MiB were skipped" in note for note in told.notes)
 
 
 def test_a_log_that_is_followed_is_read_whole(tmp_path: Path) -> None:

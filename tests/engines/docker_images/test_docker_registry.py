@@ -120,7 +120,7 @@ async def test_how_far_it_is_is_said_while_it_stands_still_and_nobody_else_waits
     with registry.proxy.stall_after(SIZE // 6):
         waits = [asyncio.create_task(harness.engine.resolve_image(name, heard.append)) for _ in range(3)]
         await eventually(registry.proxy.stall_event.is_set, within=30)
-        told = re.compile(r"2 of 3 layers \(2 were here\), (0\.[1-9]|[12]\.\d) of 3\.0 MB")
+        told = re.compile(r"2 of 3 layers \(2 were here\), (0\.[1-9]|[12]\.\d) of 2\.9 MiB")
 
         def is_told() -> bool:
             registry.proxy.allow_more(

@@ -153,7 +153,7 @@ def test_an_image_of_a_registry_is_downloaded_while_the_job_says_so_and_why_says
         for name in ("one", "two"):
             run(notebook, f"%%train --engine docker --image {image} --as {name}\nprint('ran')")
         eventually_blocking(
-            lambda: space["one"].record.transitions[-1].status_message.endswith(" of 3.0 MB."), within=60
+            lambda: space["one"].record.transitions[-1].status_message.endswith(" of 2.9 MiB."), within=60
         )
         record = space["one"].record
         assert record.state.value == "Downloading"

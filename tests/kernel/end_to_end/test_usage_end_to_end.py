@@ -131,4 +131,4 @@ def test_hosts_and_gpus_are_added_up() -> None:
     assert usage.history("algo-2")[0].gpu_memory_bytes is None
     assert usage.history()[0].gpu_percent == 80.0
     assert usage.notes == ("Of the whole host.",)
-    assert repr(usage) == "<Usage of digits-1: CPU 300 %, memory 4.0 MB, GPU 100 %, GPU memory 2.0 kB>"
+    assert repr(usage) == "<Usage of digits-1: CPU 300 %, memory 3.8 MiB, GPU 100 %, GPU memory 2.0 KiB>"

@@ -135,9 +135,9 @@ def test_too_large_a_folder_names_what_is_large(tmp_path: Path, monkeypatch: pyt
         fill(src, name)
         (src / name).write_bytes(b"x" * size)
     monkeypatch.setattr(source_dir, "MAX_BYTES", 9_000)
-    with pytest.raises(ValidationError, match=r"5 files, 10\.0 kB") as raised:
+    with pytest.raises(ValidationError, match=r"5 files, 9\.8 KiB") as raised:
         pack(src)
-    assert "The largest: data/ 6.0 kB, model.pt 4.0 kB, train.py 11 B." in str(raised.value)
+    assert "The largest: data/ 5.9 KiB, model.pt 3.9 KiB, train.py 11 B." in str(raised.value)
     assert "pass data with --input" in str(raised.value)
     assert not (tmp_path / "smx").exists()
     monkeypatch.setattr(source_dir, "MAX_BYTES", 20_000)

@@ -17,8 +17,8 @@ _LAYER_STATES = (*_WAITING_STATES, _DOWNLOADING, *_DOWNLOADED_STATES)
 """What is said of layers; other lines have ids as well, which are tags."""
 _MAX_LAYERS = 1_000
 """Layers; an image has 127 at most, and larger numbers are ignored."""
-_MB = 1_000_000
-_SMALL_DOWNLOAD = 10 * _MB
+_MIB = 1 << 20
+_SMALL_DOWNLOAD = 10 * _MIB
 
 
 class _Layer(Struct):
@@ -52,7 +52,7 @@ class LayerProgress:
         return any(layer.status != _CACHED for layer in self._layers.values())
 
     def format_progress(self) -> str:
-        """Say how far it is: ``3 of 7 layers (2 were here), 120 of 480 MB``."""
+        """Say how far it is: ``3 of 7 layers (2 were here), 114 of 458 MiB``."""
         layers = [*self._layers.values()]
         if not layers:
             return "contacting its registry"
@@ -72,7 +72,7 @@ class LayerProgress:
         # How large the others are is said when their turn comes.
         least = "" if all(layer.size for layer in open_ones) else "at least "
         digits = 0 if size >= _SMALL_DOWNLOAD else 1
-        return f", {got / _MB:.{digits}f} of {least}{size / _MB:.{digits}f} MB"
+        return f", {got / _MIB:.{digits}f} of {least}{size / _MIB:.{digits}f} MiB"
 
 
 def _count(value: object) -> int:

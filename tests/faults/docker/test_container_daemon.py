@@ -89,9 +89,10 @@ def test_a_daemon_that_is_absent_or_stopped_is_named_and_what_waits_for_it_goes_
         job.until(lambda record: record.image, "its image was looked at when it was handed in")
     daemon.stop()
     gate.touch()
-    away = f"Its hosts cannot be reached now: Docker does not answer at {daemon.host}: "
-    for job in (running, unwanted, waiting, stopped):
-        eventually_blocking(lambda job=job: said(job).startswith(away), "it says why", within=PATIENCE)
+    silent = f"Docker does not answer at {daemon.host}: "
+    away, queued = f"Its hosts cannot be reached now: {silent}", f"Waiting at the engine docker: {silent}"
+    for job, why in ((running, away), (unwanted, away), (waiting, queued), (stopped, queued)):
+        eventually_blocking(lambda job=job, why=why: said(job).startswith(why), "it says why", within=PATIENCE)
         assert "Start it (dockerd" in said(job)
     for job in (unwanted, stopped):
         containers.client.stop(job.id)

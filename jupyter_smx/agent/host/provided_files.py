@@ -6,6 +6,7 @@ Jobs see the same under ``root``, where they may only read it, in a host with mo
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -133,16 +134,16 @@ class ProvidedFiles:
         source = self._path("files", _check_digest(entry["sha256"]))
         if not os.path.isfile(source):
             raise ProvisionError(f"sha256: {entry['sha256']} is not on this host; send it first.")
-        if entry["executable"]:
-            shutil.copyfile(source, path)  # of its own, for links share their permissions
-            os.chmod(path, _PROGRAM)
-        else:
-            os.link(source, path)
+        # A program has a copy of its own, for links share their permissions.
+        is_copy = entry["executable"] or not _link_if_possible(source, path)
+        if is_copy:
+            shutil.copyfile(source, path)
+            os.chmod(path, _PROGRAM if entry["executable"] else _FILE)
         found = os.stat(path)
         if found.st_nlink <= _FIRST_LINKS:  # an item that has it already keeps the time that it saw
             os.utime(path, ns=(entry["mtime_ns"], entry["mtime_ns"]))
             found = os.stat(path)
-        self._facts[path if entry["executable"] else source] = _facts_of(found)
+        self._facts[path if is_copy else source] = _facts_of(found)
 
     def changed_file(self) -> str:
         """Name a file that a job has changed or taken away, "" for none; where jobs may only read, there is none."""
@@ -171,6 +172,17 @@ class ProvidedFiles:
 
     def _path(self, kind: str, name: str) -> str:
         return os.path.join(self._top, kind, name)
+
+
+def _link_if_possible(source: str, path: str) -> bool:
+    """Link a file; False where it has as many names as its file system allows, as an empty one soon has on ext4."""
+    try:
+        os.link(source, path)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+        return False
+    return True
 
 
 def _facts_of(found: os.stat_result) -> Tuple[int, int, int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,3 +157,15 @@ async def test_what_no_job_needs_goes_when_the_host_has_much(
         await send(sender, host, path)
     first = hashlib.sha256(b"a" * 8).hexdigest()
     assert host.files.have([], [first], only=False)["files"] == []
+
+
+async def test_a_file_with_too_many_names_is_copied(
+    host: Host, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_source: str, _path: str) -> None:
+        raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
+
+    monkeypatch.setattr(os, "link", refuse)
+    paths = await send(FileSender(), host, source.path)
+    assert type(source.path)(paths[str(source.path)]).read_bytes() == b"first"
+    assert host.files.changed_file() == ""

@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 
 FIND_TIMEOUT = 30.0
 """Seconds that an engine may take to find a cluster by its id."""
+_RECENT = 1.0
+"""Seconds after which hosts that gave no stream are tried once more before they are ended."""
 MAX_BACKOFF = 30.0
 """Seconds between two tries of something that fails, at most."""
 
@@ -62,6 +64,8 @@ class _ClusterRuntime:
     """What the action does, or did last."""
     failures: int = 0
     not_before: float = 0.0
+    missed_at: float = -math.inf
+    """When hosts were asked for a stream last and gave none, by a clock that only runs forward."""
     unreachable: UnreachablePeriod | None = None
     engine_unreachable: UnreachablePeriod | None = None
     """How long an engine cannot be asked to end its hosts."""
@@ -398,6 +402,7 @@ class ClusterReconciler:
         try:
             greetings = await self._open(cluster)
         except SmxError as error:
+            runtime.missed_at = self._live_state.monotonic()
             if isinstance(error, VersionMismatchError):
                 runtime.version_mismatch = error.message
             seen = await self._engine_of(cluster.key.engine).observe_all([cluster.handle])
@@ -437,7 +442,8 @@ class ClusterReconciler:
     async def _is_back(self, cluster: Cluster) -> bool:
         """Try once more to reach hosts that their engine does not report as gone, before they are ended."""
         runtime, job = self._runtime(cluster), self._live_state.jobs.get(cluster.job)
-        if runtime.gone or (job is not None and job.abandoned):
+        has_just_failed = self._live_state.monotonic() - runtime.missed_at < _RECENT
+        if runtime.gone or has_just_failed or (job is not None and job.abandoned):
             return False
         with suppress(UnavailableError, VersionMismatchError):
             await self._connect(cluster)

@@ -36,7 +36,7 @@ class FileItem(NamedTuple):
 
 
 class FileDigests:
-    """Digests of files by what the file system says of them. Everything here blocks; one thread at a time."""
+    """Digests of files by what the file system says of them. Everything here blocks; threads may share it."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, ...], str] = OrderedDict()
@@ -91,7 +91,7 @@ class FileDigests:
         key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _sha256(path)
+            known = self._known[key] = _sha256(path, facts.st_size)
             if len(self._known) > _MAX_DIGESTS:
                 self._known.popitem(last=False)
         return known
@@ -116,11 +116,13 @@ def _entry_of(
     }
 
 
-def _sha256(path: str) -> str:
+def _sha256(path: str, size: int) -> str:
+    """Read so many bytes and no more: a log that grows meanwhile is sent as it was."""
     digest = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - as text
-        while piece := file.read(_CHUNK_SIZE):
+        while size and (piece := file.read(min(_CHUNK_SIZE, size))):
             digest.update(piece)
+            size -= len(piece)
     return digest.hexdigest()
 
 

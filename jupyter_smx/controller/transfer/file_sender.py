@@ -47,7 +47,6 @@ class FileSender:
     def __init__(self) -> None:
         self._hosts: WeakKeyDictionary[AgentStream, _HostFiles] = WeakKeyDictionary()
         self._digests = FileDigests()
-        self._lock = asyncio.Lock()
 
     async def send(
         self, stream: AgentStream, sources: Sequence[str], known: Mapping[str, str] = NO_DIGESTS
@@ -59,8 +58,7 @@ class FileSender:
         :raises RefusedError: a source is not there or cannot be read.
         :raises UnavailableError: the host cannot be reached, its disk is full, or a file changed while it was sent.
         """
-        async with self._lock:  # the digests are for one thread
-            items = await asyncio.to_thread(self._digests.items, sources, known)
+        items = await asyncio.to_thread(self._digests.items, sources, known)
         here = self._hosts.get(stream)
         if here is None or _bytes_after(here, items) > MAX_BYTES:
             here = self._hosts[stream] = await self._ask(stream, items, only=here is not None)

@@ -12,7 +12,7 @@ import pytest
 
 from jupyter_smx.agent.host.provided_files import ProvidedFiles, ProvisionError
 from jupyter_smx.agent.wire import MAX_BODY, Frame
-from jupyter_smx.controller.transfer import file_sender
+from jupyter_smx.controller.transfer import file_items, file_sender
 from jupyter_smx.controller.transfer.file_sender import FileSender
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
@@ -169,3 +169,16 @@ async def test_a_file_with_too_many_names_is_copied(
     paths = await send(FileSender(), host, source.path)
     assert type(source.path)(paths[str(source.path)]).read_bytes() == b"first"
     assert host.files.changed_file() == ""
+
+
+def test_a_file_that_grows_is_described_as_it_was(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = file_items._sha256
+
+    def grow_first(path: str, size: int) -> str:
+        with source.path.open("ab") as file:
+            file.write(b" and more")
+        return digest(path, size)
+
+    monkeypatch.setattr(file_items, "_sha256", grow_first)
+    (item,) = file_items.FileDigests().items([str(source.path)], {})
+    assert item.contents == {hashlib.sha256(b"first").hexdigest(): (str(source.path), 5)}

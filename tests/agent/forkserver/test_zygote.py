@@ -89,7 +89,7 @@ def test_a_module_that_is_unfit_to_be_forked_is_left_out_and_the_others_are_trie
 def test_a_module_that_ends_its_process_does_not_end_the_host(preload: Callable[..., Any], modules: Path) -> None:
     (modules / "crash.py").write_text("import os\nos._exit(9)\n")
     agent = preload("crash")
-    assert "died" in agent.news["failed"]["crash"]
+    assert "exited" in agent.news["failed"]["crash"]
     assert agent.run("print('alive')")["text"] == "alive\n"
 
 

@@ -203,8 +203,8 @@ def _forget_the_fakes(sim: Simulation) -> None:
     for book in (world.start_counts, world.job_clusters, world.scripts):
         book.clear()  # type: ignore[attr-defined]
     for host in world.live_hosts():
-        host.runs.clear()
-        host.forgotten_jobs.clear()
+        for remembered in (host.runs, host.forgotten_jobs, host.requests):
+            remembered.clear()  # type: ignore[attr-defined]
 
 
 @pytest.mark.timeout(600)

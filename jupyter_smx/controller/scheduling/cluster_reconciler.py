@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 FIND_TIMEOUT = 30.0
 """Seconds that an engine may take to find a cluster by its id."""
-_RECENT = 1.0
+_RECENT = 5.0
 """Seconds after which hosts that gave no stream are tried once more before they are ended."""
 MAX_BACKOFF = 30.0
 """Seconds between two tries of something that fails, at most."""

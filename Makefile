@@ -27,6 +27,7 @@ $(BUNDLE): $(STAMP) $(SOURCES)
 	test -e node_modules/.yarn-state.yml || jlpm install --immutable
 	jlpm build
 	jupyter-builder develop . --overwrite
+	rm -f jupyter_smx/labextension/install.json  # a later editable install writes it through the link; a wheel has it twice then
 	touch $@
 
 build: $(BUNDLE) ## build the JupyterLab side

@@ -54,6 +54,8 @@ class ControllerStateMachine(Invariants):
         wish |= {} if waits is None else {"spot": True, "max_wait": wish["max_run"] + waits if waits else 0}
         known = [each for each in self.jobs if self.sim.controller.store.job(each) is not None]
         wish["after"] = tuple(dict.fromkeys(known[-1 - number % len(known)] for number in follows if known))
+        slots = self.sim.engine.slots()
+        wish["hosts"] = wish["hosts"] if slots is None else min(wish["hosts"], slots)  # more would be refused
         job = self.sim.new_id()
         self.sim.world.scripts[job] = FakeScript(honours_stop=honours_stop, starts_after=starts_after)
         self.jobs[job] = wish

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from jupyter_smx.agent.system.processes.process_table import boot_id
 from jupyter_smx.controller.clock import CLOCK_CHANGE_THRESHOLD, ClockOffset, monotonic_clock
 from jupyter_smx.controller.errors import log_and_continue
 from jupyter_smx.controller.state.engine_limits import EngineLimits
 from jupyter_smx.controller.state.job_queue import JobQueue
-from jupyter_smx.engines.machine.processes import boot_id
 from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.records.event import Event, PoolSummary

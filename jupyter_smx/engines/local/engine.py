@@ -14,12 +14,13 @@ import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.local import namespaces
 from jupyter_smx.engines.local.limits import LocalLimits
 from jupyter_smx.engines.local.start import CLAIM_LOST, AgentStart, Children, format_exit
-from jupyter_smx.engines.machine import agent_zipapp, processes, request_validation
+from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import (
     HostFolder,
@@ -254,8 +255,8 @@ class LocalEngine(Engine):
                 raise self._start_error(request.cluster, host, "was released meanwhile")
             if birth is not None and birth.is_alive():
                 return HostHandle(host=host, data=handle_data(birth))
-            known = await asyncio.to_thread(processes.process_table)
-            if await asyncio.to_thread(processes.find_marked, [folder.mark], known):
+            known = await asyncio.to_thread(process_table.read_table)
+            if await asyncio.to_thread(process_table.find_marked, [folder.mark], known):
                 seen = loop.time()
             # An agent that becomes itself again by exec carries no mark for a moment.
             if birth is not None or loop.time() - seen > _EXEC_PATIENCE:
@@ -306,16 +307,16 @@ class LocalEngine(Engine):
         # During an outage of the disk what the handle names is ended all the same.
         folders, _ = self._folders.try_to_close(handle.cluster)
         births = agent_processes(handle, folders)
-        boot = processes.boot_id()
+        boot = process_table.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
         marks = [self._folder(handle.cluster, host.host).mark for host in handle.hosts]
         marks += [folder.mark for folder in folders]
 
-        def select(known: processes.Table) -> set[int]:
+        def select(known: process_table.Table) -> set[int]:
             self._reap()
-            return processes.process_tree(roots, known) | processes.find_marked(marks, known)
+            return process_table.process_tree(roots, known) | process_table.find_marked(marks, known)
 
-        left = processes.kill_all(select, float(self.release_timeout))
+        left = process_table.kill_all(select, float(self.release_timeout))
         self._reap()
         if left:
             raise UnavailableError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.machine import cgroups
+from jupyter_smx.agent.system.resources import cgroup_limits
 from jupyter_smx.engines.machine.host_folder import RELEASED_MARKER
 
 if TYPE_CHECKING:
@@ -21,41 +21,45 @@ class LocalLimits:
         self._clusters = clusters
         self._data_dir = str(clusters.parent)
         self._disabled_reason = off
-        self._parents: cgroups.ParentGroups | None = None
+        self._parents: cgroup_limits.ParentGroups | None = None
 
-    def parents(self) -> cgroups.ParentGroups:
+    def parents(self) -> cgroup_limits.ParentGroups:
         """Give where groups can be made here."""
         if self._parents is None:
             self._parents = (
-                cgroups.ParentGroups(reason=self._disabled_reason) if self._disabled_reason else cgroups.find_parents()
+                cgroup_limits.ParentGroups(reason=self._disabled_reason)
+                if self._disabled_reason
+                else cgroup_limits.find_parents()
             )
         return self._parents
 
     def plan(self, request: ClusterRequest, plan: HostSpec) -> dict[str, object]:
         """Give what ``host.json`` says of a host's limits when nothing goes wrong."""
-        return cgroups.plan_limits(self.parents(), self._name(request, plan), _host_limits(plan))
+        return cgroup_limits.plan_limits(self.parents(), self._name(request, plan), _host_limits(plan))
 
     def make(self, request: ClusterRequest, plan: HostSpec) -> dict[str, object]:
         """Make the groups of a host; gives what ``host.json`` says of them. Blocks for a moment."""
         name, wish = self._name(request, plan), _host_limits(plan)
-        return cgroups.plan_limits(cgroups.make_groups(self.parents(), name, wish), name, wish)
+        return cgroup_limits.plan_limits(cgroup_limits.make_groups(self.parents(), name, wish), name, wish)
 
     def remove(self, cluster: str, hosts: Iterable[str]) -> str:
         """Remove the groups of hosts that have ended, whose folders may be gone; says which could not be."""
-        names = [cgroups.group_name(self._data_dir, cluster, host) for host in hosts]
-        return cgroups.remove_groups(str(parent / name) for parent in self.parents().folders.values() for name in names)
+        names = [cgroup_limits.group_name(self._data_dir, cluster, host) for host in hosts]
+        return cgroup_limits.remove_groups(
+            str(parent / name) for parent in self.parents().folders.values() for name in names
+        )
 
     def sweep(self) -> None:
         """Remove groups of hosts that are released or have no record."""
-        cgroups.sweep(self.parents(), self._data_dir, self._live_groups)
+        cgroup_limits.sweep(self.parents(), self._data_dir, self._live_groups)
 
     def _live_groups(self) -> list[str]:
         folders = [path for path in self._clusters.glob("*/*") if not (path.parent / RELEASED_MARKER).exists()]
-        return [cgroups.group_name(self._data_dir, path.parent.name, path.name) for path in folders]
+        return [cgroup_limits.group_name(self._data_dir, path.parent.name, path.name) for path in folders]
 
     def _name(self, request: ClusterRequest, plan: HostSpec) -> str:
-        return cgroups.group_name(self._data_dir, request.cluster, plan.host)
+        return cgroup_limits.group_name(self._data_dir, request.cluster, plan.host)
 
 
-def _host_limits(plan: HostSpec) -> cgroups.CgroupLimits:
-    return cgroups.CgroupLimits(cpus=plan.vcpus, memory=plan.memory)
+def _host_limits(plan: HostSpec) -> cgroup_limits.CgroupLimits:
+    return cgroup_limits.CgroupLimits(cpus=plan.vcpus, memory=plan.memory)

@@ -16,9 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
+from jupyter_smx.agent.system.processes import process_table
+from jupyter_smx.agent.system.resources import cgroup_limits
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import untrusted_files
-from jupyter_smx.engines.machine import cgroups, file_lock, processes
+from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.engines.machine.addresses import HostNetwork, addresses, cluster_port
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
@@ -62,7 +64,7 @@ class AgentProcess(Struct, frozen=True):
 
     def is_alive(self) -> bool:
         """Say whether the agent lives; after a reboot none does."""
-        return self.boot_id == processes.boot_id() and processes.is_alive((self.pid, self.start_time))
+        return self.boot_id == process_table.boot_id() and process_table.is_alive((self.pid, self.start_time))
 
 
 def agent_process(host: HostHandle) -> AgentProcess:
@@ -92,10 +94,10 @@ def complete_process(birth: AgentProcess, written: float) -> AgentProcess:
 
     A process that began after that time, in seconds of the epoch, is a stranger with the agent's number.
     """
-    found = processes.read_process(birth.pid)
-    is_agent = found is not None and processes.start_time(found) <= written
+    found = process_table.read_process(birth.pid)
+    is_agent = found is not None and process_table.start_time(found) <= written
     started = found.started if found is not None and is_agent else _NO_START_TIME
-    return AgentProcess(pid=birth.pid, start_time=started, boot_id=processes.boot_id())
+    return AgentProcess(pid=birth.pid, start_time=started, boot_id=process_table.boot_id())
 
 
 class HostFolder(Struct, frozen=True):
@@ -250,7 +252,7 @@ class HostFolder(Struct, frozen=True):
         except OSError as problem:
             left.append(str(problem))
         files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
-        return "; ".join(filter(None, (files, cgroups.remove_groups(self.control_groups()))))
+        return "; ".join(filter(None, (files, cgroup_limits.remove_groups(self.control_groups()))))
 
     @contextmanager
     def _wait_copies_stopped(self) -> Iterator[None]:

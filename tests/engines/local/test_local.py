@@ -20,9 +20,9 @@ import pytest_asyncio
 
 import jupyter_smx
 from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
-from jupyter_smx.engines.machine import processes
 from jupyter_smx.engines.machine.host_folder import AgentProcess, HostFolder, complete_process
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
@@ -66,7 +66,7 @@ def record(world: LocalHarness, cluster: str, **birth: object) -> Handle:
 
 
 def started(pid: int) -> int:
-    found = processes.read_process(pid)
+    found = process_table.read_process(pid)
     assert found is not None
     return found.started
 
@@ -74,7 +74,9 @@ def started(pid: int) -> int:
 async def test_a_stranger_that_got_the_number_of_a_dead_agent_is_gone_to_us_and_is_never_killed(
     world: LocalHarness, stranger: subprocess.Popen[bytes]
 ) -> None:
-    handle = record(world, "c1", pid=stranger.pid, start_time=started(stranger.pid) - 1, boot_id=processes.boot_id())
+    handle = record(
+        world, "c1", pid=stranger.pid, start_time=started(stranger.pid) - 1, boot_id=process_table.boot_id()
+    )
     assert await world.engine.observe_all([handle]) == [Observation.GONE]
     await world.engine.release(handle)
     assert stranger.poll() is None
@@ -258,9 +260,9 @@ async def test_11_a_controller_that_is_killed_while_it_acquires_has_launched_onc
 def test_a_birth_that_an_agent_could_not_write_whole_is_completed_by_when_it_was_written(
     stranger: subprocess.Popen[bytes],
 ) -> None:
-    found = processes.read_process(stranger.pid)
+    found = process_table.read_process(stranger.pid)
     assert found is not None
-    born = processes.start_time(found)
+    born = process_table.start_time(found)
     unknown = AgentProcess(pid=stranger.pid, start_time=0, boot_id="")
     assert complete_process(unknown, born + 1).is_alive()
     assert not complete_process(unknown, born - 1).is_alive()

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from jupyter_smx.engines.machine import cgroups
+from jupyter_smx.agent.system.resources import cgroup_limits
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.cgroup import processes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest
 
-PARENTS = cgroups.find_parents()
+PARENTS = cgroup_limits.find_parents()
 bound = pytest.mark.skipif(len(PARENTS.folders) < 2, reason=f"limits of jobs here: {PARENTS.description()}")
 
 LIMIT = 200 << 20
@@ -170,8 +170,8 @@ async def test_the_groups_of_a_host_are_gone_when_it_is(world: LocalHarness, way
 @bound
 @pytest.mark.asyncio
 async def test_groups_that_nobody_knows_any_more_are_swept_by_the_next_start(world: LocalHarness) -> None:
-    lost = cgroups.group_name(os.fspath(world.folder), "lost", "algo-1")
-    cgroups.make_groups(PARENTS, lost, cgroups.CgroupLimits(cpus=1, memory=LIMIT))
+    lost = cgroup_limits.group_name(os.fspath(world.folder), "lost", "algo-1")
+    cgroup_limits.make_groups(PARENTS, lost, cgroup_limits.CgroupLimits(cpus=1, memory=LIMIT))
     assert process_scan.control_groups("lost")
     await world.acquire()
     assert process_scan.control_groups("lost") == []

@@ -13,10 +13,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Dict, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,11 +41,11 @@ _UNITS = (".service", ".scope")
 _ANY_UNITS = (*_UNITS, ".slice")
 
 
-class ParentGroups(Struct, frozen=True):
+class ParentGroups(NamedTuple):
     """The folder under which a group can be made, for ``cpu`` and ``memory``, and why there is none for the others."""
 
     version: int = 0
-    folders: dict[str, Path] = {}
+    folders: Dict[str, Path] = {}  # noqa: RUF012 - read only
     reason: str = ""
 
     def description(self) -> str:
@@ -59,7 +56,7 @@ class ParentGroups(Struct, frozen=True):
         return f"{kinds}, by control groups version {self.version}" + (f" ({self.reason})" if self.reason else "")
 
 
-class CgroupLimits(Struct, frozen=True):
+class CgroupLimits(NamedTuple):
     """What the jobs of one host may use: whole CPUs and bytes of memory, 0: as much as there is."""
 
     cpus: int = 0
@@ -190,7 +187,7 @@ def make_groups(parents: ParentGroups, name: str, wish: CgroupLimits) -> ParentG
     # One folder may be that of both, and is kept while one of them holds.
     used = {os.fspath(folder / name) for folder in kept.values()}
     remove_groups({os.fspath(folder / name) for folder in parents.folders.values()} - used)
-    return replace(parents, folders=kept, reason="; ".join(reasons))
+    return parents._replace(folders=kept, reason="; ".join(reasons))
 
 
 def _enable_controller(parents: ParentGroups, kind: str) -> None:

@@ -8,19 +8,17 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import psutil
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _log = logging.getLogger(__name__)
 
-Identity = tuple[int, int]
+Identity = Tuple[int, int]
 """Process id and start time. A pid alone may by now belong to a stranger."""
 
-Table = dict[int, "Process"]
+Table = Dict[int, "Process"]
 
 _PROC = Path("/proc")
 _LINUX = sys.platform == "linux"
@@ -53,7 +51,14 @@ def boot_id() -> str:
     """Give what differs after each boot, so that a process id on disk from before it is never believed."""
     if _LINUX:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-    return str(int(psutil.boot_time()))
+    return str(int(_psutil().boot_time()))
+
+
+def _psutil() -> Any:
+    """Load psutil, which only a system without ``/proc`` needs; machines that hosts are sent to need not have it."""
+    import psutil  # noqa: PLC0415 - as said
+
+    return psutil
 
 
 def _read_proc(pid: int) -> Process | None:
@@ -65,6 +70,7 @@ def _read_proc(pid: int) -> Process | None:
 
 
 def _read_psutil(pid: int) -> Process | None:
+    psutil = _psutil()
     try:
         found = psutil.Process(pid)
         if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
@@ -85,7 +91,7 @@ def read_process(pid: int) -> Process | None:
 def start_time(process: Process) -> float:
     """Give the start time in seconds of the epoch."""
     if _LINUX:
-        return float(psutil.boot_time()) + process.started / os.sysconf("SC_CLK_TCK")
+        return float(_psutil().boot_time()) + process.started / os.sysconf("SC_CLK_TCK")
     return process.started / 1000
 
 
@@ -95,9 +101,9 @@ def is_alive(identity: Identity) -> bool:
     return found is not None and found.identity() == identity
 
 
-def process_table() -> Table:
+def read_table() -> Table:
     """Look at all living processes."""
-    pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()) if _LINUX else psutil.pids()
+    pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()) if _LINUX else _psutil().pids()
     return {process.pid: process for process in map(read_process, pids) if process is not None}
 
 
@@ -106,6 +112,10 @@ def _environment(pid: int) -> bytes:
     try:
         if _LINUX:
             return (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return b""
+    psutil = _psutil()
+    try:
         pairs = psutil.Process(pid).environ().items()
         return b"\0".join(f"{name}={value}".encode(errors="surrogateescape") for name, value in pairs)
     except (OSError, psutil.Error):
@@ -135,7 +145,7 @@ def send_signal(process: Process, number: signal.Signals) -> bool:
     Return False if it belongs to another user: processes that a job started by ``sudo`` are root's.
     """
     try:
-        descriptor = os.pidfd_open(process.pid) if _LINUX else None
+        descriptor = os.pidfd_open(process.pid) if _LINUX and hasattr(os, "pidfd_open") else None
     except ProcessLookupError:
         return True
     except OSError:  # a kernel before 5.3, or a sandbox that does not know the call
@@ -177,11 +187,11 @@ def kill_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
     spared = {os.getpid(), 1}
     while True:
         stopped: Table = {}
-        known = process_table()
+        known = read_table()
         while new := {pid: known[pid] for pid in select(known) - spared - stopped.keys() if pid in known}:
             spared |= _stop(new.values())
             stopped |= {pid: process for pid, process in new.items() if pid not in spared}
-            known = process_table()
+            known = read_table()
         for process in stopped.values():
             send_signal(process, signal.SIGKILL)
         if not stopped or time.monotonic() >= end:

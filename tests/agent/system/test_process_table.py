@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines.machine import processes
-from jupyter_smx.engines.machine.processes import Process
+from jupyter_smx.agent.system.processes import process_table
+from jupyter_smx.agent.system.processes.process_table import Process
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def test_a_stat_line_is_read_whatever_the_process_calls_itself(
 ) -> None:
     rest = " ".join(["0"] * 15)
     line = f"{pid} ({name}) S {parent} 7 {session} {rest} {started} 1 2 3\n"
-    assert processes.parse_stat(line) == (Process(pid=pid, started=started, parent=parent, session=session), "S")
+    assert process_table.parse_stat(line) == (Process(pid=pid, started=started, parent=parent, session=session), "S")
 
 
 @given(TABLES, ROOTS)
 def test_a_family_is_closed_and_grows_only_from_living_roots(
-    table: processes.Table, roots: list[processes.Identity]
+    table: process_table.Table, roots: list[process_table.Identity]
 ) -> None:
-    found = processes.process_tree(roots, table)
+    found = process_table.process_tree(roots, table)
     alive = {pid for pid, started in roots if pid in table and table[pid].started == started}
     assert alive <= found <= table.keys()
     assert all(pid in found for pid, process in table.items() if process.parent in found or process.session in alive)
@@ -64,33 +64,33 @@ def test_a_family_is_closed_and_grows_only_from_living_roots(
 
 
 def test_this_process_is_seen_as_it_is() -> None:
-    found = processes.read_process(os.getpid())
+    found = process_table.read_process(os.getpid())
     assert found is not None
     assert (found.parent, found.session) == (os.getppid(), os.getsid(0))
-    assert found == processes.process_table()[os.getpid()]
-    assert abs(processes.start_time(found) - psutil.Process().create_time()) < 2
-    assert processes.is_alive(found.identity())
-    assert not processes.is_alive((found.pid, found.started + 1))
+    assert found == process_table.read_table()[os.getpid()]
+    assert abs(process_table.start_time(found) - psutil.Process().create_time()) < 2
+    assert process_table.is_alive(found.identity())
+    assert not process_table.is_alive((found.pid, found.started + 1))
 
 
 def test_the_look_of_other_systems_sees_the_same_family() -> None:
-    here, elsewhere = processes.read_process(os.getpid()), processes._read_psutil(os.getpid())
+    here, elsewhere = process_table.read_process(os.getpid()), process_table._read_psutil(os.getpid())
     assert here is not None
     assert elsewhere is not None
     assert (elsewhere.pid, elsewhere.parent, elsewhere.session) == (here.pid, here.parent, here.session)
-    assert processes._read_psutil(2**22 + 1) is None
+    assert process_table._read_psutil(2**22 + 1) is None
 
 
 _HIDDEN = """
 import os
-from jupyter_smx.engines.machine import processes
-before = len(processes.process_table())
+from jupyter_smx.agent.system.processes import process_table
+before = len(process_table.read_table())
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-processes.read_process(1)
-found = processes.read_process(os.getpid()).identity()
-print(before, [*processes.process_table()] == [os.getpid()], processes.is_alive(found))
+process_table.read_process(1)
+found = process_table.read_process(os.getpid()).identity()
+print(before, [*process_table.read_table()] == [os.getpid()], process_table.is_alive(found))
 """
 
 
@@ -98,19 +98,19 @@ print(before, [*processes.process_table()] == [os.getpid()], processes.is_alive(
 def test_a_system_that_hides_the_processes_of_others_shows_ours() -> None:
     mount = 'mount -t proc -o hidepid=1 proc /proc && "$@"'
     words = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", mount, "sh", sys.executable, "-c", _HIDDEN]
-    environ = {**os.environ, "PYTHONPATH": os.fspath(Path(processes.__file__).parents[2])}
+    environ = {**os.environ, "PYTHONPATH": os.fspath(Path(process_table.__file__).parents[4])}
     answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
     assert (answer.stdout, answer.stderr) == ("2 True True\n", "")
 
 
 def test_a_zombie_is_dead() -> None:
     with started(sys.executable, "-c", "pass") as child:
-        identity = processes.read_process(child.pid)
+        identity = process_table.read_process(child.pid)
         eventually_blocking(
             lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE, "it has ended and nobody waited"
         )
-        assert processes.read_process(child.pid) is None
-        assert identity is None or not processes.is_alive(identity.identity())
+        assert process_table.read_process(child.pid) is None
+        assert identity is None or not process_table.is_alive(identity.identity())
 
 
 def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
@@ -118,21 +118,21 @@ def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
     family = "setsid sleep 1000 & sleep 1000 & wait"
     with started("/bin/sh", "-c", family, SMX_TEST_MARK=f"of {os.getpid()}") as child:
         eventually_blocking(
-            lambda: len(processes.find_marked([line], processes.process_table())) == 3, "all three are there"
+            lambda: len(process_table.find_marked([line], process_table.read_table())) == 3, "all three are there"
         )
 
-        def select(known: processes.Table) -> set[int]:
+        def select(known: process_table.Table) -> set[int]:
             child.poll()
-            return processes.find_marked([line], known) | {os.getpid(), 1}
+            return process_table.find_marked([line], known) | {os.getpid(), 1}
 
-        assert processes.kill_all(select, 10.0) == set()
+        assert process_table.kill_all(select, 10.0) == set()
         assert child.wait() == -signal.SIGKILL
-        assert processes.find_marked([line], processes.process_table()) == set()
+        assert process_table.find_marked([line], process_table.read_table()) == set()
 
 
 _OF_ROOT = """
 import os, subprocess, sys, traceback
-from jupyter_smx.engines.machine import processes
+from jupyter_smx.agent.system.processes import process_table
 
 def end_both_as_nobody(roots):
     os.setgroups([])
@@ -143,7 +143,7 @@ def end_both_as_nobody(roots):
             mine.poll()
             return {roots, mine.pid} & known.keys()
         try:
-            print(processes.kill_all(select, 20.0), mine.poll())
+            print(process_table.kill_all(select, 20.0), mine.poll())
         finally:
             mine.kill()
 
@@ -162,7 +162,7 @@ with subprocess.Popen(["sleep", "1000"]) as roots:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process for somebody else")
 def test_a_process_that_sudo_made_roots_keeps_no_other_from_its_end() -> None:
-    environ = {**os.environ, "PYTHONPATH": os.fspath(Path(processes.__file__).parents[2])}
+    environ = {**os.environ, "PYTHONPATH": os.fspath(Path(process_table.__file__).parents[4])}
     words = [sys.executable, "-u", "-c", _OF_ROOT]
     answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False, timeout=30)
     assert answer.stdout == "set() -9\nNone\n", answer.stderr
@@ -175,19 +175,19 @@ def test_an_end_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         with monkeypatch.context() as deaf:
             deaf.setattr(signal, "pidfd_send_signal", lambda *_: None, raising=False)
             deaf.setattr(os, "kill", lambda *_: None)
-            assert processes.kill_all(lambda known: {child.pid} & known.keys(), 0.0) == {child.pid}
-        assert processes.kill_all(lambda known: {child.pid} & known.keys(), 10.0) == set()
+            assert process_table.kill_all(lambda known: {child.pid} & known.keys(), 0.0) == {child.pid}
+        assert process_table.kill_all(lambda known: {child.pid} & known.keys(), 10.0) == set()
         assert child.wait() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_for_a_process_that_is_gone_never_reaches_the_one_that_has_its_number(number: signal.Signals) -> None:
     with started("/bin/sleep", "1000") as child:
-        found = processes.read_process(child.pid)
+        found = process_table.read_process(child.pid)
         assert found is not None
-        processes.send_signal(found._replace(started=found.started - 1), number)
-        processes.send_signal(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)
-        processes.send_signal(found, signal.SIGUSR1)
+        process_table.send_signal(found._replace(started=found.started - 1), number)
+        process_table.send_signal(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)
+        process_table.send_signal(found, signal.SIGUSR1)
         assert child.wait() == -signal.SIGUSR1  # the first signal that came
 
 
@@ -197,9 +197,9 @@ def test_a_kernel_without_process_descriptors_can_end_processes_too(monkeypatch:
 
     monkeypatch.setattr(os, "pidfd_open", unknown_call)
     with started("/bin/sleep", "1000") as child:
-        found = processes.read_process(child.pid)
+        found = process_table.read_process(child.pid)
         assert found is not None
-        processes.send_signal(found._replace(started=found.started + 1), signal.SIGKILL)
+        process_table.send_signal(found._replace(started=found.started + 1), signal.SIGKILL)
         assert child.poll() is None
-        processes.send_signal(found, signal.SIGTERM)
+        process_table.send_signal(found, signal.SIGTERM)
         assert child.wait() == -signal.SIGTERM

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.engines.machine import cgroups
-from jupyter_smx.engines.machine.cgroups import (
+from jupyter_smx.agent.system.resources import cgroup_limits
+from jupyter_smx.agent.system.resources.cgroup_limits import (
     CgroupLimits,
     ParentGroups,
     find_parents,
@@ -193,7 +193,7 @@ def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
     root = scope(tmp_path, "cpu memory\n")
     assert set(find_parents(root, "linux").folders) == {"cpu", "memory"}
     # A folder that was given to the user without the file in it: groups can be made there, and nobody put into them.
-    monkeypatch.setattr(cgroups.os, "access", lambda path, _mode: path.name != "cgroup.procs")
+    monkeypatch.setattr(cgroup_limits.os, "access", lambda path, _mode: path.name != "cgroup.procs")
     found = find_parents(root, "linux")
     assert found.folders == {}
     assert "to this user" in found.reason
@@ -210,7 +210,7 @@ def test_where_there_are_none_a_sentence_says_why(tmp_path: Path, platform: str,
 
 
 def test_a_folder_that_is_not_ours_to_write_is_named(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups.os, "access", lambda path, _mode: "cpu" in str(path))
+    monkeypatch.setattr(cgroup_limits.os, "access", lambda path, _mode: "cpu" in str(path))
     found = find_parents(old, "linux")
     assert list(found.folders) == ["cpu"]
     assert found.reason == f"{old}/sys/fs/cgroup/memory is not writable for this user"

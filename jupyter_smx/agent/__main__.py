@@ -27,14 +27,10 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent import startup  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(startup.probe(words[1:]))
-    if words[:1] == ["courier"]:
-        from jupyter_smx.agent.stores import fsspec_worker  # noqa: PLC0415 - each process loads what it needs
+    if words[:1] == ["remote"] and len(words) > 2:  # noqa: PLR2004 - a verb and a folder
+        from jupyter_smx.agent.remote import commands  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(fsspec_worker.main())
-    if words[:1] == ["fuse"]:
-        from jupyter_smx.agent.stores import fuse_mount  # noqa: PLC0415 - each process loads what it needs
-
-        sys.exit(fuse_mount.run_mount_helper(words[1:]))
+        sys.exit(commands.main(words[1:]))
     if words[:1] == ["zygote"]:
         from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
@@ -47,12 +43,25 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent.forkserver import job_process  # noqa: PLC0415 - each process loads what it needs
 
         job_process.resume(words[1:])
+    _run_helper(words)
+    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] [--parent-fd N] | probe DIR\n")
+    sys.exit(2)
+
+
+def _run_helper(words: List[str]) -> None:
+    """Run one of the programs that a host, or a launcher on it, starts beside the agent; returns for any other word."""
+    if words[:1] == ["courier"]:
+        from jupyter_smx.agent.stores import fsspec_worker  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(fsspec_worker.main())
+    if words[:1] == ["fuse"]:
+        from jupyter_smx.agent.stores import fuse_mount  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(fuse_mount.run_mount_helper(words[1:]))
     if words[:1] == ["reach"] and len(words) > 4:  # noqa: PLR2004 - a folder, this program, a host and what is run there
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(mpi.remote_shell(words[1:]))
-    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] [--parent-fd N] | probe DIR\n")
-    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ REFUSED = "refused"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk and of a used-up quota."""
 
+EXIT_CLAIMED = 3
+"""Exit code of an agent whose host has one already."""
 EXIT_DISK_FULL = 5
 """Exit code of an agent that cannot write the files of its host to a full disk."""
 

@@ -25,9 +25,6 @@ from jupyter_smx.agent.system.processes.event_loop import READ
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
 
-EXIT_CLAIMED = 3
-"""Exit code of an agent whose host has one already."""
-
 
 def claim(folder: HostFolder) -> bool:
     """Claim the host for this process; False when another one has it. A claim is never taken over."""
@@ -74,7 +71,7 @@ def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
         return 2
     if not claim(folder):
         process.log(f"{folder.claim}: this host has an agent already")
-        return EXIT_CLAIMED
+        return errors.EXIT_CLAIMED
     _detach()
     clean = environment.scrub(os.environ, config.marker())
     os.environ.clear()

@@ -65,6 +65,19 @@ def restore_link(folder: HostFolder, name: str) -> None:
     os.symlink(folder.root, name)
 
 
+def read_link(root: str) -> str:
+    """Give the link that leads to a host's folder, "" where it has none, or something else has its name.
+
+    :raises OSError: what is written cannot be read.
+    """
+    try:
+        name = _read_text(os.path.join(root, host_layout.SHORTCUT))
+    except FileNotFoundError:
+        return ""
+    place, _, last = name.rpartition(os.sep)
+    return name if place in PARENT_FOLDERS and _NAME.fullmatch(last) and _is_own_link(name, root) else ""
+
+
 def remove_link(root: str, name: str = "") -> None:
     """Take away the link to a host's folder, by its name or by what is written; what else has that name is not ours.
 

@@ -1,0 +1,74 @@
+"""Find the verb of a question and answer it: ``remote VERB ROOT``, JSON on the input, lines of JSON on the output.
+
+The last line is ``{"answer": …}``, or ``{"refused": …}`` or ``{"unavailable": …}`` in the form of the engine's errors.
+Lines before it are ``{"progress": …}``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any, Dict, List
+
+from jupyter_smx.agent import errors
+from jupyter_smx.agent.remote.cluster_store import ClusterStore
+from jupyter_smx.agent.remote.refusal import RefusalError
+
+VERBS = {
+    "delete": "records",
+    "delete_archives": "records",
+    "facts": "facts",
+    "launch": "launch",
+    "list_clusters": "observe",
+    "observe": "observe",
+    "read": "records",
+    "release": "release",
+}
+"""Verbs, which are functions, and the module of each: a question waits for the modules that it needs, and no others."""
+
+
+def main(words: List[str]) -> int:
+    """Answer one question; gives the exit code."""
+    verb, root = words[0], words[1]
+    os.umask(0o077)
+    store = ClusterStore(root)
+    if verb in ("shell", "relay"):
+        from jupyter_smx.agent.remote import terminal  # noqa: PLC0415 - each process loads what it needs
+
+        return terminal.shell(store, words[2:]) if verb == "shell" else terminal.relay(words[2])
+    _say(answer(store, verb, json.load(sys.stdin)))
+    return 0
+
+
+def answer(store: ClusterStore, verb: str, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Answer a question, or refuse it; a disk that is full or closed to this user is a refusal in its own words."""
+    module = importlib.import_module(f"{__package__}.{VERBS[verb]}")
+    try:
+        return {"answer": getattr(module, verb)(store, asked)}
+    except RefusalError as refusal:
+        return refusal.frame()
+    except OSError as error:
+        return _disk_error(store, asked, error).frame()
+
+
+def _disk_error(store: ClusterStore, asked: Dict[str, Any], error: OSError) -> RefusalError:
+    machine = asked.get("machine", "This machine")
+    if errors.is_full(error):
+        return RefusalError(
+            f"The disk of {machine} is full ({error.strerror}).",
+            rule=f"Hosts have their folders in {store.root} there.",
+            cure="Free some space there, or set another folder in the configuration of the machine.",
+            transient=True,
+        )
+    return RefusalError(
+        f"{machine}: {error.filename or store.root} cannot be used ({error.strerror}).",
+        rule=f"Hosts have their folders in {store.root} there.",
+        cure="Make the folder writable, or set another folder in the configuration of the machine.",
+    )
+
+
+def _say(frame: Dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(frame) + "\n")
+    sys.stdout.flush()

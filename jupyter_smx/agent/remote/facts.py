@@ -1,0 +1,94 @@
+"""Say what this machine has: Python, processors, memory, GPUs, disk, network address, limits, uv."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent.remote import records
+from jupyter_smx.agent.system.processes import process_table
+from jupyter_smx.agent.system.resources import cgroup_limits, machine
+from jupyter_smx.agent.telemetry import gpu
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.remote.cluster_store import ClusterStore
+
+_ANY_ADDRESS = ("192.0.2.1", 9)
+"""An address of nobody (RFC 5737): which of its own addresses the machine would take to get there tells the main one.
+
+No packet is sent.
+"""
+
+
+def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Describe the machine; with ``usage`` in ``asked`` also how much room this account takes, which reads its disk."""
+    found = gpu.find()
+    described = machine.describe(socket.gethostname(), 0, 0)
+    os.makedirs(store.root, mode=0o700, exist_ok=True)
+    disk = shutil.disk_usage(store.root)
+    answer: Dict[str, Any] = {
+        "host_name": described["hostname"],
+        "platform": described["platform"],
+        "cpus": described["cpus"],
+        "memory": described["memory_bytes"],
+        "gpus": [{"id": device.id, "name": device.name} for device in (found.devices if found else [])],
+        "python": sys.executable,
+        "python_version": ".".join(str(part) for part in sys.version_info[:3]),
+        "uv": find_uv(),
+        "address": main_address(),
+        "boot_id": process_table.boot_id(),
+        "root": store.root,
+        "disk_free": disk.free,
+        "disk_total": disk.total,
+        "limits": cgroup_limits.find_parents().description(),
+        "hosts": len(store.live_hosts()),
+    }
+    return {**answer, "usage": _usage(store)} if asked.get("usage") else answer
+
+
+def _usage(store: ClusterStore) -> Dict[str, int]:
+    with contextlib.suppress(FileNotFoundError):
+        names = [entry for entry in os.listdir(store.root) if os.path.isdir(os.path.join(store.root, entry))]
+        return {name: records.disk_usage(os.path.join(store.root, name)) for name in sorted(names)}
+    return {}
+
+
+def main_address() -> str:
+    """Give the address by which other machines most likely reach this one, "" where it has no network."""
+    asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        asked.connect(_ANY_ADDRESS)
+        return str(asked.getsockname()[0])
+    except OSError:
+        return _first_address()
+    finally:
+        asked.close()
+
+
+def _first_address() -> str:
+    """Give the first address of an interface that is not the loopback, for a network without a way out."""
+    import fcntl  # noqa: PLC0415 - only here, and on Linux only
+    import struct  # noqa: PLC0415
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(asked.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+                address = socket.inet_ntoa(answer[20:24])
+                if not address.startswith("127."):
+                    return address
+    return ""
+
+
+def find_uv() -> str:
+    """Find ``uv`` where its installers put it; "" where there is none."""
+    folders: List[str] = [
+        os.path.dirname(sys.executable),
+        os.path.expanduser("~/.local/bin"),
+        os.path.expanduser("~/.cargo/bin"),
+    ]
+    return shutil.which("uv") or shutil.which("uv", path=os.pathsep.join(folders)) or ""

@@ -1,0 +1,212 @@
+"""Launch one host on this machine: give it a slot and GPUs, describe it, start its agent, wait until it listens."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from typing import Any, Dict, List, Sequence
+
+from jupyter_smx.agent import errors
+from jupyter_smx.agent.remote.cluster_store import AgentProcess, ClusterStore, HostName
+from jupyter_smx.agent.remote.refusal import RefusalError
+from jupyter_smx.agent.system.files import host_layout, short_path
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.resources import cgroup_limits
+
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+SOCKET_LIMIT = 100
+"""Bytes of a socket's path that every program can connect to."""
+_PAUSE = 0.02
+_LOG_TAIL = 4096
+_LOG_LINES = 5
+
+
+def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Launch a host, or join the launch of another process; gives what finds it again.
+
+    ``asked`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
+    without what only this machine knows), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
+    driver lists), ``gpus`` (how many are wanted), ``command`` (what is run in the place of ``python``), ``python``,
+    ``setup`` (words of a shell before it) and ``timeout`` in seconds.
+
+    :raises RefusalError: it was released, there is no slot or GPU now or ever, or its agent did not come up.
+    """
+    name = HostName(asked["cluster"], asked["host"])
+    with store.lock():
+        if store.is_released(name.cluster):
+            raise _released_error(name.cluster)
+        if not store.description(name):
+            store.describe(name, _complete(store, name, asked))
+    end = time.monotonic() + float(asked["timeout"])
+    if not os.path.exists(store.folder(name).claim):
+        _start(store, name, asked, end)
+    found = _wait(store, name, asked, end)
+    return {**found._asdict(), "socket": socket_path(store, name), "devices": store.description(name)["devices"]}
+
+
+def _complete(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Add to a host's description what only this machine knows; takes a slot and GPUs."""
+    others = store.live_hosts()
+    slots = int(asked["slots"]) or os.cpu_count() or 1
+    if len(others) >= slots:
+        raise RefusalError(
+            "{} has {}, and all of them are in use.".format(asked["machine"], _count(slots, "slot")), transient=True
+        )
+    wanted = int(asked["gpus"])
+    present = list(asked["devices"]) or (gpu_names() if wanted else [])
+    held = {device for other in others for device in store.description(other).get("devices", [])}
+    devices = assign_gpus(wanted, present, held, asked["machine"])
+    share = cgroup_limits.CgroupLimits(int(asked["cpus"]), int(asked["memory"]))
+    group = cgroup_limits.group_name(store.root, name.cluster, name.host)
+    parents = cgroup_limits.make_groups(cgroup_limits.find_parents(), group, share)
+    limits = cgroup_limits.plan_limits(parents, group, share)
+    return {**asked["description"], "owner": asked["owner"], "devices": devices, "limits": limits}
+
+
+def gpu_names() -> List[str]:
+    """Name the GPUs that the driver of this machine lists, by their unique ids."""
+    from jupyter_smx.agent.telemetry import gpu  # noqa: PLC0415 - most hosts have none
+
+    found = gpu.find()
+    return [] if found is None else [device.id for device in found.devices]
+
+
+def assign_gpus(wanted: int, present: Sequence[str], held: Any, machine: str) -> List[str]:
+    """Choose GPUs that no host has, the first ones first; pure.
+
+    :raises RefusalError: the machine has not so many, or not now.
+    """
+    free = [device for device in present if device not in held]
+    if wanted > len(free):
+        is_temporary = wanted <= len(present)
+        raise RefusalError(
+            "instance_type: {} has {}, {} of them free, and {} needed.".format(
+                machine, _count(len(present), "GPU"), len(free), wanted
+            ),
+            field="instance_type",
+            cure="" if is_temporary else "Use a type with fewer GPUs, or another machine.",
+            transient=is_temporary,
+        )
+    return free[:wanted]
+
+
+def _count(number: int, noun: str) -> str:
+    return "{} {}{}".format(number, noun, "" if number == 1 else "s")
+
+
+def _released_error(cluster: str) -> RefusalError:
+    return RefusalError(
+        "cluster: {!r} was released.".format(cluster),
+        field="cluster",
+        value=cluster,
+        rule="A cluster id can be used only once.",
+    )
+
+
+def _command(asked: Dict[str, Any], folder: str, ready: int) -> List[str]:
+    words = [asked["python"], "-I", process.entry(), "serve", folder, "--ready-fd", str(ready)]
+    if not asked["setup"]:
+        return words
+    # A login shell, because `module` and `conda` are functions that its start files define.
+    shell = next((path for path in ("/bin/bash", "/usr/bin/bash") if os.path.exists(path)), "/bin/sh")
+    return [shell, "-l", "-c", asked["setup"] + '\nexec "$0" "$@"', *words]
+
+
+def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> None:
+    """Start the agent, and wait until it is ready, or ends.
+
+    :raises RefusalError: it ended, and no other agent has the host.
+    """
+    folder = store.folder(name)
+    devices = ",".join(store.description(name)["devices"])
+    variables = {**os.environ, "JUPYTER_SMX_HOST": "/".join(name), **dict.fromkeys(GPU_VARIABLES, devices)}
+    listening, ready = os.pipe()
+    os.set_inheritable(ready, True)
+    log = os.open(folder.path(host_layout.AGENT_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        child = subprocess.Popen(
+            _command(asked, folder.root, ready),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder.root,
+            env=variables,
+            pass_fds=(ready,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _python_error(asked, error.strerror or str(error)) from error
+    finally:
+        os.close(ready)
+        os.close(log)
+    with open(listening, "rb", buffering=0) as pipe:
+        if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            raise _start_error(store, name, "did not report within {:g} s".format(asked["timeout"]))
+        if pipe.read(1):
+            return
+    code = child.wait()
+    if code == errors.EXIT_CLAIMED:
+        return
+    if code == errors.EXIT_DISK_FULL:
+        raise RefusalError(
+            "The disk of {} is full.".format(asked["machine"]), cure="Free some space there.", transient=True
+        )
+    raise _start_error(store, name, "ended with exit code {}".format(code))
+
+
+def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> AgentProcess:
+    while True:
+        found = store.agent(name)
+        if store.is_released(name.cluster):
+            raise _released_error(name.cluster)
+        if found is not None and found.is_alive():
+            return found
+        if found is not None:
+            raise _start_error(store, name, "died")
+        if time.monotonic() > end:
+            raise _start_error(store, name, "did not report within {:g} s".format(asked["timeout"]))
+        time.sleep(_PAUSE)
+
+
+def socket_path(store: ClusterStore, name: HostName) -> str:
+    """Give a path of a host's socket that every program can connect to, by its short link where its own is too long."""
+    folder = store.folder(name)
+    if len(os.fsencode(folder.socket)) <= SOCKET_LIMIT:
+        return folder.socket
+    link = short_path.read_link(folder.root)
+    return os.path.join(link, host_layout.SOCKET) if link else folder.socket
+
+
+def log_tail(store: ClusterStore, name: HostName) -> str:
+    """Give the last lines of a host's ``agent.log``, on one line."""
+    try:
+        with open(store.folder(name).path(host_layout.AGENT_LOG), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
+            text = file.read(_LOG_TAIL).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
+
+
+def _python_error(asked: Dict[str, Any], why: str) -> RefusalError:
+    return RefusalError(
+        "python: {!r} cannot be started on {} ({}).".format(asked["python"], asked["machine"], why),
+        field="python",
+        value=asked["python"],
+        cure="Name an interpreter of that machine with --python remote:/PATH, or set the python of the machine.",
+    )
+
+
+def _start_error(store: ClusterStore, name: HostName, what: str) -> RefusalError:
+    words = log_tail(store, name)
+    return RefusalError(
+        "Host {} of cluster {} did not start: its agent {}.".format(name.host, name.cluster, what),
+        kind="unavailable",
+        transient=True,
+        field="host",
+        value=name.host,
+        rule="agent.log ends with: {}".format(words) if words else "agent.log is empty.",
+        cure="The whole log is {}.".format(store.folder(name).path(host_layout.AGENT_LOG)),
+    )

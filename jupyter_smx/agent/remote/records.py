@@ -1,0 +1,97 @@
+"""Read and delete what hosts left on the disk of this machine, and say how much room it takes."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import stat
+from typing import Any, Dict, Iterator
+
+from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+from jupyter_smx.agent.system.files import rmtree
+
+READ_LIMIT = 1 << 20
+"""Bytes that one answer has at most."""
+_BLOCK = 512
+"""Bytes that ``st_blocks`` counts."""
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
+
+
+def read(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Read a part of a file in a host's spool: ``data`` in base64 and the ``size`` of the file; None if there is none.
+
+    ``asked`` has ``cluster``, ``host``, ``path`` below the spool, ``offset`` and ``limit`` in bytes. A job could have
+    put anything there: no link is followed, nothing but a file is read.
+
+    :raises OSError: it cannot be read.
+    """
+    top = store.folder(HostName(asked["cluster"], asked["host"])).spool
+    try:
+        fd = _open_below(top, asked["path"])
+    except FileNotFoundError:
+        return {"data": None, "size": 0}
+    with open(fd, "rb") as file:
+        size = os.fstat(fd).st_size
+        file.seek(int(asked["offset"]))
+        data = file.read(min(int(asked["limit"]), READ_LIMIT))
+    return {"data": base64.b64encode(data).decode(), "size": size}
+
+
+def _open_below(top: str, path: str) -> int:
+    """Open a file below a folder, folder by folder.
+
+    :raises OSError: it is not there, or is no file.
+    """
+    parts = path.split("/")
+    if "" in parts or ".." in parts or "." in parts:
+        raise FileNotFoundError(path)
+    folder = os.open(top, _OPEN | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, _OPEN | os.O_DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        fd = os.open(parts[-1], _OPEN, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise FileNotFoundError(path)
+
+
+def delete(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Delete the folders of clusters that ended, except those that ``asked["keep"]`` names; says which.
+
+    A folder that has no running host goes whether it was released or not: its agent has ended by itself.
+    """
+    kept = set(asked["keep"])
+    gone = []
+    for cluster in store.cluster_names(asked["owner"]):
+        if cluster in kept or any(map(store.is_live, store.hosts(cluster))):
+            continue
+        rmtree.remove_if_possible(os.path.join(store.clusters, cluster))
+        gone.append(cluster)
+    return {"deleted": gone}
+
+
+def delete_archives(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Delete archives of other versions of the agent that no host of this account runs; says which."""
+    used = {asked["archive"]} | {str(store.description(name).get("archive", "")) for name in store.live_hosts()}
+    found = [name for name in os.listdir(store.root) if name.startswith("agent-") and name not in used]
+    for name in found:
+        os.unlink(os.path.join(store.root, name))
+    return {"deleted": found}
+
+
+def disk_usage(path: str) -> int:
+    """Count the bytes that a folder takes on its disk; what cannot be read counts nothing."""
+    return sum(_sizes(path))
+
+
+def _sizes(path: str) -> Iterator[int]:
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                yield os.lstat(os.path.join(folder, name)).st_blocks * _BLOCK

@@ -1,0 +1,62 @@
+"""End the hosts of a cluster on this machine with everything that they started, and remove what only they needed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Set
+
+from jupyter_smx.agent.remote.refusal import RefusalError
+from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
+from jupyter_smx.agent.system.processes import process_table
+from jupyter_smx.agent.system.resources import cgroup_limits
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+
+
+def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Release the cluster that ``asked`` names, within its ``timeout`` in seconds; gives what could not be removed.
+
+    Logs, records and artifacts of its jobs stay. A cluster that has nothing here is released all the same.
+
+    :raises RefusalError: a process is still there although it was killed.
+    """
+    cluster = asked["cluster"]
+    hosts = store.close(cluster)
+    agents = [agent for agent in map(store.agent, hosts) if agent is not None]
+    boot = process_table.boot_id()
+    roots = [(agent.pid, agent.start_time) for agent in agents if agent.boot_id == boot]
+    marks = ["JUPYTER_SMX_HOST=" + "/".join(name) for name in hosts]
+
+    def select(known: process_table.Table) -> Set[int]:
+        return process_table.process_tree(roots, known) | process_table.find_marked(marks, known)
+
+    left = process_table.kill_all(select, float(asked["timeout"]))
+    if left:
+        raise RefusalError(
+            f"Cluster {cluster}: processes {sorted(left)} still run on {asked['machine']} although they were killed.",
+            kind="unavailable",
+            rule="A process waits for a device or a network disk.",
+            transient=True,
+        )
+    return {"left": [problem for name in hosts for problem in _sweep(store, name)]}
+
+
+def _sweep(store: ClusterStore, name: HostName) -> List[str]:
+    root = store.folder(name).root
+    paths = [os.path.join(root, entry) for entry in (host_layout.SOCKET, *host_layout.FOLDERS)]
+    left = [_try(rmtree.remove, path) for path in paths] + [_try(short_path.remove_link, root)]
+    limits = store.description(name).get("limits") or {}
+    groups = cgroup_limits.remove_groups([str(group) for group in (limits.get("groups") or {}).values()])
+    return [problem for problem in (*left, groups) if problem]
+
+
+def _try(remove: Callable[[str], None], path: str) -> str:
+    """Remove something; gives why it is still there, "" where it is not."""
+    try:
+        remove(path)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""

@@ -1,0 +1,94 @@
+"""Programs for the other end of a session: a shell where the jobs of a host run, and a way to the agent's socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from typing import List, Optional
+
+from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+
+_PIECE = 256 * 1024
+_NAMESPACES = ("user", "mnt")
+
+
+def shell(store: ClusterStore, words: List[str]) -> int:
+    """Become a shell in the namespaces of a host: ``CLUSTER HOST``; gives an exit code only where that fails."""
+    name = HostName(words[0], words[1])
+    agent = store.agent(name)
+    if agent is None or not agent.is_alive():
+        sys.stderr.write(f"Host {name.host} of cluster {name.cluster} does not run.\n")
+        return 1
+    command = shell_command(agent.pid, store.folder(name).ml)
+    if command is None:
+        sys.stderr.write(f"The namespaces of host {name.host} cannot be entered by this user.\n")
+        return 1
+    os.execvp(command[0], command)  # noqa: S606 - it becomes that program
+    return 1
+
+
+def shell_command(pid: int, ml: str) -> Optional[List[str]]:
+    """Build the command that opens a shell where the jobs of agent ``pid`` run; ``ml`` is its ``/opt/ml`` outside."""
+    try:
+        own = [
+            name
+            for name in _NAMESPACES
+            if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")
+        ]
+    except OSError:
+        return None
+    if not own:
+        return _shell_in(ml)
+    enter = ["nsenter", f"--target={pid}", "--mount"]
+    enter += ["--user", "--preserve-credentials"] if "user" in own else []
+    return [*enter, *_shell_in("/opt/ml")]
+
+
+def _namespace(pid: str, name: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/{name}")
+
+
+def _shell_in(folder: str) -> List[str]:
+    return ["sh", "-c", 'cd "$1" && exec "${SHELL:-sh}"', "sh", folder]
+
+
+def relay(socket_path: str) -> int:
+    """Carry bytes between a unix socket and this process's input and output until one of them ends.
+
+    For machines on which sshd forwards no sockets. The first byte out says that the socket has been reached.
+    """
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        agent.connect(socket_path)
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror}\n")
+        return 1
+    os.write(1, b"+")
+    # Two threads: one loop would stand still when both sides are full.
+    out = threading.Thread(target=_copy_out, args=(agent,), daemon=True)
+    out.start()
+    _copy_in(agent)
+    return 0
+
+
+def _copy_out(agent: socket.socket) -> None:
+    try:
+        while True:
+            piece = agent.recv(_PIECE)
+            if not piece:
+                break
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(1, view) :]
+    finally:
+        os._exit(0)  # its other half would wait for input that means nothing any more
+
+
+def _copy_in(agent: socket.socket) -> None:
+    while True:
+        piece = os.read(0, _PIECE)
+        if not piece:
+            return
+        agent.sendall(piece)

@@ -139,6 +139,10 @@ class Engine(LoggingConfigurable):
     """Base of all engines: a name, options (traits with help), capabilities, and the methods of the port."""
 
     name: ClassVar[str]
+    takes_target: ClassVar[bool] = False
+    """Whether ``--engine NAME:TARGET`` is this engine for one of its machines."""
+    target = ""
+    """What follows the colon; :func:`jupyter_smx.engines.registry.create` sets it, and ``name`` to all of it."""
 
     interruptions_per_hour = Float(
         0.0,
@@ -224,6 +228,12 @@ class Engine(LoggingConfigurable):
         Cancelled after ten seconds and called again. What takes longer, as the start of a gateway, is shielded.
 
         :raises UnavailableError: nothing listens there now.
+        """
+
+    def check_target(self) -> None:
+        """Check, when the engine has just been made, that it is configured for its target, or without one.
+
+        :raises RefusedError: it is not; the submission is refused.
         """
 
     def slots(self) -> int | None:

@@ -55,13 +55,14 @@ def engine_class_names() -> list[str]:
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Import the engine of that name, and with it the client of its platform.
+    """Import the engine of that name, and with it the client of its platform. A target after a colon plays no role.
 
     :raises ValidationError: no installed package offers an engine of that name.
     :raises RefusedError: one does, and what it needs is not installed or is broken, or it has methods of an old port.
     """
     known = installed_engines()
-    point = known.get(name)
+    kind, colon, _ = name.partition(":")
+    point = known.get(kind)
     if point is None:
         raise ValidationError(
             f"--engine: {name!r} is not an engine.",
@@ -81,6 +82,14 @@ def engine_class(name: str) -> type[Engine]:
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise _refusal(name, f"is {point.value}, which is not a subclass of jupyter_smx.engines.base.Engine", "")
     _check_method_names(name, found)
+    if colon and not found.takes_target:
+        raise ValidationError(
+            f"--engine: {name!r} is not an engine.",
+            field="engine",
+            value=name,
+            rule=f"The engine {kind} is one place, so nothing follows its name.",
+            cure=f"Use --engine {kind}.",
+        )
     return found
 
 
@@ -94,9 +103,13 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     for unread, meant in unknown_traits(parent.config, found).items() if parent is not None else ():
         raise _config_error(name, f"{unread} is not one of its options", meant)
     try:
-        return found(parent=parent)
+        made = found(parent=parent)
     except TraitError as problem:
         raise _config_error(name, str(problem).rstrip("."), "") from problem
+    made.target = name.partition(":")[2]
+    made.name = name  # type: ignore[misc]  # of this one engine
+    made.check_target()
+    return made
 
 
 def check_config(config: Config, app: type[Configurable], engines: Collection[str]) -> None:

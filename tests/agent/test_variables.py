@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import variable_file
-from jupyter_smx.agent.code import execute
+from jupyter_smx.agent.code import execute, variable_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,8 @@ import weakref
 from importlib.machinery import SourceFileLoader
 from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import errors, variable_file
+from jupyter_smx.agent import errors
+from jupyter_smx.agent.code import variable_file
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process

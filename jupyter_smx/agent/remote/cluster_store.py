@@ -24,7 +24,7 @@ _RELEASED = "released"
 _JSON = ".json"
 
 
-class AgentProcess(NamedTuple):
+class AgentIdentity(NamedTuple):
     """The process of a host's agent; ``start_time`` counts clock ticks since boot, ``socket`` is its unix socket."""
 
     pid: int
@@ -90,7 +90,7 @@ class ClusterStore:
         return [HostName(cluster, name) for name in found]
 
     def live_hosts(self) -> List[HostName]:
-        """List all hosts of this account that run or are about to, whoever owns them."""
+        """List all hosts of this account that run or are about to, of every owner."""
         every = [
             name for cluster in self.cluster_names() if not self.is_released(cluster) for name in self.hosts(cluster)
         ]
@@ -107,13 +107,13 @@ class ClusterStore:
             return False
         return age < START_LIMIT
 
-    def agent(self, name: HostName) -> Optional[AgentProcess]:
+    def agent(self, name: HostName) -> Optional[AgentIdentity]:
         """Read which process is the agent of a host; None where it has none yet."""
         path = self.folder(name).path(host_layout.PROCESS)
         try:
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
                 said = json.loads(file.read(65_536))
-            return AgentProcess(
+            return AgentIdentity(
                 int(said["pid"]), int(said["start_time"]), str(said["boot_id"]), str(said.get("python", ""))
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -14,7 +14,7 @@ from typing import Any, Dict, List
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.remote.cluster_store import ClusterStore
-from jupyter_smx.agent.remote.refusal import RefusalError
+from jupyter_smx.agent.remote.verb_error import VerbError
 
 VERBS = {
     "delete": "records",
@@ -47,22 +47,22 @@ def answer(store: ClusterStore, verb: str, asked: Dict[str, Any]) -> Dict[str, A
     module = importlib.import_module(f"{__package__}.{VERBS[verb]}")
     try:
         return {"answer": getattr(module, verb)(store, asked)}
-    except RefusalError as refusal:
-        return refusal.frame()
+    except VerbError as error:
+        return error.frame()
     except OSError as error:
         return _disk_error(store, asked, error).frame()
 
 
-def _disk_error(store: ClusterStore, asked: Dict[str, Any], error: OSError) -> RefusalError:
+def _disk_error(store: ClusterStore, asked: Dict[str, Any], error: OSError) -> VerbError:
     machine = asked.get("machine", "This machine")
     if errors.is_full(error):
-        return RefusalError(
+        return VerbError(
             f"The disk of {machine} is full ({error.strerror}).",
             rule=f"Hosts have their folders in {store.root} there.",
             cure="Free some space there, or set another folder in the configuration of the machine.",
             transient=True,
         )
-    return RefusalError(
+    return VerbError(
         f"{machine}: {error.filename or store.root} cannot be used ({error.strerror}).",
         rule=f"Hosts have their folders in {store.root} there.",
         cure="Make the folder writable, or set another folder in the configuration of the machine.",

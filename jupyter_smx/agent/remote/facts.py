@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.remote.cluster_store import ClusterStore
 
 _ANY_ADDRESS = ("192.0.2.1", 9)
-"""An address of nobody (RFC 5737): which of its own addresses the machine would take to get there tells the main one.
-
-No packet is sent.
-"""
+"""An address that no machine has (RFC 5737). The machine would take its main address to get there; it sends nothing."""
 
 
 def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:

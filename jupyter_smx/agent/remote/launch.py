@@ -9,29 +9,26 @@ import time
 from typing import Any, Dict, List, Sequence
 
 from jupyter_smx.agent import errors
-from jupyter_smx.agent.remote.cluster_store import AgentProcess, ClusterStore, HostName
-from jupyter_smx.agent.remote.refusal import RefusalError
-from jupyter_smx.agent.system.files import host_layout, short_path
+from jupyter_smx.agent.remote import observe
+from jupyter_smx.agent.remote.cluster_store import AgentIdentity, ClusterStore, HostName
+from jupyter_smx.agent.remote.verb_error import VerbError
+from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroup_limits
 
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-SOCKET_LIMIT = 100
-"""Bytes of a socket's path that every program can connect to."""
 _PAUSE = 0.02
-_LOG_TAIL = 4096
-_LOG_LINES = 5
 
 
 def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Launch a host, or join the launch of another process; gives what finds it again.
 
     ``asked`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
-    without what only this machine knows), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
-    driver lists), ``gpus`` (how many are wanted), ``command`` (what is run in the place of ``python``), ``python``,
+    without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
+    driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
     ``setup`` (words of a shell before it) and ``timeout`` in seconds.
 
-    :raises RefusalError: it was released, there is no slot or GPU now or ever, or its agent did not come up.
+    :raises VerbError: it was released, there is no slot or GPU now or ever, or its agent did not come up.
     """
     name = HostName(asked["cluster"], asked["host"])
     with store.lock():
@@ -43,15 +40,19 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     if not os.path.exists(store.folder(name).claim):
         _start(store, name, asked, end)
     found = _wait(store, name, asked, end)
-    return {**found._asdict(), "socket": socket_path(store, name), "devices": store.description(name)["devices"]}
+    return {
+        **found._asdict(),
+        "socket": observe.socket_path(store, name),
+        "devices": store.description(name)["devices"],
+    }
 
 
 def _complete(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Add to a host's description what only this machine knows; takes a slot and GPUs."""
+    """Add to a host's description what this machine decides; takes a slot and GPUs."""
     others = store.live_hosts()
     slots = int(asked["slots"]) or os.cpu_count() or 1
     if len(others) >= slots:
-        raise RefusalError(
+        raise VerbError(
             "{} has {}, and all of them are in use.".format(asked["machine"], _count(slots, "slot")), transient=True
         )
     wanted = int(asked["gpus"])
@@ -76,12 +77,12 @@ def gpu_names() -> List[str]:
 def assign_gpus(wanted: int, present: Sequence[str], held: Any, machine: str) -> List[str]:
     """Choose GPUs that no host has, the first ones first; pure.
 
-    :raises RefusalError: the machine has not so many, or not now.
+    :raises VerbError: the machine has not so many, or not now.
     """
     free = [device for device in present if device not in held]
     if wanted > len(free):
         is_temporary = wanted <= len(present)
-        raise RefusalError(
+        raise VerbError(
             "instance_type: {} has {}, {} of them free, and {} needed.".format(
                 machine, _count(len(present), "GPU"), len(free), wanted
             ),
@@ -96,8 +97,8 @@ def _count(number: int, noun: str) -> str:
     return "{} {}{}".format(number, noun, "" if number == 1 else "s")
 
 
-def _released_error(cluster: str) -> RefusalError:
-    return RefusalError(
+def _released_error(cluster: str) -> VerbError:
+    return VerbError(
         "cluster: {!r} was released.".format(cluster),
         field="cluster",
         value=cluster,
@@ -117,7 +118,7 @@ def _command(asked: Dict[str, Any], folder: str, ready: int) -> List[str]:
 def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> None:
     """Start the agent, and wait until it is ready, or ends.
 
-    :raises RefusalError: it ended, and no other agent has the host.
+    :raises VerbError: it ended, and no other agent has the host.
     """
     folder = store.folder(name)
     devices = ",".join(store.description(name)["devices"])
@@ -150,13 +151,13 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
     if code == errors.EXIT_CLAIMED:
         return
     if code == errors.EXIT_DISK_FULL:
-        raise RefusalError(
+        raise VerbError(
             "The disk of {} is full.".format(asked["machine"]), cure="Free some space there.", transient=True
         )
     raise _start_error(store, name, "ended with exit code {}".format(code))
 
 
-def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> AgentProcess:
+def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> AgentIdentity:
     while True:
         found = store.agent(name)
         if store.is_released(name.cluster):
@@ -170,28 +171,8 @@ def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float
         time.sleep(_PAUSE)
 
 
-def socket_path(store: ClusterStore, name: HostName) -> str:
-    """Give a path of a host's socket that every program can connect to, by its short link where its own is too long."""
-    folder = store.folder(name)
-    if len(os.fsencode(folder.socket)) <= SOCKET_LIMIT:
-        return folder.socket
-    link = short_path.read_link(folder.root)
-    return os.path.join(link, host_layout.SOCKET) if link else folder.socket
-
-
-def log_tail(store: ClusterStore, name: HostName) -> str:
-    """Give the last lines of a host's ``agent.log``, on one line."""
-    try:
-        with open(store.folder(name).path(host_layout.AGENT_LOG), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
-            text = file.read(_LOG_TAIL).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
-
-
-def _python_error(asked: Dict[str, Any], why: str) -> RefusalError:
-    return RefusalError(
+def _python_error(asked: Dict[str, Any], why: str) -> VerbError:
+    return VerbError(
         "python: {!r} cannot be started on {} ({}).".format(asked["python"], asked["machine"], why),
         field="python",
         value=asked["python"],
@@ -199,9 +180,9 @@ def _python_error(asked: Dict[str, Any], why: str) -> RefusalError:
     )
 
 
-def _start_error(store: ClusterStore, name: HostName, what: str) -> RefusalError:
-    words = log_tail(store, name)
-    return RefusalError(
+def _start_error(store: ClusterStore, name: HostName, what: str) -> VerbError:
+    words = observe.log_tail(store, name)
+    return VerbError(
         "Host {} of cluster {} did not start: its agent {}.".format(name.host, name.cluster, what),
         kind="unavailable",
         transient=True,

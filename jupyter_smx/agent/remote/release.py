@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Set
 
-from jupyter_smx.agent.remote.refusal import RefusalError
+from jupyter_smx.agent.remote.verb_error import VerbError
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
 from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.agent.system.resources import cgroup_limits
@@ -19,7 +19,7 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
     Logs, records and artifacts of its jobs stay. A cluster that has nothing here is released all the same.
 
-    :raises RefusalError: a process is still there although it was killed.
+    :raises VerbError: a process is still there although it was killed.
     """
     cluster = asked["cluster"]
     hosts = store.close(cluster)
@@ -33,7 +33,7 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
     left = process_table.kill_all(select, float(asked["timeout"]))
     if left:
-        raise RefusalError(
+        raise VerbError(
             f"Cluster {cluster}: processes {sorted(left)} still run on {asked['machine']} although they were killed.",
             kind="unavailable",
             rule="A process waits for a device or a network disk.",

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent import variable_file
+from jupyter_smx.agent.code import variable_file
 from jupyter_smx.kernel.options.line_syntax import variable_names
 from jupyter_smx.kernel.request import pickle_diagnosis
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import PATIENCE
 
-from jupyter_smx.agent import variable_file
+from jupyter_smx.agent.code import variable_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,8 @@ HEAVY = {
 
 FORMS = {
     "jupyter_smx.agent",
-    "jupyter_smx.agent.variable_file",
+    "jupyter_smx.agent.code",
+    "jupyter_smx.agent.code.variable_file",
     "jupyter_smx.agent.stores",
     "jupyter_smx.agent.stores.url_schemes",
     "jupyter_smx.agent.system",

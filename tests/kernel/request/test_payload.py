@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import variable_file as variables
+from jupyter_smx.agent.code import variable_file as variables
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 

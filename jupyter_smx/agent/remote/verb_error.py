@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 
-class RefusalError(Exception):
+class VerbError(Exception):
     """What an engine asked for is not done; ``kind`` is ``refused`` or ``unavailable``, as the engine port has them.
 
     ``transient`` says whether the same question may be answered later.

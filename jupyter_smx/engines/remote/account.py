@@ -1,0 +1,164 @@
+"""Ask the agent's archive on a machine, and bring it there first where it is missing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import zlib
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.engines.machine import agent_zipapp
+from jupyter_smx.engines.remote.machine import RUN_TIMEOUT
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from jupyter_smx.engines.remote.machine import Completed, RemoteMachine
+
+DEFAULT_FOLDER = "~/.local/share/jupyter_smx"
+DEFAULT_PYTHON = "python3"
+_NO_ARCHIVE = 97
+_NO_PYTHON = 96
+_NOT_EXECUTABLE = (126, 127)
+"""Exit codes of a shell that cannot start a program."""
+_SEND_TIMEOUT = 120.0
+_ERROR_LENGTH = 300
+_UNPACK = "import sys,zlib;sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"
+
+
+class Account:
+    """One account of one machine: the folder of its hosts, and the interpreter that answers questions there."""
+
+    def __init__(self, machine: RemoteMachine, folder: str = "", python: str = "") -> None:
+        self.machine = machine
+        self.folder = folder or DEFAULT_FOLDER
+        self.python = python or DEFAULT_PYTHON
+
+    async def ask(self, verb: str, question: Mapping[str, Any], timeout: float = RUN_TIMEOUT) -> dict[str, Any]:
+        """Ask one question of :mod:`jupyter_smx.agent.remote.commands`, and give its answer.
+
+        :raises RefusedError: what was asked for cannot be done there; says why.
+        :raises UnavailableError: the machine cannot be reached, or does not answer within ``timeout`` seconds.
+        """
+        data = json.dumps({"machine": self.machine.name, **question}).encode()
+        done = await self.machine.run(self.command(verb), data, timeout)
+        if done.code == _NO_ARCHIVE:
+            await self._send_archive()
+            done = await self.machine.run(self.command(verb), data, timeout)
+        return read_answer(self.machine.name, self.python, done)
+
+    async def stream(self, verb: str, question: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Ask a question whose answer takes long; gives the lines of its progress, and the answer at the end.
+
+        :raises RefusedError, UnavailableError: as :meth:`ask`.
+        """
+        await self.ask("observe", {"clusters": []})  # brings the archive, and tells what is wrong with the machine
+        data = json.dumps({"machine": self.machine.name, **question}).encode()
+        async with self.machine.open(self.command(verb)) as process:
+            assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
+            process.stdin.write(data + b"\n")
+            await process.stdin.drain()
+            async for line in process.stdout:
+                frame = _frame(line)
+                if frame is not None:
+                    _raise_refusal(frame)
+                    yield frame
+        if process.returncode:
+            raise UnavailableError(f"{self.machine.name} ended the command {verb}.", transient=True)
+
+    def command(self, verb: str, *words: str) -> str:
+        """Give the line for a shell that asks a question there; its exit code says what is missing for that."""
+        name = shlex.quote(agent_zipapp.file_name())
+        more = "".join(f" {shlex.quote(word)}" for word in words)
+        return _in_shell(
+            f"r={_folder_word(self.folder)}; p={_path_word(self.python)}; cd /; "
+            f'command -v "$p" >/dev/null || exit {_NO_PYTHON}; test -f "$r"/{name} || exit {_NO_ARCHIVE}; '
+            f'exec "$p" -I "$r"/{name} remote {verb} "$r"{more}'
+        )
+
+    async def _send_archive(self) -> None:
+        """Send the archive compressed, since it is stored as it is; two at once do no harm.
+
+        :raises RefusedError: it cannot be written there.
+        :raises UnavailableError: the machine cannot be reached.
+        """
+        name = shlex.quote(agent_zipapp.file_name())
+        command = _in_shell(
+            f"umask 077; r={_folder_word(self.folder)}; p={_path_word(self.python)}; cd /; "
+            f't="$r"/.archive.$$; mkdir -p "$r" && "$p" -I -c {shlex.quote(_UNPACK)} > "$t" && mv "$t" "$r"/{name} '
+            '|| { c=$?; rm -f "$t"; exit $c; }'
+        )
+        done = await self.machine.run(command, _packed_archive(), _SEND_TIMEOUT)
+        if done.code:
+            full = "no space left" in done.errors.lower() or "quota" in done.errors.lower()
+            raise RefusedError(
+                f"{self.machine.name}: the agent cannot be written to {self.folder} there ({_last_words(done)}).",
+                field="engine",
+                value=self.machine.name,
+                rule="Hosts have their folders there, and the agent is one file of 3 MiB.",
+                cure="Free some space there." if full else "Make the folder writable, or set another folder.",
+                transient=full,
+            )
+
+
+def read_answer(machine: str, python: str, done: Completed) -> dict[str, Any]:
+    """Read what a question printed; start files of a shell may have printed something before. Pure.
+
+    :raises RefusedError: the machine refuses, or cannot run the agent.
+    :raises UnavailableError: it gave no answer.
+    """
+    frames = [frame for line in done.output.splitlines() if (frame := _frame(line)) is not None]
+    for frame in frames[-1:]:
+        _raise_refusal(frame)
+        answer: dict[str, Any] = frame.get("answer", {})
+        return answer
+    if done.code in (_NO_PYTHON, *_NOT_EXECUTABLE):
+        raise RefusedError(
+            f"{machine}: there is no Python {python!r}.",
+            field="engine",
+            value=machine,
+            rule="An agent needs Python 3.8 or newer on the machine, and nothing else.",
+            cure=f"Install it there, or set its path: c.SshEngine.machines = {{{machine!r}: {{'python': '/PATH'}}}}",
+        )
+    raise UnavailableError(
+        f"{machine} gave no answer: the command ended with exit code {done.code} ({_last_words(done)}).", transient=True
+    )
+
+
+def _frame(line: bytes) -> dict[str, Any] | None:
+    try:
+        frame = json.loads(line)
+    except ValueError:
+        return None
+    return frame if isinstance(frame, dict) else None
+
+
+def _raise_refusal(frame: Mapping[str, Any]) -> None:
+    for name, kind in (("refused", RefusedError), ("unavailable", UnavailableError)):
+        if name in frame:
+            raise kind(**frame[name])
+
+
+def _last_words(done: Completed) -> str:
+    lines = [line.strip() for line in done.errors.splitlines() if line.strip()]
+    return (lines or ["it printed nothing"])[-1][:_ERROR_LENGTH]
+
+
+def _in_shell(script: str) -> str:
+    """Let a POSIX shell run it, whatever the account's login shell is."""
+    return f"exec sh -c {shlex.quote(script)}"
+
+
+def _folder_word(folder: str) -> str:
+    """Quote a folder for a shell, but for a ``~`` at its beginning."""
+    return '"$HOME"' + shlex.quote(folder[1:]) if folder == "~" or folder.startswith("~/") else shlex.quote(folder)
+
+
+_path_word = _folder_word
+
+
+@cache
+def _packed_archive() -> bytes:
+    return zlib.compress(agent_zipapp.pack(agent_zipapp.add_bytecode(agent_zipapp.members())), 6)

@@ -1,0 +1,113 @@
+"""A record for each cluster on this machine: on which machines its hosts are, written before they are launched.
+
+By it a release asks those machines only, and the id of a released cluster is refused when its machine has forgotten it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.engines.machine import file_lock
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+_INTENTION = "intention.json"
+_RELEASED = "released"
+_LOCK = "lock"
+
+
+class Intention(Struct, frozen=True):
+    """What will be launched: for each host, in the job's order, the machine that it is launched on."""
+
+    places: dict[str, str]
+
+    def machines(self) -> list[str]:
+        """Name each machine once."""
+        return list(dict.fromkeys(self.places.values()))
+
+
+class ClusterRegister:
+    """``<folder>/<cluster>/intention.json`` and ``released``. Methods block for a moment.
+
+    :raises UnavailableError: of every method: the folder cannot be read or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def lock(self, cluster: str) -> AbstractAsyncContextManager[bool]:
+        """Let one launch of a cluster go on at a time."""
+        folder = self.folder / cluster
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            raise self._error(problem) from problem
+        return file_lock.acquire_async(folder / _LOCK)
+
+    def read(self, cluster: str) -> Intention | None:
+        """Read where a cluster is, or was; None where it was never launched."""
+        try:
+            return msgspec.json.decode((self.folder / cluster / _INTENTION).read_bytes(), type=Intention)
+        except (FileNotFoundError, NotADirectoryError):
+            self._check()
+            return None
+        except (OSError, msgspec.MsgspecError) as problem:
+            raise self._error(problem) from problem
+
+    def write(self, cluster: str, intention: Intention) -> None:
+        """Write down where a cluster will be launched."""
+        path = self.folder / cluster / _INTENTION
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                file.write(msgspec.json.encode(intention))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as problem:
+            raise self._error(problem) from problem
+
+    def is_released(self, cluster: str) -> bool:
+        """Say whether a cluster was given back."""
+        return (self.folder / cluster / _RELEASED).exists()
+
+    def release(self, cluster: str) -> None:
+        """Write down that a cluster is given back: from now on it is launched no more."""
+        try:
+            (self.folder / cluster).mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.folder / cluster / _RELEASED).touch(mode=0o600)
+        except OSError as problem:
+            raise self._error(problem) from problem
+
+    def live(self) -> dict[str, Intention]:
+        """List the clusters that were launched and not released."""
+        try:
+            names = [entry.name for entry in os.scandir(self.folder)]
+        except FileNotFoundError:
+            return {}
+        except OSError as problem:
+            raise self._error(problem) from problem
+        found = {name: self.read(name) for name in names if not self.is_released(name)}
+        return {name: intention for name, intention in found.items() if intention is not None}
+
+    def _check(self) -> None:
+        """Tell a cluster that is not there from a disk that is away."""
+        try:
+            self.folder.parent.stat()
+        except OSError as problem:
+            raise self._error(problem) from problem
+
+    def _error(self, problem: Exception) -> UnavailableError:
+        return UnavailableError(
+            f"data_dir: the record of clusters in {self.folder} cannot be used ({problem}).",
+            field="data_dir",
+            value=self.folder,
+            transient=True,
+        )

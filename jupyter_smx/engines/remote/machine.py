@@ -1,0 +1,78 @@
+"""The two things that a remote engine can do with a machine: run a command there, and open a stream to a socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import asyncio
+    from contextlib import AbstractAsyncContextManager
+
+RUN_TIMEOUT = 20.0
+"""Seconds that a command on a machine may take, unless the caller says more."""
+
+
+class Completed(NamedTuple):
+    """How a command ended: its exit code, what it printed, and the text of its errors."""
+
+    code: int
+    output: bytes
+    errors: str
+
+
+class RemoteMachine(Protocol):
+    """The way to one account of one machine. A command is a line for a POSIX shell, which starts anywhere."""
+
+    @property
+    def name(self) -> str:
+        """Give the name by which the user calls the machine."""
+        ...
+
+    async def run(self, command: str, data: bytes = b"", timeout: float = RUN_TIMEOUT) -> Completed:
+        """Run a command with ``data`` on its standard input, and wait for its end.
+
+        :raises RefusedError: the machine cannot be used as it is configured; says the cure.
+        :raises UnavailableError: it cannot be reached now, or did not answer within ``timeout`` seconds.
+        """
+        ...
+
+    def open(self, command: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+        """Start a command with pipes; it ends with the context.
+
+        :raises RefusedError, UnavailableError: as :meth:`run`.
+        """
+        ...
+
+    async def connect(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a stream to a unix socket on the machine.
+
+        :raises RefusedError, UnavailableError: as :meth:`run`. Where it cannot be told that nothing listens there, the
+            stream ends before its first byte.
+        """
+        ...
+
+    def shell_words(self, command: str) -> list[str]:
+        """Give the words of a command that runs another one there in a terminal."""
+        ...
+
+
+class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the configuration says of one machine; everything has a default that the machine itself decides.
+
+    ``slots`` is the number of hosts that it has room for (0: one for each CPU). ``cpus``, ``memory_gib`` and ``gpus``
+    are those of the instance type that is named as the machine; ``gpus`` are the names of devices for
+    ``CUDA_VISIBLE_DEVICES``. ``python`` is the interpreter of the agent and of jobs that name none. ``folder`` is
+    where hosts have their folders. ``environments`` are shell lines by name, which ``--python NAME`` runs before the
+    interpreter. ``address`` is where the other machines reach this one.
+    """
+
+    slots: int = 0
+    cpus: int = 0
+    memory_gib: float = 0.0
+    gpus: tuple[str, ...] = ()
+    python: str = ""
+    folder: str = ""
+    address: str = ""
+    environments: dict[str, str] = {}

@@ -1,0 +1,84 @@
+"""Choose the machine of each host of a cluster; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.errors import RefusedError, ValidationError, suggest_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jupyter_smx.engines.base import HostSpec
+
+MACHINE_OPTION = "machine"
+"""Option of an instance type that names the machine of its hosts."""
+
+
+class MachineRoom(Struct, frozen=True):
+    """What a machine has left: free ``slots`` and ``gpus``, None where that is not known here."""
+
+    slots: int | None = None
+    gpus: int | None = None
+    is_reachable: bool = True
+
+    def fits(self, host: HostSpec) -> bool:
+        """Say whether a host has room here, as far as that is known."""
+        return (self.slots is None or self.slots > 0) and (self.gpus is None or self.gpus >= host.gpus)
+
+    def less(self, host: HostSpec) -> MachineRoom:
+        """Give what is left after a host."""
+        return MachineRoom(
+            None if self.slots is None else self.slots - 1,
+            None if self.gpus is None else self.gpus - host.gpus,
+            self.is_reachable,
+        )
+
+
+def place_hosts(hosts: Sequence[HostSpec], rooms: Mapping[str, MachineRoom]) -> dict[str, str]:
+    """Give each host a machine: one that can be reached before one that cannot, then the one with the most room.
+
+    Of machines with equal room the first one in the configuration.
+
+    :raises RefusedError: there is no room now (transient).
+    :raises ValidationError: an instance type is of a machine that the engine has not.
+    """
+    left = dict(rooms)
+    found = {}
+    for host in hosts:
+        name = _choose(host, left)
+        left[name] = left[name].less(host)
+        found[host.host] = name
+    return found
+
+
+def _choose(host: HostSpec, rooms: Mapping[str, MachineRoom]) -> str:
+    wanted = host.options.get(MACHINE_OPTION, "")
+    if wanted and wanted not in rooms:
+        raise ValidationError(
+            f"--instance-type: {host.instance_type} is a type of the machine {wanted!r}, which this engine has not.",
+            field="instance_type",
+            value=host.instance_type,
+            rule=f"Machines of this engine: {', '.join(rooms)}.",
+            cure=suggest_names(wanted, rooms),
+        )
+    candidates = {name: room for name, room in rooms.items() if wanted in ("", name) and room.fits(host)}
+    if not candidates:
+        where = wanted or (next(iter(rooms)) if len(rooms) == 1 else f"the {len(rooms)} machines of this engine")
+        what = "GPU" if any(room.slots is None or room.slots > 0 for room in rooms.values()) else "slot"
+        raise RefusedError(
+            f"No {what} of {where} is free.",
+            field="instance_type",
+            value=host.instance_type,
+            cure="The job starts when another one ends.",
+            transient=True,
+        )
+    return max(candidates, key=lambda name: _preference(candidates[name]))
+
+
+def _preference(room: MachineRoom) -> tuple[bool, float, float]:
+    unknown = float("inf")
+    slots = unknown if room.slots is None else room.slots
+    return room.is_reachable, slots, unknown if room.gpus is None else room.gpus

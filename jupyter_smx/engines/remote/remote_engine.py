@@ -1,0 +1,504 @@
+"""The engine for hosts on other machines, without the way to them, which a subclass adds."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import socket
+from abc import abstractmethod
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from traitlets import Bool, Dict, Float, Unicode, default
+
+from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.controller_launch import data_dir
+from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.machine import agent_zipapp, request_validation
+from jupyter_smx.engines.machine.addresses import MachineNetwork, host_networks
+from jupyter_smx.engines.machine.host_folder import description
+from jupyter_smx.engines.machine.launch_hosts import launch_all
+from jupyter_smx.engines.remote import facts, interpreters
+from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
+from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention
+from jupyter_smx.engines.remote.placement import MachineRoom, place_hosts
+from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
+from jupyter_smx.model.records.cluster import Handle, HostHandle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+
+    from jupyter_smx.engines.base import HostSpec
+    from jupyter_smx.engines.machine.addresses import HostNetwork
+    from jupyter_smx.engines.remote.machine import MachineOptions, RemoteMachine
+    from jupyter_smx.model.records.cluster import QueueStatus
+    from jupyter_smx.model.spec.instance import InstanceType
+
+Answers = dict[str, dict[str, Any]]
+Errors = dict[str, BaseException]
+
+_OBSERVE_TIMEOUT = 10.0
+"""Seconds after which a machine that does not answer is unknown."""
+_CONTACT_AGE = 30.0
+"""Seconds for which a machine that answered, or did not, is taken for as it was."""
+_FILLED_IN = ("addresses", "interface", "port")
+"""Fields of ``host.json`` that only the machines can fill in."""
+
+
+class RemoteEngine(Engine):
+    """Runs agents on other machines, each from the agent's archive and a folder of the user's account there."""
+
+    data_dir = Unicode(
+        help="Folder of this machine with the record of clusters; empty means Jupyter's data folder, ``smx`` in it."
+    ).tag(config=True)
+    folder = Unicode(
+        "", help="Folder of hosts on each machine; empty means ~/.local/share/jupyter_smx. A machine may have its own."
+    ).tag(config=True)
+    python = Unicode(
+        "",
+        help="Interpreter of jobs that name none, and of the agent; empty means python3. A machine may have its own.",
+    ).tag(config=True)
+    environments = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="Shell lines by name, such as ``module load python``, that ``--python NAME`` runs before python3.",
+    ).tag(config=True)
+    isolate = Bool(
+        default_value=True,
+        help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if the machine allows mount namespaces.",
+    ).tag(config=True)
+    launch_timeout = Float(60.0, min=0.1, help="Seconds until a started agent must listen.").tag(config=True)
+    release_timeout = Float(20.0, min=0.1, help="Seconds until killed processes of a host must be gone.").tag(
+        config=True
+    )
+    grace = Float(
+        120.0, min=0.0, help="Seconds between SIGTERM and SIGKILL when a host stops its job without a controller."
+    ).tag(config=True)
+    notice_grace = Float(
+        30.0, min=0.0, help="Seconds that a host has to end its job when its agent receives SIGTERM."
+    ).tag(config=True)
+
+    @default("data_dir")
+    def _default_data_dir(self) -> str:
+        return os.fspath(data_dir())
+
+    def __init__(self, **traits: object) -> None:
+        super().__init__(**traits)
+        self._accounts: dict[str, Account] = {}
+        self._contacts: dict[str, tuple[float, bool]] = {}
+        """When each machine was asked last, by the event loop's clock, and whether it answered."""
+        self._facts = facts.FactsStore(self._folder / "machines")
+        self._launched: set[tuple[str, str]] = set()
+        """Hosts whose agent has just said that it listens."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Say that interpreters and GPUs are those of the machines."""
+        return Capabilities(interpreters="remote", own_gpus=True)
+
+    @abstractmethod
+    def machine_options(self) -> Mapping[str, MachineOptions]:
+        """Give the machines of this engine by name, as they are configured; asks none of them."""
+
+    @abstractmethod
+    def machine(self, name: str) -> RemoteMachine:
+        """Give the way to a machine, which need not be one of :meth:`machine_options` any more."""
+
+    # The six methods of the port
+
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        """Give what would be launched; the machine of each host, its address and its GPUs are chosen at the launch."""
+        found = interpreters.interpreter(request.python, self._environments())
+        hosts = {}
+        for host in request.hosts:
+            described = self._description(request, host, None)
+            hosts[host.host] = {
+                "python": found.path or str(self.python) or DEFAULT_PYTHON,
+                "setup": found.setup,
+                host_layout.DESCRIPTION: {name: value for name, value in described.items() if name not in _FILLED_IN},
+            }
+        return {"engine": self.name, "machines": [*self.machine_options()], "hosts": hosts}
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
+        """Choose a machine for each host, write that down, and launch them there.
+
+        Yields an empty handle before the first launch, and a new handle whenever another host listens.
+
+        :raises RefusedError: before anything was launched, or there is no slot or GPU on the machine.
+        :raises UnavailableError: a machine cannot be reached, or a host did not come up.
+        """
+        request_validation.check_names(request)
+        interpreters.interpreter(request.python, self._environments())
+        register = self._register
+        async with register.lock(request.cluster):
+            if register.is_released(request.cluster):
+                raise request_validation.released_error(request.cluster)
+            intention = register.read(request.cluster)
+            if intention is None:
+                intention = Intention(await self._place(request))
+                register.write(request.cluster, intention)
+            networks = await self._networks(request.cluster, intention)
+
+            async def launch_host(host: HostSpec) -> HostHandle:
+                return await self._launch_host(request, host, intention.places[host.host], networks[host.host])
+
+            async with aclosing(launch_all(self, request, launch_host)) as handles:
+                async for handle in handles:
+                    yield handle
+
+    async def find(self, cluster: str) -> Handle | None:
+        """Look up where a cluster is, and ask these machines.
+
+        :raises UnavailableError: one of them cannot be reached, or the record cannot be read.
+        """
+        intention = self._register.read(cluster)
+        if intention is None or self._register.is_released(cluster):
+            return None
+        states, errors = await self._observe_hosts({cluster: intention})
+        for error in errors.values():
+            raise error
+        found = {host: states[name].get(cluster, {}).get(host, {}) for host, name in intention.places.items()}
+        hosts = [_host_handle(host, intention.places[host], state) for host, state in found.items() if "pid" in state]
+        return Handle(engine=self.name, cluster=cluster, hosts=tuple(hosts))
+
+    async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        """Ask each machine once for all of its clusters."""
+        intentions: dict[str, Intention | None] = {}
+        try:
+            for handle in handles:
+                released = self._register.is_released(handle.cluster)
+                intentions[handle.cluster] = None if released else self._intention(handle)
+        except UnavailableError:
+            return [Observation.UNKNOWN for _ in handles]
+        states, _ = await self._observe_hosts({c: found for c, found in intentions.items() if found is not None})
+        return [_observation(handle, intentions[handle.cluster], states) for handle in handles]
+
+    async def release(self, handle: Handle) -> None:
+        """End the hosts on the machines that have them, and on no others.
+
+        :raises UnavailableError: one of them cannot be reached; the others were asked.
+        """
+        if not request_validation.is_valid_name(handle.cluster):
+            return
+        intention = self._intention(handle)
+        self._register.release(handle.cluster)
+        self._launched -= {key for key in self._launched if key[0] == handle.cluster}
+        question = {"cluster": handle.cluster, "timeout": float(self.release_timeout)}
+        timeout = float(self.release_timeout) + _OBSERVE_TIMEOUT
+        machines = intention.machines() if intention else []
+        answers, errors = await _gather(
+            {name: self._account(name).ask("release", question, timeout) for name in machines}
+        )
+        for name, answer in answers.items():
+            for left in answer["left"]:
+                self.log.warning("cluster=%s machine=%s released: %s", handle.cluster, name, left)
+        for error in errors.values():
+            raise error
+
+    async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a stream to the agent's socket.
+
+        A machine may not say that nothing listens there, so it is asked first, unless the agent has just said so.
+
+        :raises UnavailableError: nothing listens there now.
+        """
+        found = next((known for known in handle.hosts if known.host == host), None)
+        place = _place_of(found)
+        if found is None or not place:
+            raise UnavailableError(f"Host {host} of cluster {handle.cluster} is on no machine yet.", transient=True)
+        key = handle.cluster, host
+        if key not in self._launched:
+            states = await self._account(place).ask("observe", {"clusters": [handle.cluster]}, _OBSERVE_TIMEOUT)
+            if not states["hosts"].get(handle.cluster, {}).get(host, {}).get("running"):
+                raise UnavailableError(f"Host {host} of cluster {handle.cluster} does not run.", transient=True)
+        self._launched.discard(key)
+        return await self.machine(place).connect(str(found.data["socket"]))
+
+    # Methods of the port with a default
+
+    def slots(self) -> int | None:
+        """Add up the slots of all machines; None where one of them has never been asked."""
+        rooms = [self._slots_of(name) for name in self.machine_options()]
+        known = [slots for slots in rooms if slots is not None]
+        return sum(known) if len(known) == len(rooms) else None
+
+    def clusters_folder(self) -> Path:
+        """Give the folder with the record of each cluster."""
+        return self._register.folder
+
+    def spool_path(self, cluster: str, host: str) -> None:
+        """Give none: the spool is on another machine."""
+        del cluster, host
+
+    def instance_types(self) -> Sequence[InstanceType]:
+        """Give a type for each machine whose size is known: all of it, with its name."""
+        types = (
+            facts.instance_type(name, options, self._facts.read(name))
+            for name, options in self.machine_options().items()
+        )
+        return [found for found in types if found is not None]
+
+    async def resolve_interpreter(self, word: str) -> str:
+        """Take a path of the machines, or a named environment.
+
+        :raises RefusedError: it is neither.
+        """
+        return interpreters.resolve(word, self._environments())
+
+    async def shell(self, handle: Handle, host: str) -> list[str] | None:
+        """Enter the namespaces of the agent in a terminal there."""
+        place = _place_of(next((known for known in handle.hosts if known.host == host), None))
+        if not place:
+            return None
+        account = self._account(place)
+        return account.machine.shell_words(account.command("shell", handle.cluster, host))
+
+    async def read_spool(
+        self, cluster: str, host: str, job: str, name: str, offset: int, limit: int
+    ) -> tuple[bytes, int] | None:
+        """Read from the machine's disk, also after the end of the host.
+
+        :raises ResourceNotFoundError: there is no such file.
+        :raises UnavailableError: the machine cannot be reached.
+        """
+        intention = self._register.read(cluster)
+        if intention is None or host not in intention.places:
+            return None
+        question = {"cluster": cluster, "host": host, "path": f"{job}/{name}", "offset": offset, "limit": limit}
+        answer = await self._account(intention.places[host]).ask("read", question)
+        if answer["data"] is None:
+            raise ResourceNotFoundError(f"{name} is not in the spool.")
+        return base64.b64decode(answer["data"]), int(answer["size"])
+
+    async def exit_reason(self, cluster: str, host: str) -> str:
+        """Say that a machine was restarted since the agent of a host began."""
+        intention = self._register.read(cluster)
+        if intention is None or host not in intention.places:
+            return ""
+        place = intention.places[host]
+        answer = await self._account(place).ask("observe", {"clusters": [cluster], "released": True})
+        boot = answer["hosts"].get(cluster, {}).get(host, {}).get("boot_id", answer["boot_id"])
+        return "" if boot == answer["boot_id"] else f"The machine {place} was restarted."
+
+    async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
+        """End what runs on the machines for clusters of this controller that have no record.
+
+        :raises UnavailableError: a machine cannot be reached; the others were looked at.
+        """
+        answers, errors = await _gather({name: self._sweep_machine(name, known) for name in self.machine_options()})
+        ended = [f"{cluster} on {name}" for name, answer in answers.items() for cluster in answer["ended"]]
+        if errors and not ended:
+            raise next(iter(errors.values()))
+        return ended
+
+    async def _sweep_machine(self, name: str, known: Callable[[], Collection[str]]) -> dict[str, Any]:
+        listed = await self._account(name).ask("list_clusters", {"owner": self._owner})
+        orphans = [cluster for cluster in listed["live"] if cluster not in known()]
+        for cluster in orphans:
+            question = {"cluster": cluster, "timeout": float(self.release_timeout)}
+            await self._account(name).ask("release", question, float(self.release_timeout) + _OBSERVE_TIMEOUT)
+        return {"ended": orphans}
+
+    async def prune(self, is_needed: Callable[[str], bool]) -> list[str]:
+        """Delete folders of old clusters on the machines, and archives of agents that none of their hosts runs.
+
+        :raises UnavailableError: a machine cannot be reached; the others were pruned.
+        """
+        answers, errors = await _gather({name: self._prune_machine(name, is_needed) for name in self.machine_options()})
+        deleted = [cluster for answer in answers.values() for cluster in answer["deleted"]]
+        if errors and not deleted:
+            raise next(iter(errors.values()))
+        return deleted
+
+    async def _prune_machine(self, name: str, is_needed: Callable[[str], bool]) -> dict[str, Any]:
+        account = self._account(name)
+        ended = (await account.ask("list_clusters", {"owner": self._owner}))["ended"]
+        question = {"owner": self._owner, "keep": [cluster for cluster in ended if is_needed(cluster)]}
+        deleted = await account.ask("delete", question)
+        await account.ask("delete_archives", {"archive": agent_zipapp.file_name()})
+        return deleted
+
+    # What is below
+
+    @property
+    def _register(self) -> ClusterRegister:
+        return ClusterRegister(self._folder / "clusters")
+
+    @property
+    def _folder(self) -> Path:
+        """Give the folder that all engines of one kind share, since they may share machines."""
+        return Path(self.data_dir) / "engines" / type(self).name
+
+    @property
+    def _owner(self) -> str:
+        """Tell this controller's hosts from those of others with the same account."""
+        return hashlib.sha256(f"{socket.gethostname()}\0{self.data_dir}".encode()).hexdigest()[:16]
+
+    def _account(self, name: str) -> Account:
+        if name not in self._accounts:
+            options = self.machine_options().get(name)
+            folder, python = (options.folder, options.python) if options else ("", "")
+            self._accounts[name] = Account(self.machine(name), folder or str(self.folder), python or str(self.python))
+        return self._accounts[name]
+
+    def _environments(self) -> dict[str, str]:
+        """Merge the environments of the engine with those of its machines."""
+        own: dict[str, str] = dict(self.environments)
+        for options in self.machine_options().values():
+            own |= options.environments
+        return own
+
+    def _intention(self, handle: Handle) -> Intention | None:
+        """Say where a cluster is: as it was written down, else as its handle says."""
+        written = self._register.read(handle.cluster)
+        if written is not None:
+            return written
+        places = {host.host: _place_of(host) for host in handle.hosts}
+        return Intention({host: place for host, place in places.items() if place}) if any(places.values()) else None
+
+    def _slots_of(self, name: str) -> int | None:
+        options = self.machine_options().get(name)
+        known = self._facts.read(name)
+        return (options.slots if options else 0) or (known.cpus if known else None)
+
+    async def _place(self, request: ClusterRequest) -> dict[str, str]:
+        names = [*self.machine_options()]
+        if len(names) > 1:
+            await self._contact(names)
+        places = place_hosts(request.hosts, {name: self._room(name) for name in names})
+        if len(names) == 1:
+            await self._contact(names)
+        return places
+
+    async def _contact(self, names: Iterable[str]) -> None:
+        """Ask machines that have not been asked lately what they have.
+
+        :raises UnavailableError: none of them can be reached; that of the first one.
+        :raises RefusedError: none of them can be used; that of the first one.
+        """
+        now = asyncio.get_running_loop().time()
+        known = {name: self._contacts.get(name, (-_CONTACT_AGE, False)) for name in names}
+        old = [name for name, (when, answered) in known.items() if now - when >= _CONTACT_AGE or not answered]
+        _, errors = await _gather({name: self._ask_facts(name) for name in old})
+        if errors and len(errors) == len(known):
+            raise next(iter(errors.values()))
+
+    async def _ask_facts(self, name: str) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        try:
+            answer = await self._account(name).ask("facts", {})
+        except Exception:
+            self._contacts[name] = loop.time(), False
+            raise
+        self._contacts[name] = loop.time(), True
+        self._facts.write(name, msgspec.convert(answer, facts.MachineFacts, strict=False))
+        return answer
+
+    def _room(self, name: str) -> MachineRoom:
+        used = [
+            host for found in self._register.live().values() for host, place in found.places.items() if place == name
+        ]
+        slots = self._slots_of(name)
+        is_reachable = self._contacts.get(name, (0.0, True))[1]
+        return MachineRoom(slots=None if slots is None else slots - len(used), is_reachable=is_reachable)
+
+    async def _networks(self, cluster: str, intention: Intention) -> dict[str, HostNetwork]:
+        machines = {}
+        if len(intention.machines()) > 1:
+            await self._contact(intention.machines())
+        for host, name in intention.places.items():
+            options, known = self.machine_options().get(name), self._facts.read(name)
+            address = (options.address if options else "") or (known.address if known else "")
+            machines[host] = MachineNetwork(address if len(intention.machines()) > 1 else "")
+        try:
+            return host_networks(cluster, machines)
+        except ValueError as error:
+            raise UnavailableError(
+                str(error), cure="Set the address of each machine in c.SshEngine.machines.", transient=True
+            ) from error
+
+    def _description(self, request: ClusterRequest, host: HostSpec, network: HostNetwork | None) -> dict[str, object]:
+        common = description(
+            request,
+            host,
+            start_method="fork",
+            isolate=bool(self.isolate),
+            grace=float(self.grace),
+            limits={},
+            network=network,
+            transfer_python="",
+        )
+        return {**common, "notice_grace": float(self.notice_grace), "archive": agent_zipapp.file_name()}
+
+    async def _launch_host(
+        self, request: ClusterRequest, host: HostSpec, name: str, network: HostNetwork
+    ) -> HostHandle:
+        options = self.machine_options().get(name)
+        found = interpreters.interpreter(request.python, self._environments())
+        account = self._account(name)
+        question = {
+            "owner": self._owner,
+            "cluster": request.cluster,
+            "host": host.host,
+            "description": self._description(request, host, network),
+            "slots": options.slots if options else 0,
+            "devices": list(options.gpus) if options else [],
+            "gpus": host.gpus,
+            "cpus": host.vcpus,
+            "memory": host.memory,
+            "python": found.path or (DEFAULT_PYTHON if found.setup else account.python),
+            "setup": found.setup,
+            "timeout": float(self.launch_timeout),
+        }
+        answer = await account.ask("launch", question, float(self.launch_timeout) + _OBSERVE_TIMEOUT)
+        self._contacts[name] = asyncio.get_running_loop().time(), True
+        self._launched.add((request.cluster, host.host))
+        return _host_handle(host.host, name, answer)
+
+    async def _observe_hosts(self, intentions: Mapping[str, Intention]) -> tuple[Answers, Errors]:
+        """Ask each machine for its clusters: by machine, the states by cluster and host, and the errors."""
+        clusters: dict[str, list[str]] = {}
+        for cluster, intention in intentions.items():
+            for name in intention.machines():
+                clusters.setdefault(name, []).append(cluster)
+        answers, errors = await _gather(
+            {
+                name: self._account(name).ask("observe", {"clusters": own}, _OBSERVE_TIMEOUT)
+                for name, own in clusters.items()
+            }
+        )
+        return {name: answer["hosts"] for name, answer in answers.items()}, errors
+
+
+async def _gather(questions: Mapping[str, Coroutine[Any, Any, dict[str, Any]]]) -> tuple[Answers, Errors]:
+    """Ask several machines side by side; gives the answers and the errors, by machine."""
+    found = await asyncio.gather(*questions.values(), return_exceptions=True)
+    named = dict(zip(questions, found, strict=True))
+    answers = {name: answer for name, answer in named.items() if not isinstance(answer, BaseException)}
+    return answers, {name: answer for name, answer in named.items() if isinstance(answer, BaseException)}
+
+
+def _observation(handle: Handle, intention: Intention | None, states: Answers) -> Observation:
+    """Conclude from what machines said; the states of a machine that gave no answer are missing. Pure."""
+    if intention is None:
+        return Observation.GONE
+    if not states.keys() >= set(intention.machines()):
+        return Observation.UNKNOWN
+    found = [states[name].get(handle.cluster, {}).get(host) for host, name in intention.places.items()]
+    running = [False if state is None else state["running"] for state in found]
+    if None in running or (not handle.hosts and not any(running)):
+        return Observation.UNKNOWN  # an acquire may be under way
+    return Observation.RUNNING if all(running) else Observation.GONE
+
+
+def _place_of(host: HostHandle | None) -> str:
+    return "" if host is None else str(host.data.get("machine", ""))
+
+
+def _host_handle(host: str, machine: str, answer: Mapping[str, Any]) -> HostHandle:
+    kept = ("pid", "start_time", "boot_id", "socket")
+    return HostHandle(host=host, data={"machine": machine, **{name: answer[name] for name in kept}})

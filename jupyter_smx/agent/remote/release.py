@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Set
 
 from jupyter_smx.agent.remote.verb_error import VerbError
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Release the cluster that ``asked`` names, within its ``timeout`` in seconds; gives what could not be removed.
 
-    Logs, records and artifacts of its jobs stay. A cluster that has nothing here is released all the same.
+    ``hosts`` has what the engine got when it launched them, by which they are found if their folders are gone. Logs,
+    records and artifacts of jobs stay. A cluster that has nothing here is released all the same.
 
     :raises VerbError: a process is still there although it was killed.
     """
     cluster = asked["cluster"]
     hosts = store.close(cluster)
-    agents = [agent for agent in map(store.agent, hosts) if agent is not None]
-    boot = process_table.boot_id()
-    roots = [(agent.pid, agent.start_time) for agent in agents if agent.boot_id == boot]
-    marks = ["JUPYTER_SMX_HOST=" + "/".join(name) for name in hosts]
+    given = asked.get("hosts", [])
+    agents = [(agent.pid, agent.start_time, agent.boot_id) for agent in map(store.agent, hosts) if agent is not None]
+    agents += [(int(host["pid"]), int(host["start_time"]), str(host["boot_id"])) for host in given if "pid" in host]
+    roots = [(pid, started) for pid, started, boot_id in agents if boot_id == process_table.boot_id()]
+    names = {name.host for name in hosts} | {host["host"] for host in given}
+    marks = ["JUPYTER_SMX_HOST={}/{}".format(cluster, name) for name in sorted(names)]
 
     def select(known: process_table.Table) -> Set[int]:
         return process_table.process_tree(roots, known) | process_table.find_marked(marks, known)
@@ -39,16 +42,23 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
             rule="A process waits for a device or a network disk.",
             transient=True,
         )
-    return {"left": [problem for name in hosts for problem in _sweep(store, name)]}
+    problems = [problem for name in hosts for problem in _sweep(store, name)]
+    groups = _remove_groups(store, cluster, sorted(names))
+    return {"left": [*problems, groups] if groups else problems}
 
 
 def _sweep(store: ClusterStore, name: HostName) -> List[str]:
     root = store.folder(name).root
     paths = [os.path.join(root, entry) for entry in (host_layout.SOCKET, *host_layout.FOLDERS)]
     left = [_try(rmtree.remove, path) for path in paths] + [_try(short_path.remove_link, root)]
-    limits = store.description(name).get("limits") or {}
-    groups = cgroup_limits.remove_groups([str(group) for group in (limits.get("groups") or {}).values()])
-    return [problem for problem in (*left, groups) if problem]
+    return [problem for problem in left if problem]
+
+
+def _remove_groups(store: ClusterStore, cluster: str, hosts: Iterable[str]) -> str:
+    """Remove the control groups of hosts that have ended; gives which could not be removed."""
+    names = [cgroup_limits.group_name(store.root, cluster, host) for host in hosts]
+    parents = cgroup_limits.find_parents().folders.values()
+    return cgroup_limits.remove_groups([str(parent / name) for parent in parents for name in names])
 
 
 def _try(remove: Callable[[str], None], path: str) -> str:

@@ -34,12 +34,13 @@ class Intention(Struct, frozen=True):
 
 
 class ClusterRegister:
-    """``<folder>/<cluster>/intention.json`` and ``released``. Methods block for a moment.
+    """``<folder>/<cluster>/intention.json`` and ``released``, below ``data_dir``. Methods block for a moment.
 
     :raises UnavailableError: of every method: the folder cannot be read or written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, data_dir: Path, folder: Path) -> None:
+        self._data_dir = data_dir
         self.folder = folder
 
     def lock(self, cluster: str) -> AbstractAsyncContextManager[bool]:
@@ -100,7 +101,7 @@ class ClusterRegister:
     def _check(self) -> None:
         """Tell a cluster that is not there from a disk that is away."""
         try:
-            self.folder.parent.stat()
+            self._data_dir.stat()
         except OSError as problem:
             raise self._error(problem) from problem
 

@@ -48,8 +48,7 @@ class RemoteMachine(Protocol):
     async def connect(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a stream to a unix socket on the machine.
 
-        :raises RefusedError, UnavailableError: as :meth:`run`. Where it cannot be told that nothing listens there, the
-            stream ends before its first byte.
+        :raises RefusedError, UnavailableError: as :meth:`run`, or nothing listens there now.
         """
         ...
 

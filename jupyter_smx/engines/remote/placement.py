@@ -18,8 +18,9 @@ MACHINE_OPTION = "machine"
 
 
 class MachineRoom(Struct, frozen=True):
-    """What a machine has left: free ``slots`` and ``gpus``, None where that is not known here."""
+    """What a machine has: ``total`` slots, and free ``slots`` and ``gpus``; None where that is not known here."""
 
+    total: int | None = None
     slots: int | None = None
     gpus: int | None = None
     is_reachable: bool = True
@@ -31,6 +32,7 @@ class MachineRoom(Struct, frozen=True):
     def less(self, host: HostSpec) -> MachineRoom:
         """Give what is left after a host."""
         return MachineRoom(
+            self.total,
             None if self.slots is None else self.slots - 1,
             None if self.gpus is None else self.gpus - host.gpus,
             self.is_reachable,
@@ -42,9 +44,17 @@ def place_hosts(hosts: Sequence[HostSpec], rooms: Mapping[str, MachineRoom]) -> 
 
     Of machines with equal room the first one in the configuration.
 
-    :raises RefusedError: there is no room now (transient).
+    :raises RefusedError: there is no room now (transient), or there are more hosts than slots.
     :raises ValidationError: an instance type is of a machine that the engine has not.
     """
+    totals = [room.total for room in rooms.values() if room.total is not None]
+    if len(totals) == len(rooms) and sum(totals) < len(hosts):
+        raise RefusedError(
+            f"--instance-count: {len(hosts)} hosts, and {_words(rooms)} can have {sum(totals)} at once.",
+            field="instance_count",
+            value=len(hosts),
+            cure="Use fewer hosts, or set more slots in the configuration of the machine.",
+        )
     left = dict(rooms)
     found = {}
     for host in hosts:
@@ -66,7 +76,7 @@ def _choose(host: HostSpec, rooms: Mapping[str, MachineRoom]) -> str:
         )
     candidates = {name: room for name, room in rooms.items() if wanted in ("", name) and room.fits(host)}
     if not candidates:
-        where = wanted or (next(iter(rooms)) if len(rooms) == 1 else f"the {len(rooms)} machines of this engine")
+        where = wanted or _words(rooms)
         what = "GPU" if any(room.slots is None or room.slots > 0 for room in rooms.values()) else "slot"
         raise RefusedError(
             f"No {what} of {where} is free.",
@@ -76,6 +86,10 @@ def _choose(host: HostSpec, rooms: Mapping[str, MachineRoom]) -> str:
             transient=True,
         )
     return max(candidates, key=lambda name: _preference(candidates[name]))
+
+
+def _words(rooms: Mapping[str, MachineRoom]) -> str:
+    return next(iter(rooms)) if len(rooms) == 1 else f"the {len(rooms)} machines of this engine"
 
 
 def _preference(room: MachineRoom) -> tuple[bool, float, float]:

@@ -45,7 +45,7 @@ _OBSERVE_TIMEOUT = 10.0
 """Seconds after which a machine that does not answer is unknown."""
 _CONTACT_AGE = 30.0
 """Seconds for which a machine that answered, or did not, is taken for as it was."""
-_FILLED_IN = ("addresses", "interface", "port")
+_FILLED_IN = ("addresses", "interface", "port", "limits")
 """Fields of ``host.json`` that only the machines can fill in."""
 
 
@@ -92,8 +92,6 @@ class RemoteEngine(Engine):
         self._contacts: dict[str, tuple[float, bool]] = {}
         """When each machine was asked last, by the event loop's clock, and whether it answered."""
         self._facts = facts.FactsStore(self._folder / "machines")
-        self._launched: set[tuple[str, str]] = set()
-        """Hosts whose agent has just said that it listens."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -155,7 +153,7 @@ class RemoteEngine(Engine):
 
         :raises UnavailableError: one of them cannot be reached, or the record cannot be read.
         """
-        intention = self._register.read(cluster)
+        intention = self._register.read(cluster) if request_validation.is_valid_name(cluster) else None
         if intention is None or self._register.is_released(cluster):
             return None
         states, errors = await self._observe_hosts({cluster: intention})
@@ -186,8 +184,8 @@ class RemoteEngine(Engine):
             return
         intention = self._intention(handle)
         self._register.release(handle.cluster)
-        self._launched -= {key for key in self._launched if key[0] == handle.cluster}
-        question = {"cluster": handle.cluster, "timeout": float(self.release_timeout)}
+        known = [{"host": host.host, **host.data} for host in handle.hosts]
+        question = {"cluster": handle.cluster, "hosts": known, "timeout": float(self.release_timeout)}
         timeout = float(self.release_timeout) + _OBSERVE_TIMEOUT
         machines = intention.machines() if intention else []
         answers, errors = await _gather(
@@ -202,20 +200,12 @@ class RemoteEngine(Engine):
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a stream to the agent's socket.
 
-        A machine may not say that nothing listens there, so it is asked first, unless the agent has just said so.
-
         :raises UnavailableError: nothing listens there now.
         """
         found = next((known for known in handle.hosts if known.host == host), None)
         place = _place_of(found)
         if found is None or not place:
             raise UnavailableError(f"Host {host} of cluster {handle.cluster} is on no machine yet.", transient=True)
-        key = handle.cluster, host
-        if key not in self._launched:
-            states = await self._account(place).ask("observe", {"clusters": [handle.cluster]}, _OBSERVE_TIMEOUT)
-            if not states["hosts"].get(handle.cluster, {}).get(host, {}).get("running"):
-                raise UnavailableError(f"Host {host} of cluster {handle.cluster} does not run.", transient=True)
-        self._launched.discard(key)
         return await self.machine(place).connect(str(found.data["socket"]))
 
     # Methods of the port with a default
@@ -326,7 +316,7 @@ class RemoteEngine(Engine):
 
     @property
     def _register(self) -> ClusterRegister:
-        return ClusterRegister(self._folder / "clusters")
+        return ClusterRegister(Path(self.data_dir), self._folder / "clusters")
 
     @property
     def _folder(self) -> Path:
@@ -404,7 +394,7 @@ class RemoteEngine(Engine):
         ]
         slots = self._slots_of(name)
         is_reachable = self._contacts.get(name, (0.0, True))[1]
-        return MachineRoom(slots=None if slots is None else slots - len(used), is_reachable=is_reachable)
+        return MachineRoom(total=slots, slots=None if slots is None else slots - len(used), is_reachable=is_reachable)
 
     async def _networks(self, cluster: str, intention: Intention) -> dict[str, HostNetwork]:
         machines = {}
@@ -456,7 +446,6 @@ class RemoteEngine(Engine):
         }
         answer = await account.ask("launch", question, float(self.launch_timeout) + _OBSERVE_TIMEOUT)
         self._contacts[name] = asyncio.get_running_loop().time(), True
-        self._launched.add((request.cluster, host.host))
         return _host_handle(host.host, name, answer)
 
     async def _observe_hosts(self, intentions: Mapping[str, Intention]) -> tuple[Answers, Errors]:

@@ -1,0 +1,81 @@
+"""What the contract needs to see of machines of a remote engine: their disks and processes, from this machine."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.local_harness import LocalHarness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.remote.remote_engine import RemoteEngine
+
+CHOSEN_THERE = ("addresses", "interface", "port", "owner", "devices", "limits")
+"""Fields of ``host.json`` that machines fill in."""
+
+
+class RemoteHarness(LocalHarness):
+    """A remote engine whose machines' folders of hosts are ``roots``, as this machine sees them."""
+
+    filled_in = frozenset(CHOSEN_THERE)
+
+    def __init__(self, folder: Path, **traits: object) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = folder
+        self.traits = traits
+        self.engine = self.new_engine()  # type: ignore[assignment]  # not a local one
+
+    @abstractmethod
+    def new_engine(self) -> RemoteEngine:  # type: ignore[override]  # as above
+        """Make another instance that shares only disks."""
+
+    @abstractmethod
+    def roots(self) -> list[Path]:
+        """Give the folder of hosts of each machine."""
+
+    def cluster_folder(self, cluster: str) -> Path:
+        """Give a cluster's folder on the machine that has it, else one that does not exist."""
+        places = [root / "clusters" / cluster for root in self.roots()]
+        return next((place for place in places if place.exists()), places[0])
+
+    def python(self) -> str:
+        """Give the machines' own."""
+        return ""
+
+    def actual_plan(self, cluster: str) -> dict[str, object]:
+        """Read ``host.json``; what machines choose is blank as in the plan."""
+        hosts: dict[str, Any] = {}
+        for host in sorted(process_scan.agents(cluster)):
+            described = process_scan.read_json(self.cluster_folder(cluster) / host / host_layout.DESCRIPTION)
+            hosts[host] = {"python": "python3", "setup": "", host_layout.DESCRIPTION: described}
+        return {"engine": self.engine.name, "machines": [*self.engine.machine_options()], "hosts": hosts}  # type: ignore[attr-defined]
+
+    def invalid_request(self) -> ClusterRequest:
+        """Ask for an environment that is not configured."""
+        return replace(self.request(), python="no-such-environment")
+
+    def purge_cluster(self, cluster: str) -> None:
+        """Take the folder and the record away, while processes live."""
+        self.cluster_folder(cluster).rename(self.roots()[0] / f"forgotten-{cluster}")
+        record = self.engine.clusters_folder()
+        assert record is not None
+        (record / cluster).rename(self.folder / f"forgotten-{cluster}")
+
+    async def close(self) -> None:
+        """Release every cluster that a machine has."""
+        engine = self.new_engine()
+        for root in self.roots():
+            for path in (root / "clusters").glob("*"):
+                await engine.release(Handle(engine=engine.name, cluster=path.name))
+        for seen in process_scan.processes("JUPYTER_SMX_HOST="):
+            if any(os.fspath(root) in seen.command for root in self.roots()):
+                process_scan.kill_and_wait(seen.pid)

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc openssh ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -89,15 +89,15 @@ check-history:
 
 # Most of its time a test waits, so the three runs share the cores. Each prints its output when it ends. Built first: a
 # build beside them would change what they test.
-test: build docker.io gcc chromium ## run every test but the heavy ones
+test: build docker.io gcc openssh chromium ## run every test but the heavy ones
 	@$(MAKE) --no-print-directory --jobs --keep-going --output-sync=target test-py test-js test-ui
 
-test-py: build docker.io gcc
+test-py: build docker.io gcc openssh
 	$(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
 
 # PARTS="mpi spark" runs these alone; HEAVY=--changed skips what was green with this code already.
 HEAVY := --record
-test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc ## run the heavy tests; what is green goes into tests/heavy.json
+test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc openssh ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
 # A copy of the checkout is changed, never this one.
@@ -117,7 +117,7 @@ test-ui: build chromium ## run the tests in a real browser
 DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
   RUNLEVEL=1 apt-get install -y -q --no-install-recommends
 
-programs: chromium openmpi java docker.io podman rootless gcc ## install what the tests need of Debian; as root
+programs: chromium openmpi java docker.io podman rootless gcc openssh ## install what the tests need of Debian; as root
 
 chromium:
 	@test -n "$(CHROMIUM)" || { $(DEBIAN) chromium; } || true
@@ -139,6 +139,17 @@ docker.io:
 # What stands in for a driver of GPUs is compiled.
 gcc:
 	@command -v cc >/dev/null || { $(DEBIAN) gcc libc6-dev; } || true
+
+# The test world for SSH: three machines on one. Debian starts no sshd of its own at run level 1.
+openssh:
+	@{ test -x /usr/sbin/sshd && command -v ssh && command -v ip; } >/dev/null || \
+	  { $(DEBIAN) openssh-server openssh-client iproute2; } || true
+
+ssh-world: $(STAMP) openssh ## make three machines in build/ssh-world that SSH reaches; as root
+	$(VENV)/bin/python tests/worlds/ssh up build/ssh-world
+
+ssh-world-down: $(STAMP) ## take them away
+	$(VENV)/bin/python tests/worlds/ssh down build/ssh-world
 
 # Another daemon for the Docker engine.
 podman:

@@ -38,6 +38,7 @@ pytest_plugins = (
     "jupyter_smx.testing.docker.fixtures",
     "jupyter_smx.testing.docker.registry",
     "jupyter_smx.testing.pytest_plugin",
+    "worlds.ssh.fixture",
 )
 
 

@@ -77,7 +77,7 @@ class Plan(NamedTuple):
 
     @property
     def alias(self) -> str:
-        """Give the word by which ``ssh`` knows it."""
+        """Give its name for ``ssh``."""
         return f"smx-{self.name}"
 
 

@@ -125,7 +125,8 @@ class Machine:
                 if (folder / "ns/pid").readlink() != namespace:
                     continue
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                found.append(Process(int(folder.name), folder.stat().st_uid, command))
+                if command:  # one without has ended, and waits for its parent
+                    found.append(Process(int(folder.name), folder.stat().st_uid, command))
         return [each for each in found if every or (each.uid == self.uid and not each.command.startswith("sshd:"))]
 
     def log(self) -> str:
@@ -152,7 +153,7 @@ class Machine:
     # Power
 
     def kill(self) -> None:
-        """Turn it off: each of its processes ends at once, and nobody on the network is told."""
+        """Turn it off: each of its processes ends at once, and no packet says so."""
         self._changed.add("off")
         self._ask("kill")
 
@@ -186,7 +187,7 @@ class Machine:
             (self.root / "run/sshd.pid").unlink(missing_ok=True)
 
     def set_sshd(self, *options: str) -> None:
-        """Start sshd anew with options of ``sshd_config``, as ``MaxSessions 2``; with none it is as it was."""
+        """Restart sshd with options of ``sshd_config``, as ``MaxSessions 2``; with none it is as it was."""
         self._options = options
         if options:
             self._changed.add("options")

@@ -182,7 +182,7 @@ class Supervisor:
         return theirs
 
     async def accept_dials(self, server: socket.socket) -> None:
-        """Serve each connection on the dial socket, for ever."""
+        """Serve each connection on the dial socket, without end."""
         loop = asyncio.get_running_loop()
         tasks = set()
         while True:
@@ -221,7 +221,7 @@ async def call(words: str, text: str = "") -> None:
 
 
 async def main(folder: Path, *, tied: bool) -> None:
-    """Make the world, say so, and serve it until told to end."""
+    """Make the world, say so, and serve it until it is to end."""
     supervisor = Supervisor(folder)
     await supervisor.prepare()
     loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from worlds.ssh.ssh_world import SshWorld, remove  # noqa: E402 - found by the l
 
 _METHODS = (
     *("cut", "restore", "kill", "start", "stop_sshd", "start_sshd", "fill_disk", "free_disk"),
-    *("change_host_key", "hide_python", "show_python", "wipe"),
+    *("change_host_key", "hide_python", "show_python", "require_code", "set_sshd", "wipe"),
 )
 _USAGE = f"""\
 usage: python tests/worlds/ssh up FOLDER

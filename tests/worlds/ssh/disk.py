@@ -18,11 +18,11 @@ FULL_PATH = f"{PATH}:/usr/sbin:/sbin"
 # What programs below /usr look for. Accounts, keys, the host name and where programs are found are the machine's own.
 _ETC = """
 alternatives bash.bashrc ca-certificates ca-certificates.conf debian_version gai.conf host.conf inputrc ld.so.cache
-ld.so.conf ld.so.conf.d locale.alias localtime login.defs mime.types nsswitch.conf os-release pam.conf pam.d protocols
+ld.so.conf ld.so.conf.d locale.alias localtime login.defs mime.types nsswitch.conf os-release protocols
 python3 python3.9 python3.10 python3.11 python3.12 python3.13 security services shells ssl terminfo timezone
 """
 _FOLDERS = """
-dev etc/ssh home media mnt opt/base opt/python/bin proc root run srv sys tmp usr
+dev etc/pam.d etc/ssh home media mnt opt/base opt/python/bin proc root run srv sys tmp usr
 var/cache var/lib var/log var/spool var/tmp
 """
 _SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -43,6 +43,7 @@ sshd:!:19700::::::
 nobody:*:19700:0:99999:7:::
 {user}:{hash}:19700:0:99999:7:::
 """
+_PAM = "auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n"
 # Only the wall clock of Python is another one: time namespaces cannot move it, and sleeping takes as long as anywhere.
 # A .pth file is read with -I, too.
 _CLOCK = """\
@@ -123,6 +124,7 @@ def _write_etc(etc: Path, plan: Plan) -> None:
         "resolv.conf": "",
         "profile": f"export PATH={PATH}\n",
         "environment": f"PATH={PATH}\n",
+        "pam.d/sshd": _PAM,
     }
     for name, text in own.items():
         (etc / name).write_text(text, encoding="utf-8")

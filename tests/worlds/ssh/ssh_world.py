@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import shlex
 import shutil
 import socket
 import subprocess
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worlds.ssh import disk
+from worlds.ssh import client_files, disk
 from worlds.ssh.machine import Machine, kill
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class SshWorld:
         self.identity_file = folder / "keys" / "key"
         self.known_hosts = folder / "known_hosts"
         self.bin = folder / "bin"
+        self.plans = plans
+        self._delayed: set[str] = set()
         self.machines = [Machine(self, plan) for plan in plans]
         self._process: subprocess.Popen[str] | None = None
 
@@ -68,7 +70,7 @@ class SshWorld:
             _make_keys(folder / "keys")
             world = cls(folder, 0, plans)
             world._start_supervisor(tied=tied)
-            world._write_files()
+            client_files.write(folder, plans, world.supervisor_pid)
             for machine in world.machines:
                 machine.start()
         except BaseException:
@@ -100,10 +102,29 @@ class SshWorld:
             command, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL
         )
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Give this process's variables with ``bin`` first on ``PATH``: ``ssh smx-one`` needs no file then."""
+        return {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
+
+    def answer_questions(self) -> dict[str, str]:
+        """Give variables that let ``ssh`` get the account's password from a program, as a person would type it."""
+        return self.environment | {"SSH_ASKPASS": os.fspath(self.bin / "askpass"), "SSH_ASKPASS_REQUIRE": "force"}
+
+    def change_address(self) -> None:
+        """Let this side have another address, as a laptop in another network; open connections get no packet then."""
+        self.ask("change_address")
+
+    def route_delayed(self, alias: str, *, delayed: bool) -> None:
+        """Let the programs in ``bin`` reach a machine by the supervisor, which adds the delay, or directly."""
+        self._delayed = self._delayed | {alias} if delayed else self._delayed - {alias}
+        client_files.write_config(self.folder, self.plans, sorted(self._delayed))
+
     def reset(self) -> None:
         """Let each machine be as it was at first; see ``Machine.reset``."""
-        for machine in self.machines:
-            machine.reset()
+        with contextlib.ExitStack() as stack:  # each is tried, whatever the others raise
+            for machine in self.machines:
+                stack.callback(machine.reset)
 
     def ask(self, verb: str, **words: object) -> dict[str, object]:
         """Send a request to the supervisor.
@@ -128,17 +149,7 @@ class SshWorld:
                 self._process.stdin.close()
 
     def _start_supervisor(self, *, tied: bool) -> None:
-        command = [
-            "unshare",
-            "--net",
-            "--mount",
-            "--pid",
-            "--ipc",
-            "--fork",
-            "--kill-child",
-            "--propagation",
-            "private",
-        ]
+        command = ["unshare", *_APART, "--kill-child"]
         script = [sys.executable, os.fspath(_HERE / "supervisor.py"), os.fspath(self.folder)]
         with (self.folder / "supervisor.log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -156,38 +167,6 @@ class SshWorld:
             raise RuntimeError(f"The test world did not start: {(self.folder / 'supervisor.log').read_text()}")
         self.supervisor_pid = int(line)
         (self.folder / "pid").write_text(f"{line.strip()} {start_time(self.supervisor_pid)}\n", encoding="utf-8")
-
-    def _write_files(self) -> None:
-        keys = [(self.folder / "keys" / f"host_{machine.name}.pub").read_text() for machine in self.machines]
-        lines = [f"{machine.alias} {key}" for machine, key in zip(self.machines, keys, strict=True)]
-        self.known_hosts.write_text("".join(lines), encoding="utf-8")
-        direct = self.folder / "ssh_config.direct"
-        direct.write_text(self.ssh_config(), encoding="utf-8")
-        connect = shlex.join([sys.executable, "-IS", os.fspath(_HERE / "connect.py"), os.fspath(self.folder / "dial")])
-        self.config_file.write_text(
-            f"Host smx-*\n  ProxyCommand {connect.replace('%', '%%')} %n %p\n  ProxyUseFdpass yes\n"
-            f'Include "{direct}"\n',
-            encoding="utf-8",
-        )
-        self.bin.mkdir()
-        inside = f"nsenter --net=/proc/{self.supervisor_pid}/ns/net --"
-        for name in ("ssh", "scp", "sftp"):
-            wrapper = self.bin / name
-            program = shutil.which(name)
-            wrapper.write_text(f'#!/bin/sh\nexec {inside} {program} -F {shlex.quote(os.fspath(direct))} "$@"\n')
-            wrapper.chmod(0o755)
-
-    def ssh_config(self, known_hosts: Path | None = None, identity: Path | None = None) -> str:
-        """Give the text of a configuration for ``ssh`` in the world's own network."""
-        hosts = [
-            f"Host {machine.alias}\n  HostName {machine.address}\n  HostKeyAlias {machine.alias}\n"
-            for machine in self.machines
-        ]
-        return "".join(hosts) + (
-            f'Host smx-*\n  User {disk.USER}\n  IdentityFile "{identity or self.identity_file}"\n  IdentitiesOnly yes\n'
-            f'  IdentityAgent none\n  UserKnownHostsFile "{known_hosts or self.known_hosts}"\n'
-            "  GlobalKnownHostsFile /dev/null\n"
-        )
 
 
 def remove(folder: Path) -> None:

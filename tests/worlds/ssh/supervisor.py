@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import shlex
@@ -37,8 +38,9 @@ class Supervisor:
         description = json.loads((folder / "world.json").read_text(encoding="utf-8"))
         self.plans = {plan["name"]: disk.Plan(**plan) for plan in description["machines"]}
         self.running: dict[str, tuple[asyncio.subprocess.Process, int]] = {}
+        self.cuts: set[str] = set()
         self.delays: dict[str, float] = {}
-        self.relay = DelayRelay(0)
+        self.addresses = itertools.cycle(["10.77.0.253", "10.77.0.254"])
         self.relays: list[DelayRelay] = []
 
     async def prepare(self) -> None:
@@ -49,10 +51,7 @@ class Supervisor:
             "link set br0 address 02:00:0a:4d:00:fe",
             "address add 10.77.0.254/24 dev br0",
             "link set br0 up",
-            *(
-                f"neigh replace {plan.address} lladdr 02:00:0a:4d:00:0{plan.number} dev br0 nud permanent"
-                for plan in self.plans.values()
-            ),
+            *self._neighbours(),
         )
         for plan in self.plans.values():
             disks = self.folder / plan.name
@@ -81,14 +80,18 @@ class Supervisor:
             stdout=asyncio.subprocess.PIPE,
             env={"PATH": disk.FULL_PATH, "HOME": "/root"},
         )
-        pid = int(await self._line(process, name))
+        try:
+            pid = int(await self._line(process, name))
+            await ip(
+                f"link add name {name} type veth peer name eth0 netns {number_here(pid)}",
+                f"link set dev {name} up" if name in self.cuts else f"link set dev {name} master br0 up",
+            )
+            process.stdin.write(b"go\n")
+            await self._line(process, name)
+        except BaseException:
+            process.kill()  # and with it what it started
+            raise
         self.running[name] = (process, pid)
-        await ip(
-            f"link add name {name} type veth peer name eth0 netns {number_here(pid)}",
-            f"link set dev {name} master br0 up",
-        )
-        process.stdin.write(b"go\n")
-        await self._line(process, name)
         (self.folder / name / "pid").write_text(f"{pid}\n", encoding="utf-8")
         return {"pid": pid}
 
@@ -112,12 +115,16 @@ class Supervisor:
 
     async def cut(self, name: str) -> dict[str, Any]:
         """Let all packets to and from a machine vanish."""
-        await ip(f"link set dev {name} nomaster")
+        self.cuts.add(name)
+        if name in self.running:
+            await ip(f"link set dev {name} nomaster")
         return {}
 
     async def restore(self, name: str) -> dict[str, Any]:
         """Let packets pass again."""
-        await ip(f"link set dev {name} master br0")
+        self.cuts.discard(name)
+        if name in self.running:
+            await ip(f"link set dev {name} master br0")
         return {}
 
     async def delay(self, name: str, seconds: float) -> dict[str, Any]:
@@ -130,11 +137,24 @@ class Supervisor:
         await call(f"mount -o remount,size={size} {shlex.quote(os.fspath(self.folder / name / 'home'))}")
         return {}
 
+    async def change_address(self) -> dict[str, Any]:
+        """Take another address in the network: packets for the old one are dropped."""
+        address = next(self.addresses)
+        await ip("address flush dev br0", f"address add {address}/24 dev br0", *self._neighbours())
+        return {}
+
+    def _neighbours(self) -> list[str]:
+        """Write neighbours down: a packet to a machine that is off vanishes, as it does behind a router."""
+        return [
+            f"neigh replace {plan.address} lladdr 02:00:0a:4d:00:0{plan.number} dev br0 nud permanent"
+            for plan in self.plans.values()
+        ]
+
     # Requests
 
     async def serve_control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
-        verbs = {"start", "kill", "cut", "restore", "delay", "limit_disk"}
+        verbs = {"start", "kill", "cut", "restore", "delay", "limit_disk", "change_address"}
         while line := await reader.readline():
             request = json.loads(line)
             try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from worlds.ssh.client_files import BEHIND
 from worlds.ssh.ssh_world import SshWorld, remove
 
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -79,7 +80,7 @@ def test_the_clock_of_python_on_machine_two_is_an_hour_ahead(ssh_world: SshWorld
 
 
 def test_packets_to_a_machine_vanish_until_its_network_is_restored(ssh_world: SshWorld, one: Machine) -> None:
-    with open_session(ssh_world, one) as session:
+    with open_session(ssh_world) as session:
         assert answer(session, "first") == "first"
         one.cut()
         session.stdin.write("second\n")
@@ -99,6 +100,8 @@ def test_a_machine_that_is_killed_has_its_files_and_no_process_when_it_is_on_aga
     seen(ssh_world, one, "echo kept >~/file; echo lost >/tmp/file; setsid sleep 1000 </dev/null >/dev/null 2>&1 &")
     (sleeper,) = [each for each in one.processes() if "1000" in each.command]
     one.kill()
+    one.cut()
+    one.restore()
     assert not Path(f"/proc/{sleeper.pid}").exists()
     assert (one.home / "file").read_text() == "kept\n"
     with pytest.raises(RuntimeError, match="Machine one is off"):
@@ -110,7 +113,7 @@ def test_a_machine_that_is_killed_has_its_files_and_no_process_when_it_is_on_aga
 
 
 def test_a_stopped_sshd_refuses_new_connections_and_keeps_open_ones(ssh_world: SshWorld, one: Machine) -> None:
-    with open_session(ssh_world, one) as session:
+    with open_session(ssh_world) as session:
         answer(session, "first")
         one.stop_sshd()
         assert "Connection refused" in ssh_world.ssh(one, "true").stderr
@@ -130,12 +133,10 @@ def test_sshd_takes_options_and_gives_them_up(ssh_world: SshWorld, one: Machine)
 
 def test_a_delay_is_added_to_each_round_trip(ssh_world: SshWorld, one: Machine) -> None:
     one.delay(0.2)
-    with open_session(ssh_world, one) as session:
-        answer(session, "first")
-        begun = time.monotonic()
-        answer(session, "second")
-        assert 0.2 <= time.monotonic() - begun < 0.4
-        session.stdin.close()
+    assert 0.2 <= round_trip(ssh_world, "-F", os.fspath(ssh_world.config_file)) < 0.4
+    assert 0.2 <= round_trip(ssh_world) < 0.4
+    ssh_world.reset()
+    assert round_trip(ssh_world) < 0.2
 
 
 def test_a_full_disk_takes_no_more_bytes(ssh_world: SshWorld, one: Machine) -> None:
@@ -152,6 +153,47 @@ def test_another_host_key_is_refused(ssh_world: SshWorld, one: Machine) -> None:
     seen(ssh_world, one, "true")
 
 
+def test_a_host_key_can_be_new_and_a_login_key_refused(ssh_world: SshWorld, one: Machine) -> None:
+    one.forget_host_key()
+    assert "Host key verification failed" in ssh_world.ssh(one, "true").stderr
+    assert ssh_world.ssh(one, "true", "-o", "StrictHostKeyChecking=accept-new").returncode == 0
+    seen(ssh_world, one, "true")
+    one.refuse_key()
+    assert "Permission denied (publickey)" in ssh_world.ssh(one, "true").stderr
+    ssh_world.reset()
+    seen(ssh_world, one, "true")
+
+
+def test_a_code_is_asked_for_after_the_key(ssh_world: SshWorld, one: Machine) -> None:
+    one.require_code()
+    assert "Permission denied (keyboard-interactive)" in ssh_world.ssh(one, "true").stderr
+    command = ["ssh", one.alias, "hostname"]
+    given = subprocess.run(command, env=ssh_world.answer_questions(), capture_output=True, text=True, check=False)
+    assert (given.returncode, given.stdout) == (0, "box-one\n"), given.stderr
+
+
+def test_a_home_can_be_locked(ssh_world: SshWorld, one: Machine) -> None:
+    one.lock_home()
+    assert "Permission denied" in ssh_world.ssh(one, "touch ~/file").stderr
+    ssh_world.reset()
+    seen(ssh_world, one, "touch ~/file && rm ~/file")
+
+
+def test_open_connections_end_in_silence_when_this_side_gets_another_address(ssh_world: SshWorld, one: Machine) -> None:
+    with open_session(ssh_world, "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1") as session:
+        assert answer(session, "first") == "first"
+        ssh_world.change_address()
+        assert seen(ssh_world, one, "echo $SSH_CLIENT").startswith("10.77.0.25")
+        assert session.wait(10) == 255
+
+
+def test_a_machine_is_reached_through_another_one(ssh_world: SshWorld, one: Machine) -> None:
+    words = ["ssh", "-F", ssh_world.config_file, BEHIND, "hostname; echo $SSH_CLIENT"]
+    for command, environment in ((words, os.environ), (["ssh", *words[3:]], ssh_world.environment)):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.split()[:2] == ["box-three", one.address], done.stderr
+
+
 def test_python_can_be_hidden(ssh_world: SshWorld, one: Machine) -> None:
     one.hide_python()
     words = f"command -v python3 python; ls /usr/bin/python3* {one.python}; uname -s | sed s/L/l/"
@@ -161,10 +203,11 @@ def test_python_can_be_hidden(ssh_world: SshWorld, one: Machine) -> None:
 
 
 def test_messages_by_the_worlds_own_network_are_those_of_a_real_one(ssh_world: SshWorld, one: Machine) -> None:
-    ssh = [ssh_world.bin / "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", one.alias, "hostname"]
-    assert subprocess.run(ssh, capture_output=True, text=True, check=True).stdout == "box-one\n"
+    ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", one.alias, "hostname"]
+    done = subprocess.run(ssh, env=ssh_world.environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "box-one\n"
     one.cut()
-    done = subprocess.run(ssh, capture_output=True, text=True, check=False)
+    done = subprocess.run(ssh, env=ssh_world.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (255, "ssh: connect to host 10.77.0.1 port 22: Connection timed out\n")
 
 
@@ -187,7 +230,7 @@ def test_a_world_ends_with_the_process_that_made_it_and_leaves_no_mount(tmp_path
 
 def test_one_command_makes_a_world_and_another_one_takes_it_away(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "tests/worlds/ssh"]
-    folder = tmp_path / "w"
+    folder = tmp_path / "a world, 100%d"
     begun = time.monotonic()
     subprocess.run([*command, "up", folder], check=True, capture_output=True)
     assert time.monotonic() - begun < 10
@@ -196,6 +239,8 @@ def test_one_command_makes_a_world_and_another_one_takes_it_away(tmp_path: Path)
         subprocess.run([*command, "kill", folder, "two"], check=True)
         assert [machine.is_on for machine in world.machines] == [True, False, True]
         assert seen(world, world["three"], "hostname") == "box-three"
+        command_of_world = ["ssh", world["three"].alias, "hostname"]
+        assert subprocess.run(command_of_world, env=world.environment, check=True, capture_output=True).stdout
     finally:
         subprocess.run([*command, "down", folder], check=True)
     assert not folder.exists()
@@ -209,11 +254,21 @@ def test_a_folder_that_is_no_world_is_left_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "precious").exists()
 
 
-def open_session(world: SshWorld, machine: Machine) -> subprocess.Popen[str]:
-    command = ["ssh", "-F", os.fspath(world.config_file), "-o", "BatchMode=yes", machine.alias, "cat"]
+def open_session(world: SshWorld, *options: str) -> subprocess.Popen[str]:
+    command = ["ssh", "-o", "BatchMode=yes", *options, "smx-one", "cat"]
+    pipe = subprocess.PIPE
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, env=world.environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
     )
+
+
+def round_trip(world: SshWorld, *options: str) -> float:
+    with open_session(world, *options) as session:
+        answer(session, "first")
+        begun = time.monotonic()
+        answer(session, "second")
+        session.stdin.close()
+        return time.monotonic() - begun
 
 
 def answer(session: subprocess.Popen[str], word: str) -> str:

@@ -1,0 +1,103 @@
+"""Run one process of ``ssh``: with a time limit, and never left behind by a caller that is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.remote.machine import Completed
+from jupyter_smx.engines.ssh import commands, failures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.ssh.commands import SshOptions
+
+STREAM_LIMIT = 1024 * 1024
+"""Bytes that the reader of a stream holds before the other side waits."""
+
+
+class SshClient:
+    """Starts processes of ``ssh`` with the options of one machine."""
+
+    def __init__(self, options: SshOptions) -> None:
+        self.options = options
+
+    async def start(
+        self, words: Sequence[str], *, stdin: int = PIPE, stdout: int = PIPE, stderr: int = PIPE
+    ) -> asyncio.subprocess.Process:
+        """Start a process, in a session of its own: a key that a person presses does not reach it.
+
+        :raises RefusedError: the program is not there.
+        :raises UnavailableError: this machine can start no process now.
+        """
+        try:
+            return await asyncio.create_subprocess_exec(
+                *words,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=self._environment(),
+                start_new_session=True,
+                limit=STREAM_LIMIT,
+            )
+        except OSError as error:
+            raise failures.not_started(self.options.program, error) from error
+
+    async def run(self, words: Sequence[str], data: bytes = b"", timeout: float = 10.0) -> Completed:
+        """Run a process to its end.
+
+        :raises asyncio.TimeoutError: it did not end within ``timeout`` seconds, and was killed.
+        """
+        process = await self.start(words)
+        try:
+            output, errors = await asyncio.wait_for(process.communicate(data), timeout)
+        finally:
+            await end(process)
+        return Completed(process.returncode or 0, output, errors.decode(errors="replace"))
+
+    async def run_logged(self, words: Sequence[str], log: Path, timeout: float) -> Completed:
+        """Run a process that may leave one in the background, which keeps the log open; the errors are the log's.
+
+        :raises asyncio.TimeoutError: as :meth:`run`.
+        """
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            process = await self.start(words, stdin=DEVNULL, stdout=DEVNULL, stderr=descriptor)
+        finally:
+            os.close(descriptor)
+        try:
+            code = await asyncio.wait_for(process.wait(), timeout)
+        finally:
+            await end(process)
+        return Completed(code, b"", _read(log))
+
+    def _environment(self) -> Mapping[str, str]:
+        return commands.environment(self.options, os.environ)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Kill a process with all that it started, if it runs, and wait for its end, also if the caller is cancelled."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    # A master may hold the other ends of the pipes longer than the process lived.
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio has no other way
+    waiting = asyncio.ensure_future(process.wait())
+    cancelled: asyncio.CancelledError | None = None
+    while not waiting.done():
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError as error:  # noqa: PERF203 - each cancellation is one
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+def _read(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")

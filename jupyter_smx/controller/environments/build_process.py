@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.environments import build as environment_build
+from jupyter_smx.agent.code import environment_build
 from jupyter_smx.controller_launch import controller_environment
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.policy.lifecycle import pip_output
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 _TAIL_LINES = 80
 """Lines of the end, in which the reason of a failure stands."""
 _PIECE = 65_536
-_UNSAFE_VARIABLES = (
-    "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT",
-    "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIREMENT", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT",
-)  # fmt: skip
-"""Variables that would have packages installed somewhere else than in the environment."""
 
 
 class BuildError(SmxError):
@@ -128,9 +123,7 @@ def _uv() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in controller_environment(os.environ).items() if name not in _UNSAFE_VARIABLES}
-    # A base that is gone must be an error, not the reason to download another Python.
-    return {**kept, "UV_PYTHON_DOWNLOADS": "never", "PYTHONUNBUFFERED": "1"}
+    return environment_build.installer_variables(controller_environment(os.environ))
 
 
 def _build_error(lines: list[str], installer: str, code: int, name: str) -> BuildError:

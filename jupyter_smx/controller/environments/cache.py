@@ -9,7 +9,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Protocol
 
-from jupyter_smx.controller.environments.build import LOCK, READY, VENV
+from jupyter_smx.agent.code.environment_build import LOCK, READY, VENV
 from jupyter_smx.controller.environments.build_process import BuildError
 from jupyter_smx.model import duration
 from jupyter_smx.policy.lifecycle.environment import environment_id

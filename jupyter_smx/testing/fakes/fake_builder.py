@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.environments.build import READY, VENV
+from jupyter_smx.agent.code.environment_build import READY, VENV
 from jupyter_smx.controller.environments.build_process import BuildError
 
 if TYPE_CHECKING:

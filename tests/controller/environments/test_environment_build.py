@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from jupyter_smx.controller.environments import build
+from jupyter_smx.agent.code import environment_build as build
 from jupyter_smx.controller.environments.build_process import BuildError, Installer
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.model.records.cluster import ReuseKey
@@ -318,7 +318,7 @@ async def test_a_build_whose_controller_is_killed_ends_and_the_next_one_waits_fo
         f"wanted = PythonEnvironment(requirements=({str(project)!r},))\n"
         f"asyncio.run(Installer().build(Path({str(tmp_path / 'e')!r}), {base!r}, wanted, print))\n"
     )
-    environ = {**os.environ, "PYTHONPATH": str(Path(build.__file__).parents[2])}
+    environ = {**os.environ, "PYTHONPATH": str(Path(build.__file__).parents[3])}
     controller = await asyncio.create_subprocess_exec(sys.executable, "-c", script, env=environ)
     try:
         pid = await eventually(lambda: pid_in(begun), "the build's beginning", within=40.0)

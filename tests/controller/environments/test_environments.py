@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.controller.environments.build import READY
+from jupyter_smx.agent.code.environment_build import READY
 from jupyter_smx.controller.environments.cache import MAX_BUILDS
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.status import SecondaryStatus, Status

@@ -1,8 +1,8 @@
-"""Build one environment in its folder, as a separate program: a virtual environment, then pip or uv.
+"""Build one environment in its folder: a virtual environment over a base interpreter, then uv or pip.
 
-The controller starts it, writes an order of one line to its input, and reads what is said. The end of that input is
-the controller's end, or its change of mind, and ends everything here at once: nobody but the one who holds the folder's
-lock ever writes in it. ``ready.json`` is written last. Only the standard library is used.
+The controller starts this file as a program, writes an order of one line to its input, and reads what is reported. The
+end of that input ends everything here at once. :mod:`jupyter_smx.agent.remote.environments` builds in the same way on
+another machine. Only the holder of the folder's lock writes in it, and ``ready.json`` is written last.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NoReturn, Sequence, Set, TextIO, Tuple
 
 READY = "ready.json"
 LOG = "build.log"
@@ -42,34 +39,47 @@ _VERSION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CONSTRAINT = "-c "
+_UNSAFE_VARIABLES = (
+    "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT",
+    "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIREMENT", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT",
+)  # fmt: skip
+"""Variables that would have packages installed somewhere else than in the environment."""
 _MIN_FREE_BYTES = 1 << 16
 """Bytes; less than that is no room on a disk."""
 _NICE = 5
-"""As jobs: whoever uses a notebook meanwhile comes first."""
+"""Niceness of an installer, as of jobs: notebooks come first."""
 
 
 class EnvironmentBuild:
-    """One build; ``order`` has ``python`` (the base), ``requirements``, ``only`` and ``uv`` (its command, or none)."""
+    """One build; ``order`` has ``python`` (the base), ``requirements``, ``only`` and ``uv`` (its command, or none).
 
-    def __init__(self, folder: Path, order: dict[str, Any], log: BinaryIO, lock: int) -> None:
+    Where ``order`` has ``wheels``, a folder, packages come from there and from no index. ``report`` gets each line that
+    an installer prints; ``log`` gets them, too. The installers inherit ``lock``, a descriptor.
+    """
+
+    def __init__(
+        self, folder: Path, order: Dict[str, Any], log: BinaryIO, lock: int, report: Callable[[str], None]
+    ) -> None:
         self._folder = folder
         self._base: str = order["python"]
-        self._lines: list[str] = order["requirements"]
+        self._lines: List[str] = order["requirements"]
         self._only: bool = order["only"]
-        self._uv: list[str] = order["uv"]
+        self._uv: List[str] = order["uv"]
+        self._wheels: str = order.get("wheels", "")
         self._log = log
         self._lock = lock
+        self._report = report
         self._venv = folder / VENV
         self._python = self._venv / "bin" / "python"
 
     def run(self) -> None:
-        """Make everything anew.
+        """Build from the beginning.
 
         :raises SystemExit: a program failed; its exit code.
         """
         begun = time.monotonic()
         self.clear()
-        files = self._write_files()
+        files = [*self._index_options(), *self._write_files()]
         if self._uv:
             self._call([*self._uv, "venv", "--quiet", "--no-project", "--python", self._base, str(self._venv)])
         else:
@@ -89,9 +99,12 @@ class EnvironmentBuild:
         """Remove what is there of it; the log stays."""
         shutil.rmtree(self._venv, ignore_errors=True)
 
-    def _write_files(self) -> list[str]:
+    def _index_options(self) -> List[str]:
+        return ["--no-index", "--find-links", self._wheels] if self._wheels else []
+
+    def _write_files(self) -> List[str]:
         """Write the lines where the installer reads them; constraints stand in a file of their own."""
-        constraints = [line.removeprefix(_CONSTRAINT) for line in self._lines if line.startswith(_CONSTRAINT)]
+        constraints = [line[len(_CONSTRAINT) :] for line in self._lines if line.startswith(_CONSTRAINT)]
         rest = [line for line in self._lines if not line.startswith(_CONSTRAINT)]
         words = []
         for option, name, lines in (("-r", "requirements.txt", rest), ("-c", "constraints.txt", constraints)):
@@ -102,7 +115,7 @@ class EnvironmentBuild:
         return words
 
     def _call(self, command: Sequence[str]) -> None:
-        """Run a program and pass on what it says, to the log and to the controller.
+        """Run a program and report what it prints.
 
         :raises SystemExit: it failed; its exit code.
         """
@@ -126,15 +139,14 @@ class EnvironmentBuild:
             raise SystemExit(code if code > 0 else 128 - code)
 
     def report(self, line: str) -> None:
-        """Write a line to the log and to the controller; what a full disk does not take is lost there."""
+        """Write a line to the log, and report it; what a full disk does not take is lost in the log."""
         with contextlib.suppress(OSError):
             self._log.write(f"{line}\n".encode())
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+        self._report(line)
 
     # The packages of the base
 
-    def _overlay(self) -> list[Path]:
+    def _overlay(self) -> List[Path]:
         """Let the environment see what jobs on the base see, behind its own packages.
 
         A venv in a venv with ``--system-site-packages`` would see the base's own base instead.
@@ -150,12 +162,14 @@ class EnvironmentBuild:
     def _own_site(self) -> Path:
         return next(self._venv.glob("lib/python*/site-packages"))
 
-    def _write_stub_metadata(self, sites: Sequence[Path]) -> list[Path]:
+    def _write_stub_metadata(self, sites: Sequence[Path]) -> List[Path]:
         """Show uv the packages of the base, which it does not look for: what satisfies is then not installed again.
 
         A shadow is the metadata of a package without its files; where uv replaces one it removes nothing but that.
         """
-        own, shadows, seen = self._own_site(), list[Path](), set[str]()
+        own = self._own_site()
+        shadows: List[Path] = []
+        seen: Set[str] = set()
         for metadata in _metadata(sites):
             name, version = _name_and_version(metadata)
             info = own / f"{name}-{version}.dist-info"
@@ -184,7 +198,7 @@ def _metadata(sites: Sequence[Path]) -> Iterator[Path]:
         yield from sorted(site.glob("[A-Za-z0-9]*.egg-info/PKG-INFO"))
 
 
-def _name_and_version(metadata: Path) -> tuple[str, str]:
+def _name_and_version(metadata: Path) -> Tuple[str, str]:
     """Give the name and the version of a package as a wheel has them, "" where uv would read neither and give up.
 
     The folder of an older package is called otherwise: ``name.egg-info``, or ``name-1.0-py3.11.egg-info``.
@@ -206,6 +220,13 @@ def _remove_stub(shadow: Path) -> None:
         shutil.rmtree(shadow)
 
 
+def installer_variables(environ: Mapping[str, str]) -> Dict[str, str]:
+    """Give the variables of an installer: those of ``environ`` that leave it in its environment, and its settings."""
+    kept = {name: value for name, value in environ.items() if name not in _UNSAFE_VARIABLES}
+    # A base that is gone must be an error, not the reason to download another Python.
+    return {**kept, "UV_PYTHON_DOWNLOADS": "never", "PYTHONUNBUFFERED": "1"}
+
+
 def _exit_with_controller(controller: TextIO) -> NoReturn:
     """Wait for the end of the controller's pipe and end with it, and everything that was started here."""
     while controller.read(1):
@@ -214,28 +235,54 @@ def _exit_with_controller(controller: TextIO) -> NoReturn:
     raise SystemExit(1)
 
 
-def main(folder: Path) -> int:
-    """Build what the order on the standard input asks for; 0 when the environment is ready."""
-    order = json.loads(sys.stdin.readline())
-    threading.Thread(target=_exit_with_controller, args=(sys.stdin,), daemon=True).start()
-    os.nice(_NICE)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    # Whoever built here before, for a controller that was killed, is gone when this returns.
-    fcntl.flock(lock, fcntl.LOCK_EX)
+def build_locked(folder: Path, order: Dict[str, Any], lock: int, report: Callable[[str], None]) -> int:
+    """Build in a folder whose lock this process holds; gives an exit code, 0 if the environment is ready.
+
+    What is there of an environment that failed is removed, except its log.
+    """
     (folder / READY).unlink(missing_ok=True)
     with (folder / LOG).open("wb", buffering=0) as log:
-        build = EnvironmentBuild(folder, order, log, lock)
+        build = EnvironmentBuild(folder, order, log, lock, report)
         try:
             build.run()
-        except SystemExit:
+        except SystemExit as end:
             build.clear()
-            raise
+            return int(end.code or 0)
         except (OSError, subprocess.SubprocessError, StopIteration, ValueError) as error:
             build.clear()
             build.report(f"error: {type(error).__name__}: {error}")
             return 1
     return 0
+
+
+def open_lock(folder: Path) -> int:
+    """Open the lock of a folder, which is made if it is not there; gives the descriptor, not locked yet.
+
+    :raises OSError: the disk is full, or the folder cannot be written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def be_nice() -> None:
+    """Leave the processors to jobs and notebooks first."""
+    os.nice(_NICE)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(folder: Path) -> int:
+    """Build what the order on the standard input asks for; 0 when the environment is ready."""
+    order = json.loads(sys.stdin.readline())
+    threading.Thread(target=_exit_with_controller, args=(sys.stdin,), daemon=True).start()
+    be_nice()
+    lock = open_lock(folder)
+    # An earlier build here, of a controller that was killed, has ended when this returns.
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return build_locked(folder, order, lock, _print)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,10 @@ class ImageMissingError(RefusedError):
     """There is no such image where hosts are made; where a registry has it, it can be brought there (again)."""
 
 
+class RequirementsError(RefusedError):
+    """The requirements of a request cannot be installed where its hosts would be; the jobs that need them fail."""
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What an engine can do, declared, so that nobody asks an engine its name.
 
@@ -61,6 +65,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The hosts share this machine, so the controller's capacity traits apply."""
     environments: bool = False
     """The hosts can start an interpreter that lies in the controller's data folder."""
+    builds_environments: bool = False
+    """``acquire`` installs :attr:`ClusterRequest.requirements` where the hosts are, into an environment for reuse."""
     images: bool = False
     """The hosts are made of an image that the job names; the kernel's Python plays no role there."""
     network_isolation: bool = False
@@ -106,6 +112,13 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
 
     It is the word of ``--python`` itself where the engine was unavailable at the submission. Else a path here.
     """
+    requirements: tuple[str, ...] = ()
+    """What the hosts' Python needs beside the packages of ``python``: lines in pip's format, in a normal form.
+
+    Only where the engine ``builds_environments``. Paths in them are absolute, and of the controller's machine.
+    """
+    requirements_only: bool = False
+    """The hosts' Python has the requirements only, and none of the packages of ``python``."""
     idle_limit: float = 120.0
     keep_uncollected: float = 0.0
     """Seconds for which an agent keeps results after the end of its host, as a small process, until they are read."""
@@ -194,6 +207,7 @@ class Engine(LoggingConfigurable):
         goes on with the same request.
 
         :raises ImageMissingError: the image went since it was pinned, before anything was launched.
+        :raises RequirementsError: the requirements cannot be installed. Other jobs that need the same fail, too.
         :raises RefusedError: before anything was launched. A ``transient`` one, as where there is no room now, lets the
             job wait in the queue with this reason; it is asked for again until it is stopped. Any other one is its end.
         :raises UnavailableError: a host did not come up, or the engine gave no answer, so that it is not known what

@@ -90,7 +90,11 @@ class SubmissionValidator:
         engine = self._engine_of(spec.engine)
         capabilities = engine.capabilities
         image_rules.check(spec, images=capabilities.images)
-        environment.check(spec, builds=capabilities.environments or capabilities.images)
+        environment.check(
+            spec,
+            builds=capabilities.environments or capabilities.images or capabilities.builds_environments,
+            builds_remotely=capabilities.builds_environments,
+        )
         shared = capabilities.shared_folder and capabilities.same_paths
         checkpoint_rules.check(spec, shared_folder=shared)
         continuous_output_rules.check(spec, shared_folder=shared)

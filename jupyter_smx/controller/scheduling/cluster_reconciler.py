@@ -221,6 +221,7 @@ class ClusterReconciler:
         limits = self._live_state.limits_of(key_groups.key.engine)
         groups = key_groups.key.instance_groups
         capabilities = self._engine_of(key_groups.key.engine).capabilities
+        environment = key_groups.key.environment if capabilities.builds_environments else None
         leader = leader_of(spec.instance_groups if spec else groups)
         hosts = []
         for host in named_hosts(groups):
@@ -242,7 +243,9 @@ class ClusterReconciler:
             cluster=cluster_id,
             hosts=tuple(hosts),
             instance_groups=groups,
-            python=self._python_of(key_groups.key),
+            python=key_groups.key.python if environment else self._python_of(key_groups.key),
+            requirements=environment.requirements if environment else (),
+            requirements_only=environment.only if environment else False,
             image=key_groups.key.image.reference() if key_groups.key.image else "",
             network_isolation=key_groups.key.network_isolation,
             preload=preload_allowed(spec.imports if spec else (), limits.preload_never),

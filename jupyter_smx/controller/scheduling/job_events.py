@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling.finalize import MAX_UNEXPECTED_ERRORS
-from jupyter_smx.engines.base import ImageMissingError
+from jupyter_smx.engines.base import ImageMissingError, RequirementsError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
 from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions
-from jupyter_smx.policy.scheduling import placement
+from jupyter_smx.policy.scheduling import placement, reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -204,10 +204,19 @@ class JobEventHandler:
             return
         if job.goal in TERMINAL_GOALS:
             self._finalizer.stop_unstarted(replace(job, cluster="", lease=0))
+        elif isinstance(error, RequirementsError):
+            self.on_environment_failed([job, *self._jobs_of_environment(cluster)], error)
+            return
         else:
             self._finalizer.fail_unstarted([job], _reason(error))
         self._runtimes.drop(job.id)
         self._schedule()
+
+    def _jobs_of_environment(self, cluster: Cluster) -> list[Job]:
+        """Give the queued jobs that need hosts like those of a cluster: what failed for it is not built for each."""
+        queued = (job for job in self._live_state.jobs.values() if not job.cluster and job.goal not in TERMINAL_GOALS)
+        same = [job for job in queued if reuse.key_of_job(job, cluster.key.user) == cluster.key]
+        return [job for job in same if self._live_state.job_queue.dependency_status(job).is_satisfied()]
 
     def _wait_for_room(self, job: Job, error: SmxError) -> None:
         runtime = self._runtimes.get(job)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.model.results.reports import Why
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import ReuseKey
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.image import Image
+    from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +77,8 @@ class Preparation:
 
     Hosts of an image run what is in it, so no job waits for both. What the name of an image means may change at any
     time: the engine is asked for each job as soon as it is there, also if it comes after others, and what it said then
-    is on the job's record for all its attempts. An environment is built when its turn comes.
+    is on the job's record for all its attempts. An environment is built when its turn comes. Jobs of an engine that
+    builds environments where its hosts are do not wait here.
 
     All tasks of an array want the same one, and there may be ten thousand of them: whatever happens to an
     environment is one write for all who wait for it.
@@ -103,7 +106,7 @@ class Preparation:
         """Say whether a job may stand in line: it wants nothing, or has it and that is on record."""
         if job.spec.image:
             return image_pull.is_available(job)
-        if not job.spec.requirements:
+        if self._environment(job) is None:
             return True
         return not environment.is_building(job.timings) and self._environments.is_ready(self._key(job))
 
@@ -130,7 +133,7 @@ class Preparation:
 
     def _has_same_need(self, job: Job, name: str) -> bool:
         if (
-            not _needs_preparation(job)
+            not self._needs_preparation(job)
             or job.cluster
             or job.goal in TERMINAL_GOALS
             or environment.is_building(job.timings)
@@ -222,7 +225,7 @@ class Preparation:
         self._events.on_environment_ready()
 
     def _keys_in_use(self) -> list[ReuseKey]:
-        wanted = [self._key(job) for job in self._live_state.jobs.values() if environment.environment_of(job.spec)]
+        wanted = [self._key(job) for job in self._live_state.jobs.values() if self._environment(job)]
         return [*wanted, *(cluster.key for cluster in self._live_state.clusters.values())]
 
     def drop(self, job_id: str) -> None:
@@ -272,14 +275,25 @@ class Preparation:
         """Say for ``why`` where a job's environment comes from, or of what its hosts are made."""
         if job.image is not None:
             return image_pull.note(job.image, job.timings)
-        if not job.spec.requirements:
-            return ""
+        if self._environment(job) is None:
+            return environment.remote_note(job)
         return environment.note(job, ready=self._environments.is_ready(self._key(job)))
 
     def mark_used(self, job: Job) -> None:
         """Remember that a job's environment is needed now, where it wants one."""
-        if environment.environment_of(job.spec):
+        if self._environment(job):
             self._environments.mark_used(self._key(job))
+
+    def _environment(self, job: Job) -> PythonEnvironment | None:
+        """Return the environment that is built on this machine for a job; None where none is."""
+        wanted = environment.environment_of(job.spec)
+        if wanted is None:
+            return None
+        capabilities = engine_capabilities.capabilities_of(self._engine_of, job.spec.engine)
+        return None if capabilities.builds_environments else wanted
+
+    def _needs_preparation(self, job: Job) -> bool:
+        return not image_pull.is_available(job) if job.spec.image else self._environment(job) is not None
 
     def _key(self, job: Job) -> ReuseKey:
         return reuse.reuse_key(job.spec, self._user)
@@ -289,7 +303,7 @@ class Preparation:
             # What one name meant at different times are different things, and so are the jobs that wait for them.
             which = "" if job.image is None else job.image.id
             return f"{job.spec.engine} {image_pull.pull_reference(job)} {which}".rstrip()
-        wanted = environment.environment_of(job.spec)
+        wanted = self._environment(job)
         return "" if wanted is None else environment.environment_id(job.spec.python, wanted)
 
     async def settle(self) -> None:
@@ -337,10 +351,6 @@ def _with_result(job: Job, now: float, image: Image | None, moments: Mapping[str
 
 def _format_names(jobs: Sequence[Job]) -> str:
     return jobs[0].name if len(jobs) == 1 else f"{jobs[0].name} and {len(jobs) - 1} more jobs"
-
-
-def _needs_preparation(job: Job) -> bool:
-    return not image_pull.is_available(job) if job.spec.image else bool(job.spec.requirements)
 
 
 def _activity(job: Job) -> str:

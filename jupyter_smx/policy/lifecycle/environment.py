@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 CONSTRAINT = "-c "
+_EDITABLE = "-e "
+_EDITABLE_PATH = (f"{_EDITABLE}/", f"{_EDITABLE}file:")
 BUILDING = "building"
 BUILT = "built"
 """Moments in the timings of a job: its environment was begun, and was ready."""
@@ -49,10 +51,11 @@ Behind a requirement it reads hashes alone, and fails at another option.
 """
 
 
-def check(spec: JobSpec, *, builds: bool) -> None:
+def check(spec: JobSpec, *, builds: bool, builds_remotely: bool = False) -> None:
     """Check the requirements of a job request.
 
     ``builds`` says whether the engine's hosts can run what is built on the controller's machine, or build themselves.
+    ``builds_remotely`` says that they are installed on another machine, which cannot read projects of this one.
 
     :raises ValidationError: a line that is none, too much of it, or an engine that has no use for it.
     """
@@ -82,6 +85,8 @@ def check(spec: JobSpec, *, builds: bool) -> None:
             rule="Each requirement is one line, as in a requirements file.",
             cure="Pass each requirement separately.",
         )
+    if builds_remotely:
+        _check_editable(spec)
     size = sum(map(len, spec.requirements))
     if size > MAX_LETTERS:
         raise ValidationError(
@@ -90,6 +95,19 @@ def check(spec: JobSpec, *, builds: bool) -> None:
             value=size,
             rule=f"At most {MAX_LETTERS} characters.",
             cure="List only what the code imports; pip adds the dependencies.",
+        )
+
+
+def _check_editable(spec: JobSpec) -> None:
+    line = next((line for line in spec.requirements if line.startswith(_EDITABLE_PATH)), None)
+    if line is not None:
+        path = _TAIL.split(line.removeprefix(_EDITABLE))[0]
+        raise ValidationError(
+            f"--requirements: the editable project {path} cannot be used by hosts of the engine {spec.engine}.",
+            field="requirements",
+            value=line,
+            rule="The code of an editable project is read in place, and these hosts are on another machine.",
+            cure="Write its path without -e: then it is installed there, again after each change of it.",
         )
 
 
@@ -194,6 +212,14 @@ def _quote_path(line: str) -> str:
 def is_building(timings: Mapping[str, float]) -> bool:
     """Say of a job whether its environment was begun and is not ready, so that it stands in no line for hosts."""
     return BUILDING in timings and BUILT not in timings
+
+
+def remote_note(job: Job) -> str:
+    """Describe for ``why`` the environment of a job whose hosts' machine installs it; empty if it has none."""
+    environment = environment_of(job.spec)
+    if environment is None:
+        return ""
+    return f"Its environment ({format_environment(environment)}) is built once on the machine of its hosts."
 
 
 def note(job: Job, *, ready: bool) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.base import Capabilities
+from msgspec.structs import replace
+
+from jupyter_smx.engines.base import Capabilities, RequirementsError
 from jupyter_smx.model.errors import RefusedError, suggest_names
+from jupyter_smx.model.records.cluster import QueueStatus
 from jupyter_smx.model.spec.instance import InstanceType
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine
 
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.model.records.cluster import Handle, QueueStatus
+    from jupyter_smx.model.records.cluster import Handle
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 
@@ -56,3 +60,29 @@ class FakeRemoteEngine(FakeEngine):
         self.requests.append(request)
         async for handle in super().acquire(request):
             yield handle
+
+
+class FakeBuildingEngine(FakeRemoteEngine):
+    """Installs requirements where its hosts are, at once; those of ``broken_requirements`` fail after a while."""
+
+    capabilities: Capabilities = replace(FakeRemoteEngine.capabilities, builds_environments=True)
+
+    def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
+        super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)
+        self.broken_requirements = {"nosuch"}
+        self.room: int | None = None
+
+    def slots(self) -> int | None:
+        """Return the number of hosts that it can have."""
+        return self.room
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
+        """Install what the request needs, then launch."""
+        if request.requirements:
+            yield QueueStatus("Installs requirements on the fake machine")
+        if self.broken_requirements.intersection(request.requirements):
+            self.requests.append(request)
+            await asyncio.sleep(self.launch_seconds)
+            raise RequirementsError("--requirements: nosuch cannot be installed.", cure="Correct the name.")
+        async for news in super().acquire(request):
+            yield news

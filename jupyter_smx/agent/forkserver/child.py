@@ -15,6 +15,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute, imports
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.forkserver import contract_writer, job_process
+from jupyter_smx.agent.system.interpreter import random_generators
 from jupyter_smx.agent.system.processes import environment, process, threads
 from jupyter_smx.agent.system.resources import cgroups
 
@@ -104,7 +105,7 @@ def prepare(setup: ChildSetup) -> None:
     threads.limit(setup.threads)
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
         del os.environ[environment.SPIN_VARIABLE]
-    threads.reseed()
+    random_generators.reseed()
     execute.drop_exit_handlers()
     _warm_up(setup)
     _hide_agent_modules(setup)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import select
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.system.interpreter import accelerators, random_generators
 from jupyter_smx.agent.system.processes import process, threads
 
 # Native threads that are known to survive a fork of their process.
@@ -66,24 +68,50 @@ def _sockets() -> int:
     return count
 
 
-def unfit_reason(sockets_before: int) -> str:
+class _Before(NamedTuple):
+    """What this process had open before the imports."""
+
+    sockets: int
+    devices: FrozenSet[str]
+
+
+def unfit_reason(before: _Before) -> str:
     """Say why this process must not be forked any more, '' when nothing speaks against it."""
+    return (
+        _thread_reason()
+        or ("its import started a process" if process.children(os.getpid()) else "")
+        or ("its import opened a socket" if _sockets() > before.sockets else "")
+        or _accelerator_reason(before.devices)
+        or _seed_reason()
+    )
+
+
+def _thread_reason() -> str:
     python_threads = len(sys._current_frames()) - 1  # noqa: SLF001 - the only list with threads of all kinds
     if python_threads:
         return f"its import started {python_threads} Python thread(s)"
-    # OpenBLAS's workers carry the name of the process; whether they are harmless is shown by the fork below.
+    # OpenBLAS's workers carry the name of the process; whether they are harmless is shown by a fork at the end.
     own = process.comm(os.getpid())
     strange = [name for name in _thread_names() if name not in _HARMLESS_THREADS and name != own]
-    if strange:
-        return f"its import started the thread {strange[0]}"
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return "its import initialised CUDA"
-    if process.children(os.getpid()):
-        return "its import started a process"
-    if _sockets() > sockets_before:
-        return "its import opened a socket"
-    return ""
+    return f"its import started the thread {strange[0]}" if strange else ""
+
+
+def _accelerator_reason(devices_before: FrozenSet[str]) -> str:
+    initialised = accelerators.initialised_accelerator()
+    if initialised:
+        return f"its import initialised {initialised}"
+    devices = sorted(accelerators.open_devices() - devices_before)
+    if devices:
+        return f"its import opened the device {devices[0]}"
+    marked = _ask_child(accelerators.unusable_accelerator, PATIENCE) if "torch" in sys.modules else ""
+    if marked is None:
+        return "a forked process hangs or fails"
+    return f"its import marks {marked} as used, and a forked process cannot use it then" if marked else ""
+
+
+def _seed_reason() -> str:
+    seeded = random_generators.seeded_library()
+    return f"its import gives {seeded} a seed, also for jobs that do not import it" if seeded else ""
 
 
 def private_memory(pid: str = "self") -> int:
@@ -117,7 +145,7 @@ class _Trial:
     def __init__(self, budget: int) -> None:
         self.result = ImportResult([], {}, {})
         self._budget = budget
-        self._sockets = _sockets()
+        self._before = _Before(_sockets(), accelerators.open_devices())
         self._memory_costs: Dict[str, int] = {}
 
     def import_module(self, name: str) -> str:
@@ -127,7 +155,7 @@ class _Trial:
         seconds = time.perf_counter() - began
         if problem:
             self.result.failed[name] = problem
-        reason = unfit_reason(self._sockets)
+        reason = unfit_reason(self._before)
         if reason:
             self.result.failed.setdefault(name, reason)
             return name
@@ -154,9 +182,12 @@ def import_all(modules: List[str], budget: int = 0) -> ImportResult:
     """
     trial = _Trial(budget)
     imports.begin_watching()
+    if modules:
+        random_generators.begin_watching()
     try:
         spoilt_by = next(filter(None, map(trial.import_module, modules)), "")
     finally:
+        random_generators.end_watching()
         imports.end_watching()
     found = trial.result
     for name, cost in found.costs.items():
@@ -183,32 +214,36 @@ def _torch() -> None:
 _EXERCISES: Tuple[Tuple[str, Callable[[], None]], ...] = (("numpy", _numpy), ("torch", _torch))
 
 
-def _passes(exercise: Callable[[], None], timeout: float) -> bool:
-    """Fork a child that computes with two threads, and say whether it came back in time."""
+def _ask_child(question: Callable[[], str], timeout: float) -> Optional[str]:
+    """Ask a question in a forked child; None when no answer came back in time."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            threads.limit(2)
-            exercise()
-            os.write(theirs, b".")
+            os.write(theirs, b"." + question().encode())
             code = 0
         finally:
             os._exit(code)
     os.close(theirs)
-    ready = select.select([ours], [], [], timeout)[0]
-    passed = bool(ready) and os.read(ours, 1) == b"."
+    answer = os.read(ours, 4096) if select.select([ours], [], [], timeout)[0] else b""
     os.close(ours)
-    if not passed:
+    if not answer:
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return passed
+    return answer[1:].decode() if answer else None
+
+
+def _compute(exercise: Callable[[], None]) -> str:
+    """Compute with two threads."""
+    threads.limit(2)
+    exercise()
+    return ""
 
 
 def find_unsafe_library(timeout: float = PATIENCE) -> Optional[str]:
     """Name the library that does not work in a forked child, None when all do."""
     for name, exercise in _EXERCISES:
-        if name in sys.modules and not _passes(exercise, timeout):
+        if name in sys.modules and _ask_child(functools.partial(_compute, exercise), timeout) is None:
             return name
     return None

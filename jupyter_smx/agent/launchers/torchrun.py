@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.code import execute, imports
 from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.system.interpreter import random_generators
 from jupyter_smx.agent.system.processes import process, threads
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Ranks:
         wanted = os.environ.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))
-        threads.reseed()
+        random_generators.reseed()
         local = int(os.environ["LOCAL_RANK"])
         execute.execute(self.code, self.main, first_line if local == 0 else _do_nothing, self.result)
         execute.finalize_interpreter()

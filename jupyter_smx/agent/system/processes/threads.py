@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import random
 import sys
 from typing import List, NamedTuple, Tuple
 
@@ -100,15 +99,3 @@ def limit(count: int) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(count)
-
-
-def reseed() -> None:
-    """Give this process random numbers that no other child of the same zygote has."""
-    random.seed()
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        # torch.seed() walks all devices and takes ten times as long.
-        torch.default_generator.manual_seed(int.from_bytes(os.urandom(7), "big"))

@@ -1,0 +1,60 @@
+"""Tell whether imports have used an accelerator: neither a driver's state nor an open device survives a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from typing import FrozenSet, Iterator
+
+_HARMLESS = re.compile(
+    r"/dev/(null|zero|full|u?random|tty\w*|ptmx|console|(pts|shm|mqueue|fd)/.*|hugepages.*)( \(deleted\))?"
+)
+"""Devices that a program may share with its parent."""
+_TORCH_PARTS = {"cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "mtia": "MTIA"}
+"""Parts of torch that tell whether a forked child can use their devices."""
+_MAPPED_PATH = 5
+"""Which word of a line of ``maps`` names the file."""
+
+
+def open_devices(process: str = "/proc/self") -> FrozenSet[str]:
+    """Name the devices that a process has open or mapped, except those that do no harm; none where nothing tells."""
+    files = {*_open_files(process), *_mapped_files(process)}
+    return frozenset(path for path in files if path.startswith("/dev/") and not _HARMLESS.fullmatch(path))
+
+
+def _open_files(process: str) -> Iterator[str]:
+    folder = os.path.join(process, "fd")
+    with contextlib.suppress(OSError):
+        for number in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                yield os.readlink(os.path.join(folder, number))
+
+
+def _mapped_files(process: str) -> Iterator[str]:
+    with contextlib.suppress(OSError), open(os.path.join(process, "maps"), encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if "/dev/" in line:
+                yield line.split(None, _MAPPED_PATH)[_MAPPED_PATH].strip()
+
+
+def initialised_accelerator() -> str:
+    """Name the accelerator that torch has initialised in this process, '' if there is none."""
+    return next(_parts_that_say("is_initialized"), "")
+
+
+def unusable_accelerator() -> str:
+    """Name the accelerator that torch refuses to use in this process, a forked child; '' if it refuses none.
+
+    A look at an accelerator in the parent is enough for that: ``torch.cuda.is_available()`` at the import of a package.
+    """
+    return next(_parts_that_say("_is_in_bad_fork"), "")
+
+
+def _parts_that_say(question: str) -> Iterator[str]:
+    torch = sys.modules.get("torch")
+    for part, name in _TORCH_PARTS.items():
+        answer = getattr(getattr(torch, part, None), question, None)
+        if callable(answer) and answer() is True:
+            yield name

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ _PROGRAMS = ("ip", "ldconfig", "mount", "nsenter", "pivot_root", "ssh", "ssh-key
 _SSHD = "/usr/sbin/sshd"
 _MACHINES = ("one", "two", "three")
 _CLOCK_OF_TWO = 3600.0
+_END_LIMIT = 30.0
 _APART = ("--net", "--mount", "--pid", "--ipc", "--fork", "--propagation", "private")
 _TRIAL = (
     "mount -t tmpfs trial /mnt && mount -t proc proc /proc && ip link add name br0 type bridge && "
@@ -71,8 +73,8 @@ class SshWorld:
             world = cls(folder, 0, plans)
             world._start_supervisor(tied=tied)
             client_files.write(folder, plans, world.supervisor_pid)
-            for machine in world.machines:
-                machine.start()
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(Machine.start, world.machines))
         except BaseException:
             remove(folder)
             raise
@@ -144,9 +146,9 @@ class SshWorld:
         """End every process of the world and remove its folder."""
         remove(self.folder)
         if self._process is not None:
-            self._process.wait()
             if self._process.stdin is not None:
                 self._process.stdin.close()
+            self._process.wait(_END_LIMIT)
 
     def _start_supervisor(self, *, tied: bool) -> None:
         command = ["unshare", *_APART, "--kill-child"]

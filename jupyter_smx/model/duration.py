@@ -47,38 +47,3 @@ def _digits(value: object) -> str:
         return ""
     number = operator.index(value)
     return str(number) if 0 <= number < 10**_DIGITS else ""
-
-
-def format_estimate(seconds: float) -> str:
-    """Write a duration that is only estimated, with no more digits than it deserves: ``40 s``, ``3 min``, ``1.5 h``."""
-    halves = 0.5 * round(seconds / 1_800)
-    if seconds < 9.5:  # noqa: PLR2004 - here and below: from where the next unit is the one that people say
-        return f"{max(1, round(seconds))} s"
-    if seconds < 57.5:  # noqa: PLR2004
-        return f"{5 * round(seconds / 5)} s"
-    if seconds < 5_370:  # noqa: PLR2004
-        return f"{max(1, round(seconds / 60))} min"
-    return f"{halves:g} h" if halves < 36 else f"{0.5 * round(seconds / 43_200):g} d"  # noqa: PLR2004
-
-
-def format_precise(seconds: float) -> str:
-    """Write a time that is measured finely, as that of a step: ``0.4 ms``, ``86.2 ms``, ``1.19 s``."""
-    if round(seconds, 3) >= 1 and round(seconds, 2) < 10:  # noqa: PLR2004 - above it a tenth is the third digit
-        return f"{seconds:.3g} s"
-    return format_duration(seconds) if round(seconds, 3) >= 0.1 else f"{seconds * 1000:.3g} ms"  # noqa: PLR2004 - three digits
-
-
-def format_duration(seconds: float) -> str:
-    """Write a duration for people, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``."""
-    # What would be rounded up to the next unit is said in the next unit.
-    if round(seconds, 3) < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if round(seconds, 1) < 60:  # noqa: PLR2004 - a minute
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    parts = []
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        count, whole = divmod(whole, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])

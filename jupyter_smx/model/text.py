@@ -1,8 +1,9 @@
-"""Names and values in a sentence."""
+"""Names, values, sizes, durations and moments in a sentence."""
 
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ _LONGEST = 64
 _DIGITS, _PLACES = 3, 20
 _TEN_CENTS = 0.1
 _SMALL, _LARGE = 1e-4, 1e6
+_DAY, _HALF_DAY = 86_400, 43_200
+_TIME_UNITS = (("d", _DAY), ("h", 3_600), ("min", 60), ("s", 1))
 _SIZE_UNITS, _SIZE_STEP = ("B", "KiB", "MiB", "GiB", "TiB", "PiB"), 1024
 
 
@@ -62,3 +65,54 @@ def format_size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= _SIZE_STEP
     return f"{count:.1f} {_SIZE_UNITS[-1]}"
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``; a negative one as 0."""
+    # What would be rounded up to the next unit is written in the next unit.
+    if (milliseconds := _nearest(max(0.0, seconds) * 1_000)) < 1_000:  # noqa: PLR2004 - a second
+        return f"{milliseconds} ms"
+    if (tenths := _nearest(seconds * 10)) < 600:  # noqa: PLR2004 - a minute
+        return f"{tenths / 10:g} s"
+    remaining = _nearest(seconds)
+    parts = []
+    for unit, size in _TIME_UNITS:
+        count, remaining = divmod(remaining, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def format_precise(seconds: float) -> str:
+    """Write a duration with three digits below 10 s, for that of a step: ``0.4 ms``, ``86.2 ms``, ``1.19 s``."""
+    if (milliseconds := float(f"{seconds * 1_000:.3g}")) < 1_000:  # noqa: PLR2004 - a second
+        return f"{milliseconds:g} ms"
+    short = float(f"{seconds:.3g}")
+    return f"{short:g} s" if short < 10 else format_duration(seconds)  # noqa: PLR2004 - then a tenth is the third digit
+
+
+def format_estimate(seconds: float) -> str:
+    """Write an estimated duration with one or two digits: ``40 s``, ``3 min``, ``1.5 h``, ``2.5 d``."""
+    halves = _nearest(seconds / 1_800) / 2
+    if seconds < 9.5:  # noqa: PLR2004 - here and below: the next unit takes over where its rounded value begins
+        return f"{max(1, _nearest(seconds))} s"
+    if seconds < 57.5:  # noqa: PLR2004
+        return f"{5 * _nearest(seconds / 5)} s"
+    if seconds < 5_370:  # noqa: PLR2004
+        return f"{max(1, _nearest(seconds / 60))} min"
+    return f"{halves:g} h" if halves < 36 else f"{_nearest(seconds / _HALF_DAY) / 2:g} d"  # noqa: PLR2004
+
+
+def format_moment(at: float, now: float | None = None, *, zone: bool = False) -> str:
+    """Write a moment (seconds since the epoch) by the clock of this machine: ``2026-10-02 14:05:07``.
+
+    Within 12 hours of ``now`` only the time: ``14:05``; further away ``2026-10-02 14:05``. ``zone`` appends the offset
+    from UTC, for text that is kept: ``+0200``.
+    """
+    form = "%Y-%m-%d %H:%M:%S" if now is None else "%H:%M" if abs(at - now) < _HALF_DAY else "%Y-%m-%d %H:%M"
+    return time.strftime(f"{form} %z" if zone else form, time.localtime(at))
+
+
+def _nearest(value: float) -> int:
+    """Round a half up, as JavaScript does; ``round`` rounds it to the even number."""
+    return math.floor(value + 0.5)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import ValidationError, convert
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.records.cluster import PreloadCost
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -80,7 +80,7 @@ def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[s
     notes = []
     if host is not None and ready:
         seconds = saved_seconds(ready, host)
-        saved = f" (saved about {duration.format_duration(seconds)})" if seconds >= _MIN_SAVED_SECONDS else ""
+        saved = f" (saved about {format_duration(seconds)})" if seconds >= _MIN_SAVED_SECONDS else ""
         notes.append(f"Already imported: {', '.join(ready)}{saved}.")
     failures = host.preload_failures if host else {}
     notes += [f"Not preloaded: {name}, {why.removesuffix('.')}." for name, why in failures.items() if name in wanted]

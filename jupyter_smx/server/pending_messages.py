@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import FINAL_STATUSES, Status
-from jupyter_smx.model.text import format_count
+from jupyter_smx.model.text import format_count, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -143,7 +142,7 @@ def _title(words: list[str]) -> str:
 
 def _format_job_end(job: JobSummary) -> str:
     """Say how a job ended: its name, its time, the type and the line of a failure, never a message or a value."""
-    took = duration.format_duration(round(max(1.0, (job.ended_at or job.created_at) - job.created_at)))
+    took = format_duration(round(max(1.0, (job.ended_at or job.created_at) - job.created_at)))
     if job.status is Status.FAILED:
         line = "" if job.failure_line is None else f", line {job.failure_line}"
         why = f": {job.failure_type}{line}" if job.failure_type else ""
@@ -152,7 +151,7 @@ def _format_job_end(job: JobSummary) -> str:
 
 
 def _format_pool_end(pool: PoolSummary, now: float) -> str:
-    left = duration.format_duration(max(1, round((pool.expires_at or now) - now)))
+    left = format_duration(max(1, round((pool.expires_at or now) - now)))
     jobs = f"{format_count(pool.jobs_served, 'job')}"
     hourly = pool.price_per_hour
     price = "" if hourly is None else f" An hour more costs ${hourly:.2f}."

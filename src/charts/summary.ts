@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatDuration, formatLongDuration } from '../format/numbers';
+import { formatDuration, formatSpokenDuration } from '../format/numbers';
 import type { ITimeSeries } from './history';
 import type { IPanel } from './panels';
 import type { IStatistics } from './statistics';
@@ -75,7 +75,7 @@ function overWords(seconds: number, trans: TranslationBundle): string {
   }
   return trans.__(
     'Over %1',
-    seconds < 1 ? formatDuration(seconds, trans) : formatLongDuration(seconds, trans)
+    seconds < 1 ? formatDuration(seconds, trans) : formatSpokenDuration(seconds, trans)
   );
 }
 

@@ -5,7 +5,7 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { elapsedSeconds } from '../format/jobText';
-import { formatClock, formatDuration, formatLongDuration } from '../format/numbers';
+import { formatClock, formatDuration, formatSpokenDuration } from '../format/numbers';
 import { STATUS_ICONS } from '../format/statusIcons';
 import { isFinal } from '../state/state';
 
@@ -18,8 +18,8 @@ export function JobDuration(props: {
   const { job, now, trans } = props;
   const seconds = elapsedSeconds(job, now);
   const words = isFinal(job)
-    ? trans.__('took %1', formatLongDuration(seconds, trans))
-    : trans.__('for %1', formatLongDuration(seconds, trans));
+    ? trans.__('took %1', formatSpokenDuration(seconds, trans))
+    : trans.__('for %1', formatSpokenDuration(seconds, trans));
   return (
     <span className="jp-smx-time">
       <span aria-hidden="true">

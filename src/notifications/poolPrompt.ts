@@ -6,6 +6,7 @@ import type { IDisposable } from '@lumino/disposable';
 
 import type { PoolSummary } from '../_types';
 import { EXTENSION_SECONDS } from '../commands/modelCommands';
+import { formatMoment } from '../format/numbers';
 import type { IJobsModel } from '../tokens';
 import { formatPoolPrompt } from './messages';
 import { duePools, promptKey, secondsToNextChange } from './poolDeadlines';
@@ -97,8 +98,8 @@ export class PoolPrompt implements IDisposable {
 
   private _sentence(pool: PoolSummary): string {
     const { model, trans } = this.options;
-    const end = new Date(((pool.expires_at ?? 0) - model.state.skew) * 1000);
-    const time = end.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+    const { skew } = model.state;
+    const time = formatMoment((pool.expires_at ?? 0) - skew, model.now() - skew);
     return formatPoolPrompt(pool, model.now(), EXTENSION_SECONDS, time, trans);
   }
 

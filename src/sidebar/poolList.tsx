@@ -7,7 +7,7 @@ import type { PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
 import { TextButton } from '../components/textButton';
 import { formatImage, idleCost, remainingSeconds } from '../format/jobText';
-import { formatClock, formatDuration, formatLongDuration, formatMoney } from '../format/numbers';
+import { formatClock, formatDuration, formatSpokenDuration, formatMoney } from '../format/numbers';
 import type { IPool } from '../state/state';
 
 interface IPoolActions {
@@ -75,7 +75,7 @@ function Countdown(props: { left: number | null; trans: TranslationBundle }): JS
       <Dial left={left} />
       <span aria-hidden="true">{formatClock(left)}</span>
       <span className="jp-smx-spoken">
-        {trans.__('expires in %1', formatLongDuration(left, trans))}
+        {trans.__('expires in %1', formatSpokenDuration(left, trans))}
       </span>
     </span>
   );

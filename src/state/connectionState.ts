@@ -3,11 +3,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { IRequestFailure } from '../api/errors';
+import { formatMoment } from '../format/numbers';
 import { VERSION } from '../version';
 import type { IState } from './state';
 
 /** Seconds after which a time of day alone says too little. */
-const HALF_A_DAY = 43_200;
 
 /**
  * The state after a request without a good answer: what was known stays, and may be out of date.
@@ -80,7 +80,7 @@ function asOf(state: IState, now: number, trans: TranslationBundle): string {
   if (lastResponseAt === null || connectionStatus !== 'failing' || failure?.kind === 'forbidden') {
     return '';
   }
-  return trans.__('Last updated %1.', moment(lastResponseAt, now));
+  return trans.__('Last updated %1.', formatMoment(lastResponseAt, now));
 }
 
 /** One sentence for what has little room, as a card of a job: why it may be old; empty while it is not. */
@@ -93,8 +93,8 @@ export function describeStaleness(state: IState, now: number, trans: Translation
     return '';
   }
   return failure?.kind === 'loggedOut'
-    ? trans.__('last updated %1; log in again', moment(lastResponseAt, now))
-    : trans.__('last updated %1; server not reachable', moment(lastResponseAt, now));
+    ? trans.__('last updated %1; log in again', formatMoment(lastResponseAt, now))
+    : trans.__('last updated %1; server not reachable', formatMoment(lastResponseAt, now));
 }
 
 /** What to do about two halves that do not fit; empty where they do, or where one said nothing. */
@@ -115,9 +115,4 @@ export function describeVersionMismatch(
       'Reload the page. If this message remains, restart the Jupyter server. If that does not help, install the same version in every environment that has jupyter_smx:'
     )
   ];
-}
-
-function moment(at: number, now: number): string {
-  const date = new Date(at * 1000);
-  return now - at < HALF_A_DAY ? date.toLocaleTimeString() : date.toLocaleString();
 }

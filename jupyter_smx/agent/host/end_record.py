@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, cast
 
 from jupyter_smx.agent import wire
+from jupyter_smx.agent.system.resources import memory
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import EndRecord
@@ -44,9 +45,9 @@ def fit_event(record: EndRecord) -> Tuple[str, Dict[str, Any]]:
         return text, {"kept": len(text)}
     record = _without_lists(
         record,
-        f"host: the record of this job's end would have {len(text) >> 20} MiB, for it names {len(named)} files and "
-        f"{len(record['errors'])} errors, and {wire.MAX_RECORD >> 20} can be read. Let the job make fewer files, or "
-        "put them into an archive.",
+        f"host: the end record of this job has {memory.format_size(len(text))}, because it names {len(named)} files "
+        f"and {len(record['errors'])} errors. The maximum is {memory.format_size(wire.MAX_RECORD)}. "
+        "Let the job write fewer files, or put them into an archive.",
     )
     return json.dumps(record), {"record": record}
 

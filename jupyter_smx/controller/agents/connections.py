@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agents.stream import AgentStream
 from jupyter_smx.model.errors import UnavailableError, VersionMismatchError
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ class Agents:
             reader, writer = await asyncio.wait_for(engine.connect(handle, host), self._timeout)
         except asyncio.TimeoutError as error:
             raise UnavailableError(
-                f"The agent on {host} did not accept a connection within {self._timeout:g} s.", transient=True
+                f"The agent on {host} did not accept a connection within {format_duration(self._timeout)}.",
+                transient=True,
             ) from error
         except OSError as error:
             raise UnavailableError(

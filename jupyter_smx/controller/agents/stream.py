@@ -18,6 +18,7 @@ from jupyter_smx.model.errors import (
     VersionMismatchError,
     from_body,
 )
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.host_clock import HostClock, best_host_clock, measure_host_clock
 
@@ -304,7 +305,7 @@ class AgentStream:
         request = self._pending_requests[number]
         if not request.answer.done():
             request.answer.set_exception(
-                self._unavailable(f"The agent did not answer {request.op!r} within {seconds:g} s.")
+                self._unavailable(f"The agent did not answer {request.op!r} within {format_duration(seconds)}.")
             )
 
     def _on_ping_timer(self) -> None:
@@ -313,7 +314,7 @@ class AgentStream:
             # It was this process that slept, so what was sent meanwhile is still unread.
             self._last_received_at = now
         if now - self._last_received_at >= self._receive_timeout:
-            self._fail(f"The agent sent nothing for {now - self._last_received_at:.0f} s.")
+            self._fail(f"The agent sent nothing for {format_duration(now - self._last_received_at)}.")
             return
         self.send_now("ping", timeout=2 * self._receive_timeout)
         self._next_ping_at = now + self._ping_every

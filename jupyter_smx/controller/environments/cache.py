@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from jupyter_smx.agent.code.environment_build import LOCK, READY, VENV
 from jupyter_smx.controller.environments.build_process import BuildError
-from jupyter_smx.model import duration
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.lifecycle.environment import environment_id
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ class EnvironmentCache:
         except asyncio.TimeoutError:
             at = f" while it was {order.step[0].lower()}{order.step[1:]}" if order.step else ""
             raise BuildError(
-                "--requirements: building the environment took longer than "
-                f"{duration.format_duration(self._limit)}{at}.",
+                f"--requirements: building the environment took longer than {format_duration(self._limit)}{at}.",
                 field="requirements",
                 rule="The administrator sets the limit with ControllerApp.environment_limit.",
                 cure="Run the job again; finished downloads are reused.",

@@ -22,6 +22,7 @@ from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, V
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
 from jupyter_smx.model.spec.instance import leader_of
 from jupyter_smx.model.status import DesiredState
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts.agent_messages import has_no_place, hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
@@ -305,7 +306,7 @@ class ClusterReconciler:
         try:
             await self._collect_handles(engine, request)
         except asyncio.TimeoutError:
-            late = f"The engine {engine.name} did not provide hosts within {limit:g} s."
+            late = f"The engine {engine.name} did not provide hosts within {format_duration(limit)}."
             await self._look_up_launch(request.cluster, UnavailableError(late, transient=True), is_late=True)
         except UnavailableError as error:
             await self._look_up_launch(request.cluster, error)

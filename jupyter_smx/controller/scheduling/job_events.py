@@ -15,6 +15,7 @@ from jupyter_smx.engines.base import ImageMissingError, RequirementsError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
 from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions
@@ -417,7 +418,7 @@ class JobEventHandler:
         runtime = self._runtimes.get(job)
         runtime.hosts_closed = True
         told = transitions.remark(
-            job, f"The machine of {host} is taken away in {seconds:g} s; the job was told to end."
+            job, f"The machine of {host} is taken away in {format_duration(seconds)}; the job was told to end."
         )
         if spot.can_be_interrupted(job, cluster) and not runtime.has_ended():
             told = transitions.interrupt(told, self._live_state.clock())

@@ -14,6 +14,7 @@ from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.status import TERMINAL_GOALS
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.lifecycle import environment, image_pull, transitions
 from jupyter_smx.policy.scheduling import reuse
 
@@ -346,7 +347,8 @@ def _with_result(job: Job, now: float, image: Image | None, moments: Mapping[str
     built = replace(job, timings=timings, image=job.image or image)
     what = "environment" if image is None else "image"
     whom = "the jobs that it depends on" if held else "room on the engine"
-    return transitions.record_image_pulled(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.", now)
+    message = f"The {what} is ready after {format_duration(took)}; waiting for {whom}."
+    return transitions.record_image_pulled(built, message, now)
 
 
 def _format_names(jobs: Sequence[Job]) -> str:

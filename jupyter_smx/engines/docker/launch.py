@@ -14,6 +14,7 @@ from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND,
 from jupyter_smx.engines.machine import file_lock, request_validation
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -96,7 +97,7 @@ class ClusterLaunch:
                 found, is_shared = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
             await asyncio.wait_for(self._wait_ready(found["Id"], host, order.bounds_of_jobs), end - loop.time())
         except asyncio.TimeoutError:
-            raise await self._start_error(host, f"did not report within {self._seconds:g} s") from None
+            raise await self._start_error(host, f"did not report within {format_duration(self._seconds)}") from None
         except DaemonError as problem:
             refusal = gpus.refusal(self._daemon.kind, plan, problem.message)
             words = f"could not be started ({problem.message})"

@@ -17,6 +17,7 @@ from jupyter_smx.engines.docker.daemon.daemon_client import DaemonError
 from jupyter_smx.engines.docker.daemon.users import maps_users
 from jupyter_smx.engines.machine.request_validation import not_writable_error
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +141,7 @@ class Preflight:
     def _timeout_error(self) -> RefusedError:
         return RefusedError(
             f"docker_host: a container of {self._daemon.kind.name} at {self._daemon.url} took longer than "
-            f"{self._seconds:g} s to write into a folder of this machine.",
+            f"{format_duration(self._seconds)} to write into a folder of this machine.",
             field="docker_host",
             value=self._daemon.url,
             rule=_RULE,

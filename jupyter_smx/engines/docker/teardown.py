@@ -13,6 +13,7 @@ from jupyter_smx.engines.docker.containers.folders import network_lock_path
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -107,7 +108,7 @@ async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: flo
     and with which Docker 20.10 does not start again.
     """
     lock = network_lock_path(folders, cluster)
-    still = f"The network of cluster {cluster} is still being made after {seconds:g} s."
+    still = f"The network of cluster {cluster} is still being made after {format_duration(seconds)}."
     rule = "An incomplete network cannot be removed."
     await _wait(lambda: asyncio.to_thread(_is_free, lock), seconds, still, rule)
 

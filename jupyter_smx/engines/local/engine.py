@@ -33,6 +33,7 @@ from jupyter_smx.engines.machine.host_folder import (
 from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -234,7 +235,9 @@ class LocalEngine(Engine):
         try:
             return await asyncio.wait_for(self._launch_or_join(request, host, archive), float(self.launch_timeout))
         except asyncio.TimeoutError:
-            raise self._start_error(request.cluster, host, f"did not report within {self.launch_timeout:g} s") from None
+            raise self._start_error(
+                request.cluster, host, f"did not report within {format_duration(self.launch_timeout)}"
+            ) from None
         except (OSError, msgspec.MsgspecError) as problem:
             raise self._start_error(request.cluster, host, f"could not be started ({problem})") from problem
 

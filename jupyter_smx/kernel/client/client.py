@@ -22,7 +22,7 @@ from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
-from jupyter_smx.model.text import format_value
+from jupyter_smx.model.text import format_size, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -384,10 +384,10 @@ def _encode(body: object) -> bytes:
 
 def _too_large(size: int) -> ValidationError:
     return ValidationError(
-        f"The job has {size / 2**20:.1f} MiB of code and settings.",
+        f"The job has {format_size(size)} of code and settings.",
         field="source",
         value=size,
-        rule=f"The maximum is {MAX_SPEC_BYTES / 2**20:g} MiB.",
+        rule=f"The maximum is {format_size(MAX_SPEC_BYTES)}.",
         cure="Pass data with --input or --send, and code with --source-dir.",
     )
 

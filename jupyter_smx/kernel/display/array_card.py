@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.display.card import MIME
-from jupyter_smx.model import duration
 from jupyter_smx.model.spec.array import ArraySummary, format_counts, task_status
 from jupyter_smx.model.status import Status
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +56,7 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Say it in one line, as ``sweep lr: 4 of 12 done, 1 failed, 2 running``."""
-        took = duration.format_duration(max(0.0, self.at - self.array.created_at))
+        took = format_duration(max(0.0, self.at - self.array.created_at))
         return f"{self._mark()} {self.array.title or self.name}: {format_counts(self.array)} · {took} · {self.name}"
 
     def html(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,10 @@ from jupyter_smx.kernel.text.formats import (
     progress_bar,
 )
 from jupyter_smx.kernel.text.pages import format_dollars
-from jupyter_smx.model import duration
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.status import REUSE_MESSAGE, SecondaryStatus, Status, is_final, message_of
-from jupyter_smx.model.text import format_size
+from jupyter_smx.model.text import format_duration, format_moment, format_size
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
@@ -93,7 +91,7 @@ class Card(Struct, frozen=True, kw_only=True):
         if self.tail:
             rows.append(f"<pre>{escape(chr(10).join(self.tail))}</pre>")
         said = "Ended at" if self.is_final else "Still running at"
-        rows.append(f"<small>{said} {escape(_format_time(self._until()))}. Job {escape(self.id)}</small>")
+        rows.append(f"<small>{said} {escape(format_moment(self._until(), zone=True))}. Job {escape(self.id)}</small>")
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
 
@@ -108,7 +106,7 @@ class Card(Struct, frozen=True, kw_only=True):
         summary = self.summary
         in_progress = summary.status is Status.IN_PROGRESS
         word = summary.secondary_status.value if in_progress else summary.status.value
-        took = duration.format_duration(max(0.0, self._until() - self.submitted_at))
+        took = format_duration(max(0.0, self._until() - self.submitted_at))
         again = f", attempt {summary.attempt} of {summary.attempts}" if summary.attempt > 1 else ""
         expected = format_expected_duration(summary)
         return " ".join(part for part in (word, "for" if in_progress else "after", took, expected) if part) + again
@@ -127,7 +125,7 @@ class Card(Struct, frozen=True, kw_only=True):
             return "" if self.is_final else self.summary.message
         if seconds is None:
             return " ".join(part for part in (self.why, self._wait()) if part)
-        return f"{self.why} Time to first line: {duration.format_duration(seconds)}."
+        return f"{self.why} Time to first line: {format_duration(seconds)}."
 
     def _wait(self) -> str:
         """Say what hosts wait for that are launched and do not come up yet."""
@@ -192,7 +190,3 @@ def _output_sizes(job: Job) -> dict[str, int]:
 
 def _format_sizes(sizes: dict[str, int]) -> str:
     return ", ".join(f"{name} {format_size(size)}" for name, size in sizes.items())
-
-
-def _format_time(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))

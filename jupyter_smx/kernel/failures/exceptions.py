@@ -10,6 +10,7 @@ from jupyter_smx.kernel.failures import hints
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.records.job import failing_host
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,9 +80,10 @@ def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) ->
         hint = hints.failure_hint(job.spec, remote, namespace) if remote else ""
         return JobFailed(f"{job.name} failed: {_append_hint(_reason(job, end), hint)}", job, remote)
     if status is Status.STOPPED:
+        max_run, max_wait = format_duration(job.spec.max_run), format_duration(job.spec.max_wait)
         limits = {
-            SecondaryStatus.MAX_RUNTIME_EXCEEDED: f"reached its maximum run time of {job.spec.max_run} s",
-            SecondaryStatus.MAX_WAIT_TIME_EXCEEDED: f"reached its maximum wait time of {job.spec.max_wait} s",
+            SecondaryStatus.MAX_RUNTIME_EXCEEDED: f"reached its maximum run time of {max_run}",
+            SecondaryStatus.MAX_WAIT_TIME_EXCEEDED: f"reached its maximum wait time of {max_wait}",
         }
         how = limits.get(job.state, "was stopped")
         return JobStopped(f"{job.name} {how}.", job)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.text.pages import Page, text_page
-from jupyter_smx.model import duration
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import format_usd
+from jupyter_smx.model.text import format_duration, format_precise, format_usd
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,13 +73,13 @@ def cost_page(name: str, bill: Bill) -> Page:
         lines += [f"  group {_format_group(group)}" for group in bill.groups]
     if bill.training_seconds > bill.billable_seconds:
         saved = f"{bill.savings():.1f} % saved by managed spot"
-        lines.append(f"  running time: {duration.format_duration(bill.training_seconds)}, {saved}")
-    lines.append(f"  billed time: {duration.format_duration(bill.billable_seconds)}")
+        lines.append(f"  running time: {format_duration(bill.training_seconds)}, {saved}")
+    lines.append(f"  billed time: {format_duration(bill.billable_seconds)}")
     if bill.retained_seconds:
-        lines.append(f"  idle time of pool: {duration.format_duration(bill.retained_seconds)}")
+        lines.append(f"  idle time of pool: {format_duration(bill.retained_seconds)}")
     if bill.step_seconds is not None:
         cost = format_step_cost(bill) or "cost per step unknown"
-        lines.append(f"  steps: {bill.steps:g} so far, {duration.format_precise(bill.step_seconds)} each, {cost}")
+        lines.append(f"  steps: {bill.steps:g} so far, {format_precise(bill.step_seconds)} each, {cost}")
     return text_page("\n".join(lines))
 
 

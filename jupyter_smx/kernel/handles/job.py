@@ -25,6 +25,7 @@ from jupyter_smx.kernel.text.pages import advice_sentences
 from jupyter_smx.model.errors import SmxError, suggest_names
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -189,9 +190,8 @@ class Job:
             while not is_final(self._record.state):
                 left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
                 if left <= 0:
-                    raise TimeoutError(
-                        f"{self.name} is {self._record.state.value} after {timeout} s and still running."
-                    )
+                    waited = format_duration(timeout or 0)
+                    raise TimeoutError(f"{self.name} is {self._record.state.value} after {waited} and still running.")
                 self.update(retry_while_unavailable(partial(self._client.wait, self.id, left)))
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None

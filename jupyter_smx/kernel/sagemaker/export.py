@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import tarfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folde
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
-from jupyter_smx.model.text import format_size
+from jupyter_smx.model.text import format_moment, format_size
 from jupyter_smx.rerun_spec import source_archive
 
 if TYPE_CHECKING:
@@ -322,7 +321,7 @@ def export_summary(job: Job) -> dict[str, Any]:
 
 
 def _run_sentence(job: Job) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
+    when = format_moment(job.created_at)
     said = f"`{job.name}` is a {'processing' if job.spec.kind == 'process' else 'training'} job of {when}; it "
     return said + ("is still going on" if job.ended_at is None else f"ended as {job.status().value}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.array import format_counts
 from jupyter_smx.model.spec.channel import Payload
+from jupyter_smx.model.text import format_moment
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Client
@@ -196,7 +196,7 @@ class _ArrayExport(Export):
     def _readme(self, by_hand: str) -> str:
         array, plan = self._tasks.array, self._plan
         kind = "processing" if array.kind == "process" else "training"
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(array.created_at))
+        when = format_moment(array.created_at)
         ran = (
             f"`{array.name}` is an array of {array.size} {kind} jobs ({array.title}) of {when}; {format_counts(array)}"
         )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import format_number
+from jupyter_smx.model.text import format_duration, format_estimate, format_number
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job, JobSummary
@@ -65,7 +64,7 @@ def format_expected_duration(job: JobSummary) -> str:
     """Say how long a running job is expected to take in all, as ``of ~3 min``; empty where nothing is known."""
     if job.expectation is None or is_final(job.secondary_status):
         return ""
-    return f"of ~{duration.format_estimate(job.expectation.seconds)}"
+    return f"of ~{format_estimate(job.expectation.seconds)}"
 
 
 def format_queue_position(job: JobSummary, now: float) -> str:
@@ -75,7 +74,7 @@ def format_queue_position(job: JobSummary, now: float) -> str:
     words = f"queue position {job.queue_position}"
     if job.expected_start_at is None or job.expected_start_at <= now:
         return words
-    return f"{words}, ~{duration.format_estimate(job.expected_start_at - now)}"
+    return f"{words}, ~{format_estimate(job.expected_start_at - now)}"
 
 
 def format_start_reason(job: Job) -> str:
@@ -89,7 +88,7 @@ def format_start_reason(job: Job) -> str:
         for found in why.differences
     ]
     if (seconds := start_seconds(job)) is not None:
-        lines.append(f"  Time to first line: {duration.format_duration(seconds)}")
+        lines.append(f"  Time to first line: {format_duration(seconds)}")
     if why.isolation:
         lines.append(f"  Isolation: {_ISOLATION.get(why.isolation, why.isolation)}")
     lines += [f"  {note}" for note in why.notes]

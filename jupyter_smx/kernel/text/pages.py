@@ -13,8 +13,8 @@ from jupyter_smx.kernel.text.formats import (
     format_queue_position,
     readable,
 )
-from jupyter_smx.model import duration
 from jupyter_smx.model.spec.array import format_counts
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ def jobs_page(jobs: Iterable[JobSummary], now: float, arrays: Iterable[ArraySumm
 
 
 def _array_row(array: ArraySummary, now: float) -> tuple[str, ...]:
-    took = duration.format_duration(max(0.0, now - array.created_at)) if array.counts.remaining_count() else ""
+    took = format_duration(max(0.0, now - array.created_at)) if array.counts.remaining_count() else ""
     said = ", ".join(part for part in (array.title, format_counts(array)) if part)
     return (array.name, array.counts.status().value, "", array.instances, took, "", said)
 
@@ -81,8 +81,7 @@ def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
         job.status.value if job.ended_at else job.secondary_status.value,
         _format_start(job),
         job.instances,
-        f"{duration.format_duration(max(0.0, (job.ended_at or now) - job.created_at))} "
-        f"{format_expected_duration(job)}".strip(),
+        f"{format_duration(max(0.0, (job.ended_at or now) - job.created_at))} {format_expected_duration(job)}".strip(),
         format_dollars(job.cost),
         _outcome(job, now),
     )
@@ -99,12 +98,12 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         (
             pool.name,
             pool.state,
-            "" if pool.expires_at is None else duration.format_duration(max(0, round(pool.expires_at - now))),
+            "" if pool.expires_at is None else format_duration(max(0, round(pool.expires_at - now))),
             pool.instances,
             pool.engine,
             *((pool.image.display_name() if pool.image else "",) if of_images else ()),
             str(pool.jobs_served),
-            duration.format_duration(pool.saved_seconds) if pool.saved_seconds else "",
+            format_duration(pool.saved_seconds) if pool.saved_seconds else "",
             format_dollars(pool.idle_cost),
             pool.job or pool.last_job,
         )
@@ -117,7 +116,7 @@ def format_keep_alive(pool: PoolSummary, now: float) -> str:
     """Say for how long a pool is kept, or, of one that is let go, where it is."""
     if pool.expires_at is None:
         return f"{pool.name}: {pool.state}."
-    return f"{pool.name} expires in {duration.format_duration(max(0, round(pool.expires_at - now)))}."
+    return f"{pool.name} expires in {format_duration(max(0, round(pool.expires_at - now)))}."
 
 
 def format_dollars(dollars: float | None) -> str:
@@ -174,7 +173,7 @@ def _format_value(value: Any) -> str:
 def _format_start(job: JobSummary) -> str:
     if job.first_line_seconds is None:
         return "" if job.start == "none" else job.start
-    return f"{job.start} {duration.format_duration(job.first_line_seconds)}".strip()
+    return f"{job.start} {format_duration(job.first_line_seconds)}".strip()
 
 
 def _outcome(job: JobSummary, now: float) -> str:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.options.table import PLAIN
 from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import format_count, format_list, format_size
+from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -142,7 +141,7 @@ def _plain_value(option: Option, value: str | int | bool) -> str:
     if not value:
         return ""
     if option.value == "duration":
-        return duration.format_duration(int(value))
+        return format_duration(int(value))
     return "yes" if option.is_flag else redact_text(str(value))
 
 
@@ -240,11 +239,7 @@ def _revision(job: Job) -> Facts:
 
 
 def _outcome(job: Job) -> Facts:
-    ran = (
-        ""
-        if job.started_at is None or job.ended_at is None
-        else duration.format_duration(job.ended_at - job.started_at)
-    )
+    ran = "" if job.started_at is None or job.ended_at is None else format_duration(job.ended_at - job.started_at)
     return _drop_empty({"status": job.status().value, "failure": job.failure_text(), "duration": ran})
 
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.results.reports import Advice
-from jupyter_smx.model.text import format_usd
+from jupyter_smx.model.text import format_duration, format_precise, format_usd
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.hosts.names import named_hosts
 
@@ -128,7 +127,7 @@ def _cpu_bottleneck(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advic
         sentence=(
             f"CPUBottleneck on {host.host}: the CPU was above {rules.cpu_threshold:g} % and the GPUs were below "
             f"{rules.gpu_threshold:g} % for {100 * share:.0f} % of the time, in {len(judged)} samples after the "
-            f"first {rules.patience * POINT:g} s. The threshold is {rules.threshold:g} %."
+            f"first {format_duration(rules.patience * POINT)}. The threshold is {rules.threshold:g} %."
         ),
         numbers={"share": round(share, 4), "samples": float(len(judged))},
     )
@@ -153,7 +152,7 @@ def _low_gpu(host: HostUsage, rows: Sequence[Row], rules: Rules) -> Advice | Non
     return Advice(
         rule="LowGPUUtilization",
         host=host.host,
-        sentence=f"LowGPUUtilization on {host.host}: in the last {over:.0f} s, GPU {what}.",
+        sentence=f"LowGPUUtilization on {host.host}: in the last {format_duration(over)}, GPU {what}.",
         numbers={"p95": round(p95, 2), "p5": round(p5, 2)},
     )
 
@@ -226,7 +225,7 @@ def _format_step_gain(found: Gain, setting: PredictionInput, numbers: dict[str, 
         return ""
     faster = pace.seconds * (1 - found.waits)
     numbers |= {"step_seconds": pace.seconds, "step_seconds_fed": faster}
-    words = f", from {duration.format_precise(pace.seconds)} to {duration.format_precise(faster)}"
+    words = f", from {format_precise(pace.seconds)} to {format_precise(faster)}"
     now = price.cost_per_step(setting.groups, pace.seconds, setting.known)
     rate = price.rate(setting.groups, setting.known)
     if chosen is None or not now or rate is None:

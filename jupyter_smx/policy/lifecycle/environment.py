@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.job_spec import PythonEnvironment
-from jupyter_smx.model.text import format_list
+from jupyter_smx.model.text import format_duration, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -230,5 +229,5 @@ def note(job: Job, *, ready: bool) -> str:
     named = f"Its environment ({format_environment(environment)})"
     begun, built = job.timings.get(BUILDING), job.timings.get(BUILT)
     if begun is not None and built is not None:
-        return f"{named} was built in {duration.format_duration(max(0.0, built - begun))}."
+        return f"{named} was built in {format_duration(max(0.0, built - begun))}."
     return f"{named} was ready." if ready else f"{named} has to be built first."

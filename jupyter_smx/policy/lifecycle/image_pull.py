@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.job import IMAGE_GONE
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ def format_pull_status(name: str) -> str:
 
 def format_retry(error: SmxError, seconds: float) -> str:
     """Say why a registry is asked again, and when."""
-    return f"{error.message.rstrip('.')}; next attempt in {seconds:g} s"
+    return f"{error.message.rstrip('.')}; next attempt in {format_duration(seconds)}"
 
 
 def note(image: Image, timings: Mapping[str, float]) -> str:
@@ -87,4 +87,4 @@ def note(image: Image, timings: Mapping[str, float]) -> str:
     made = f"Its hosts use the image {image.display_name()}"
     if begun is None or over is None:
         return f"{made}."
-    return f"{made}, which was downloaded in {duration.format_duration(max(0.0, over - begun))}."
+    return f"{made}, which was downloaded in {format_duration(max(0.0, over - begun))}."

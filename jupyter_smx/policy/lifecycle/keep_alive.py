@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
     cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
     if seconds > cap:
         raise ResourceLimitError(
-            f"{asked}: {duration.format_duration(seconds)} is above the limit of {duration.format_duration(cap)}.",
+            f"{asked}: {format_duration(seconds)} is above the limit of {format_duration(cap)}.",
             field="keep_alive",
             value=seconds,
             rule="The administrator sets the limit with ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
@@ -122,9 +122,7 @@ def decide_after_job(
         return KeepDecision(0, full)
     left = remaining_pool_lifetime(cluster, limits, now)
     if left < 1:
-        return KeepDecision(
-            0, f"The pool reached its maximum age of {duration.format_duration(limits.max_keep_alive_chain)}."
-        )
+        return KeepDecision(0, f"The pool reached its maximum age of {format_duration(limits.max_keep_alive_chain)}.")
     return KeepDecision(min(seconds, left))
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.model import duration, redaction
+from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.cluster import QueueStatus
 from jupyter_smx.model.status import TERMINAL_GOALS, message_of
+from jupyter_smx.model.text import format_duration, format_moment
 from jupyter_smx.policy.lifecycle import transitions
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 WAIT_PREFIX = "Waiting at the engine "
-_HALF_DAY = 43_200
 """Seconds from which on a time of the day needs its date."""
 
 
@@ -93,7 +92,7 @@ def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:
 
 def record_wait_over(job: Job, engine: str, since: float, now: float) -> Job:
     """Say in the record of a job that its hosts come up, and for how long they waited at their engine."""
-    note = f"It waited {duration.format_duration(max(0.0, now - since))} at the engine {engine}."
+    note = f"It waited {format_duration(max(0.0, now - since))} at the engine {engine}."
     if transitions.remark_of(job).startswith(WAIT_PREFIX):
         job = transitions.remark(job, message_of(job.state))
     return _with_note(job, note)
@@ -112,12 +111,6 @@ def _wait_sentence(engine: str, status: QueueStatus, now: float) -> str:
     if status.position is not None:
         parts.append(f"position {status.position}")
     if status.expected_start is not None:
-        parts.append(f"expected to start at {_format_moment(status.expected_start, now)}")
+        parts.append(f"expected to start at {format_moment(status.expected_start, now)}")
     said = ", ".join(part for part in parts if part)
     return f"{WAIT_PREFIX}{engine}{': ' if said else ''}{said}."
-
-
-def _format_moment(at: float, now: float) -> str:
-    """Write a moment by the clock of this machine, with its date where it is not soon."""
-    day = "" if abs(at - now) < _HALF_DAY else "%Y-%m-%d "
-    return time.strftime(f"{day}%H:%M", time.localtime(at))

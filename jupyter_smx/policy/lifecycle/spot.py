@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.lifecycle.transitions import is_pulling_image
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def check(spec: JobSpec) -> None:
     """
     if spec.max_wait and not spec.spot:
         raise ValidationError(
-            f"--max-wait: {duration.format_duration(spec.max_wait)} without --spot.",
+            f"--max-wait: {format_duration(spec.max_wait)} without --spot.",
             field="max_wait",
             value=spec.max_wait,
             rule="--max-wait limits waiting plus running, and only spot jobs have it.",
@@ -45,8 +45,7 @@ def check(spec: JobSpec) -> None:
         )
     if spec.max_wait and spec.max_wait < spec.max_run:
         raise ValidationError(
-            f"--max-wait: {duration.format_duration(spec.max_wait)} is less than --max-run, "
-            f"{duration.format_duration(spec.max_run)}.",
+            f"--max-wait: {format_duration(spec.max_wait)} is less than --max-run, {format_duration(spec.max_run)}.",
             field="max_wait",
             value=spec.max_wait,
             rule="--max-wait covers waiting and running of all attempts, so it cannot be less than --max-run.",

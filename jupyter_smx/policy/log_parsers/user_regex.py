@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.spec.metric import compile_metric
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.log_parsers.observations import parse_number
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Patterns:
         if sum(self._spent.values()) > FEED_SECONDS:
             self._over = True
             slowest = max(self._patterns, key=lambda name: self._spent.get(name, 0.0), default="")
-            self._disable(slowest, f"{self._spent.pop(slowest, 0.0) * 1000:.0f} ms for a few lines")
+            self._disable(slowest, f"{format_duration(self._spent.pop(slowest, 0.0))} for a few lines")
         return found
 
     def _disable(self, name: str, took: str) -> None:

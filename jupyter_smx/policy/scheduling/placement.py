@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.model import duration
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.reports import Difference, Why
 from jupyter_smx.model.status import message_of
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy import preload
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
 from jupyter_smx.policy.hosts.names import helper_notes
@@ -129,7 +129,7 @@ def mark_hosts_lost(job: Job, now: float) -> Job:
     """Take a job off hosts on which its code never began, and note in its reason which these were and what is known."""
     said = transitions.remark_of(job)
     # How long it had been there is known of the first ones only: the step that it is in goes on with the next.
-    time = f" after {duration.format_duration(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
+    time = f" after {format_duration(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
     trouble = f" ({said.partition(': ')[2].partition('. ')[0].rstrip('.')})" if ": " in said else ""
     pool = job.why.pool if job.why is not None else job.cluster
     note = f"{_LOST_PREFIX}the hosts of pool {pool}{time}{trouble}."
@@ -151,7 +151,7 @@ def add_queue_time(why: Why, job: Job, now: float) -> Why:
         return why
     begun = [job.timings[moment] for moment in (BUILT, FREED) if moment in job.timings]
     since = max([job.created_at, *begun, *(attempt.ended_at for attempt in job.attempts[-1:])])
-    return replace(why, notes=(*why.notes, f"It waited {max(0.0, now - since):.1f} s in the queue."))
+    return replace(why, notes=(*why.notes, f"It waited {format_duration(now - since)} in the queue."))
 
 
 def _wait_reason(need: capacity.Share, used: capacity.Share, world: PlacementSnapshot, limits: Limits) -> str:

@@ -14,11 +14,9 @@ import {
 } from '../../format/jobText';
 import {
   formatClock,
-  formatDuration,
   formatExactMoney,
-  formatLongDuration,
-  formatMoney,
-  formatPreciseDuration
+  formatSpokenDuration,
+  formatMoney
 } from '../../format/numbers';
 import { parseCard } from '../../notebook/cardSnapshot';
 import { applyListing, EMPTY_STATE } from '../../state/state';
@@ -45,30 +43,7 @@ describe('durations', () => {
     [472, '7 minutes 52 seconds'],
     [7260, '2 hours 1 minute']
   ])('%d s are spoken as %s', (seconds, words) => {
-    expect(formatLongDuration(seconds, trans)).toBe(words);
-  });
-
-  it.each([
-    [0.0064, '6 ms'],
-    [0.9996, '1.0 s'],
-    [1.94, '1.9 s'],
-    [59.96, '01:00'],
-    [75, '01:15']
-  ])('%d s were measured as %s', (seconds, words) => {
-    expect(formatDuration(seconds, trans)).toBe(words);
-  });
-
-  it.each([
-    [0.0004, '0.4 ms'],
-    [0.0862, '86.2 ms'],
-    [0.1846, '185 ms'],
-    [0.9996, '1 s'],
-    [1.26, '1.26 s'],
-    [9.994, '9.99 s'],
-    [9.996, '10.0 s'],
-    [1234, '20:34']
-  ])('of a step of %d s are said as %s', (seconds, words) => {
-    expect(formatPreciseDuration(seconds, trans)).toBe(words);
+    expect(formatSpokenDuration(seconds, trans)).toBe(words);
   });
 
   it('of a job go on until its end and never below zero', () => {
@@ -142,7 +117,7 @@ describe('the start of a job', () => {
 describe('the end of a job', () => {
   it('says that it was stopped', () => {
     const stopped = completed(1, { status: 'Stopped', secondary_status: 'Stopped' });
-    expect(formatJobEnd(stopped, trans)).toBe('train-digits-1 was stopped after 01:40');
+    expect(formatJobEnd(stopped, trans)).toBe('train-digits-1 was stopped after 1 min 40 s');
   });
 });
 

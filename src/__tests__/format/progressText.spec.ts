@@ -1,6 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { formatApproximateDuration } from '../../format/numbers';
 import {
   formatExpectedDuration,
   formatExpectedStart,
@@ -12,21 +11,6 @@ import { completed, job } from '../fixtures/examples';
 
 const trans = nullTranslator.load('jupyter_smx');
 const halfway = { fraction: 0.999, text: '999/1000', remaining_seconds: null, at: 1 };
-
-describe('an estimate', () => {
-  it.each([
-    [0.2, '1 s'],
-    [9.4, '9 s'],
-    [12, '10 s'],
-    [57.6, '1 min'],
-    [170, '3 min'],
-    [5360, '89 min'],
-    [5400, '1.5 h'],
-    [200000, '2.5 d']
-  ])('of %p seconds has no more digits than it deserves', (seconds, words) => {
-    expect(formatApproximateDuration(seconds, trans)).toBe(words);
-  });
-});
 
 describe('progress', () => {
   it('is not complete before it is', () => {

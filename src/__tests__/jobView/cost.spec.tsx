@@ -33,7 +33,7 @@ describe('the cost of a job', () => {
   it('is the price of all hosts over the time that counts', async () => {
     const node = await drawn(<Cost job={record()} now={5000} trans={trans} />);
     expect(node.textContent).toContain('$0.23 per hour');
-    expect(node.textContent).toContain('1 minute 40 seconds');
+    expect(node.textContent).toContain('1 min 40 s');
     expect(node.textContent).toContain('Cost$0.00639');
   });
 
@@ -77,7 +77,7 @@ describe('the cost of a job', () => {
       spec
     } as const;
     const node = await drawn(<Cost job={record(running)} now={1000 + 3600} trans={trans} />);
-    expect(node.textContent).toContain('Running time1 hour');
+    expect(node.textContent).toContain('Running time1 h');
     expect(node.textContent).toContain(`Cost so far${sum}`);
     expect(node.textContent?.includes('Saved by managed spot100.0 %')).toBe(sum === '$0.00');
   });
@@ -101,7 +101,7 @@ describe('the cost of a job', () => {
     const bill = { ...record().bill, training_seconds: 500 };
     const spec = { ...SPEC, spot: true };
     const node = await drawn(<Cost job={record({ bill, spec })} now={0} trans={trans} />);
-    expect(node.textContent).toContain('Running time8 minutes 20 seconds');
+    expect(node.textContent).toContain('Running time8 min 20 s');
     expect(node.textContent).toContain('Saved by managed spot80.0 %');
   });
 

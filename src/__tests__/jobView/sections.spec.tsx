@@ -90,8 +90,8 @@ describe('the events of a job', () => {
     const node = await drawn(<Events job={record()} now={2000} trans={trans} />);
     const steps = rows(node, 'Steps of train-digits-0').map(row => row.split('|'));
     expect(steps.map(([step, , took, words]) => [step, took, words])).toEqual([
-      ['Starting', '2.0 s', 'Launching.'],
-      ['Training', '01:38', 'Running.'],
+      ['Starting', '2 s', 'Launching.'],
+      ['Training', '1 min 38 s', 'Running.'],
       ['Completed', '', 'Done.']
     ]);
     expect(rows(node, 'Timeline of train-digits-0')).toEqual([
@@ -104,7 +104,7 @@ describe('the events of a job', () => {
     const training = { status: 'Training', start_time: 1000, end_time: null } as const;
     const running = record({ transitions: [{ ...training, status_message: '' }] });
     const node = await drawn(<Events job={running} now={1065} trans={trans} />);
-    expect(node.textContent).toContain('01:05 so far');
+    expect(node.textContent).toContain('1 min 5 s so far');
   });
 
   it.each([
@@ -120,7 +120,7 @@ describe('the events of a job', () => {
     const job = record({ transitions, ended_at, ran_seconds: 98 });
     const node = await drawn(<Events job={job} now={5000} trans={trans} />);
     expect(node.textContent).toContain('The system clock was changed');
-    expect(node.textContent).toContain('the hosts worked for 01:38.');
+    expect(node.textContent).toContain('the hosts worked for 1 min 38 s.');
     const honest = await drawn(
       <Events job={record({ ran_seconds: 98 })} now={5000} trans={trans} />
     );
@@ -136,7 +136,7 @@ describe('the events of a job', () => {
     } as const;
     const set = record({ ended_at: null, transitions: [step], counted_from: 4600 });
     const node = await drawn(<Events job={set} now={4665} trans={trans} />);
-    expect(node.textContent).toContain('the hosts worked for 01:05.');
+    expect(node.textContent).toContain('the hosts worked for 1 min 5 s.');
   });
 
   it('has of earlier runs what was counted, and the clock where nobody did', async () => {
@@ -155,7 +155,7 @@ describe('the events of a job', () => {
     ];
     const node = await drawn(<Events job={record({ attempts })} now={5000} trans={trans} />);
     const took = rows(node, 'Earlier attempts of train-digits-0').map(row => row.split('|')[2]);
-    expect(took).toEqual(['01:40', '50.0 s', '']);
+    expect(took).toEqual(['1 min 40 s', '50 s', '']);
   });
 
   it('says why it was cold, with the field that differed', async () => {
@@ -220,7 +220,7 @@ describe('the events of a job', () => {
     expect(node.querySelector('img')).toBeNull();
     expect(node.textContent).toContain('model did not come back.');
     expect(rows(node, 'Earlier attempts of train-digits-0')[0]).toMatch(
-      /^1\|.*\|30.0 s\|A host was lost\.$/
+      /^1\|.*\|30 s\|A host was lost\.$/
     );
   });
 });

@@ -45,17 +45,17 @@ describe('the way to the first line', () => {
   it('counts what came before and after an environment as one wait', () => {
     expect(words({ accepted: 0, building: 2, built: 62, committed: 65, sent: 67 })).toEqual([
       'submit 0 ms',
-      'queue 5.0 s',
-      'environment 01:00',
-      'hosts 2.0 s'
+      'queue 5 s',
+      'environment 1 min',
+      'hosts 2 s'
     ]);
   });
 
   it('takes no time away for clocks that differ, and says nothing before there is something', () => {
     expect(words({ accepted: 0, committed: 5, sent: 4, received: 6 })).toEqual([
       'submit 0 ms',
-      'queue 5.0 s',
-      'hosts 1.0 s'
+      'queue 5 s',
+      'hosts 1 s'
     ]);
     expect(timedStages({})).toEqual([]);
   });

@@ -42,7 +42,7 @@ describe('a hidden tab', () => {
     const tab = await hiddenTab();
     tab.model.end(completed(1, { message: 'password=hunter2' }));
     await settled();
-    expect(titles()).toEqual(['train-digits-1 completed after 01:40']);
+    expect(titles()).toEqual(['train-digits-1 completed after 1 min 40 s']);
     expect(JSON.stringify(FakeDesktop.shown)).not.toContain('hunter');
     expect(Notification.manager.count).toBe(0);
     FakeDesktop.shown[0].onclick?.();

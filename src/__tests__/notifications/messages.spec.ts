@@ -33,7 +33,7 @@ const stopped = completed(9, { status: 'Stopped', secondary_status: 'Stopped' })
 
 describe('the sentence about jobs that ended', () => {
   it('is about the one, or counts the outcomes that there were', () => {
-    expect(formatEnded([completed(1)], trans)).toBe('train-digits-1 completed after 01:40');
+    expect(formatEnded([completed(1)], trans)).toBe('train-digits-1 completed after 1 min 40 s');
     expect(formatEnded([completed(1), completed(2), failed(3), stopped], trans)).toBe(
       '4 jobs ended: 2 finished, 1 failed at line 14, 1 stopped'
     );

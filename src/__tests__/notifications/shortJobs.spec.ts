@@ -68,13 +68,13 @@ describe('a job that is over at once', () => {
     tab.server.happen({ job: completed(1) });
     tab.hint(completed(1));
     await settled();
-    expect(titles()).toEqual(['train-digits-1 completed after 01:40']);
+    expect(titles()).toEqual(['train-digits-1 completed after 1 min 40 s']);
     // The watch was taken for that, and is left.
     await jest.advanceTimersByTimeAsync(1100);
     expect(tab.lines).toEqual([0]);
     await turned(tab, 'visible');
     expect(FakeDesktop.shown).toEqual([]);
-    expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
+    expect(said()).toEqual(['While you were away: train-digits-1 completed after 1 min 40 s']);
   });
 
   it('is told on the desktop although it was seen to run for less than the watch takes', async () => {
@@ -98,7 +98,7 @@ describe('a job that is over at once', () => {
     await settled();
     expect([FakeDesktop.made, tab.lines]).toEqual([0, []]);
     await turned(tab, 'visible');
-    expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
+    expect(said()).toEqual(['While you were away: train-digits-1 completed after 1 min 40 s']);
   });
 
   it.each([
@@ -129,7 +129,7 @@ describe('a job that is over at once', () => {
     tab.server.jobList = [completed(1)];
     tab.hear(7, 'reset');
     await settled();
-    expect(titles()).toEqual(['train-digits-1 completed after 01:40']);
+    expect(titles()).toEqual(['train-digits-1 completed after 1 min 40 s']);
   });
 
   it('is told by a page that saw no controller before', async () => {
@@ -142,6 +142,6 @@ describe('a job that is over at once', () => {
     tab.hint(completed(1));
     await settled();
     // The other one was over long before.
-    expect(said()).toEqual(['train-digits-1 completed after 01:50']);
+    expect(said()).toEqual(['train-digits-1 completed after 1 min 50 s']);
   });
 });

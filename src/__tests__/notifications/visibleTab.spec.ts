@@ -41,7 +41,7 @@ describe('a tab that is seen', () => {
   it('says of each job that it ended, and leads to it', async () => {
     const tab = await openTab({ trans });
     tab.model.end(completed(1));
-    expect(said()).toEqual(['train-digits-1 completed after 01:40']);
+    expect(said()).toEqual(['train-digits-1 completed after 1 min 40 s']);
     press('Open job');
     expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
     expect(FakeDesktop.made).toBe(0);
@@ -140,7 +140,7 @@ describe('a person who comes back', () => {
     tab.model.state = state;
     tab.model.end(completed(1));
     await jest.advanceTimersByTimeAsync(0);
-    expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
+    expect(said()).toEqual(['While you were away: train-digits-1 completed after 1 min 40 s']);
     tab.close();
   });
 
@@ -153,7 +153,7 @@ describe('a person who comes back', () => {
     jobs[2] = { ...jobs[2], ended_at: 1501 };
     const next = await openTab({ trans, memory: storage, jobs, now: 2000 });
     expect(said()).toEqual([
-      'train-digits-1 completed after 02:09',
+      'train-digits-1 completed after 2 min 9 s',
       'While you were away: 1 finished, 1 failed at line 14'
     ]);
     next.close();
@@ -166,7 +166,7 @@ describe('a person who comes back', () => {
     seen.model.end(completed(1));
     other.model.end(completed(1));
     await other.show();
-    expect(said()).toEqual(['train-digits-1 completed after 01:40']);
+    expect(said()).toEqual(['train-digits-1 completed after 1 min 40 s']);
     seen.close();
     other.close();
   });

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Advice, Attempt, Bill } from '../../_types';
-import { formatExactMoney, formatLongDuration, formatPreciseDuration } from '../../format/numbers';
+import { formatDuration, formatExactMoney, formatPreciseDuration } from '../../format/numbers';
 import { isFinal } from '../../state/state';
 import type { IJobRecord } from '../jobSource';
 import { attemptSeconds, runSeconds, wasInterrupted } from './durations';
@@ -34,15 +34,15 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
         facts={[
           [trans.__('Instances'), summary.instances],
           [trans.__('Price'), rateWords(bill.price_per_hour, trans)],
-          [trans.__('Running time'), job.spec.spot ? formatLongDuration(ran, trans) : ''],
-          [trans.__('Billed time'), formatLongDuration(billed, trans)],
+          [trans.__('Running time'), job.spec.spot ? formatDuration(ran, trans) : ''],
+          [trans.__('Billed time'), formatDuration(billed, trans)],
           [
             trans.__('Saved by managed spot'),
             ran > billed ? trans.__('%1 %', ((1 - billed / ran) * 100).toFixed(1)) : ''
           ],
           [
             trans.__('Idle time of pool'),
-            job.warm_pool ? formatLongDuration(bill.retained_seconds, trans) : ''
+            job.warm_pool ? formatDuration(bill.retained_seconds, trans) : ''
           ],
           [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
           [trans.__('Cost per step'), stepWords(job, trans)]

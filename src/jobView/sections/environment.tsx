@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../../_types';
-import { formatLongDuration, formatSize } from '../../format/numbers';
+import { formatDuration, formatSize } from '../../format/numbers';
 import type { IJobRecord } from '../jobSource';
 import { DescriptionList, Monospace, Subsection, Table } from './primitives';
 
@@ -59,7 +59,7 @@ function withoutSecrets(
 
 function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
   const { spec } = job;
-  const seconds = (value: number): string => (value > 0 ? formatLongDuration(value, trans) : '');
+  const seconds = (value: number): string => (value > 0 ? formatDuration(value, trans) : '');
   const yes = (is: boolean): string => (is ? trans.__('Yes') : '');
   return (
     <Subsection title={trans.__('Job settings')}>

@@ -2,6 +2,8 @@
 
 import React from 'react';
 
+import { formatMoment } from '../../format/numbers';
+
 export type TableCell = React.ReactNode;
 
 /** Names and values; what says nothing is left out. */
@@ -68,10 +70,10 @@ export function Subsection(props: { title: string; children: React.ReactNode }):
   );
 }
 
-/** A moment of the server's clock in the words of this browser's place; seconds since the epoch. */
+/** A moment of the server's clock in this browser's time zone; seconds since the epoch. */
 export function Timestamp({ at }: { at: number }): JSX.Element {
   const date = new Date(at * 1000);
-  return <time dateTime={date.toISOString()}>{date.toLocaleString()}</time>;
+  return <time dateTime={date.toISOString()}>{formatMoment(at)}</time>;
 }
 
 export function Monospace({ children }: { children: React.ReactNode }): JSX.Element {

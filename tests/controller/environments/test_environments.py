@@ -91,7 +91,7 @@ def test_jobs_that_want_the_same_share_one_build(sim: Simulation) -> None:
     sim.pass_time(LONGER)
     assert sum(sim.world.builder.start_counts.values()) == 1
     assert [sim.job(job).state for job in jobs].count(SecondaryStatus.TRAINING) == 2  # as many as there are CPUs
-    assert message(sim, jobs[1]).startswith(("Running", "The environment is ready after 3.0 s"))
+    assert message(sim, jobs[1]).startswith(("Running", "The environment is ready after 3 s"))
 
 
 def test_two_environments_are_built_at_a_time_and_the_third_says_that_it_waits(sim: Simulation) -> None:

@@ -51,7 +51,7 @@ def test_a_job_whose_image_is_downloaded_is_downloading_and_says_how_far_that_is
     assert steps(record) == ["Pending", "Downloading", "Pending", "Starting", "Training"]
     first, second = (record.transitions[at] for at in (1, 2))
     assert first.end_time == second.start_time
-    assert second.status_message.startswith("The image is ready after 5.0 s")
+    assert second.status_message.startswith("The image is ready after 5 s")
 
 
 def test_why_says_that_it_was_downloaded_and_how_long_that_took_and_the_record_where_it_can_be_had(

@@ -139,7 +139,7 @@ def test_a_job_that_comes_after_others_runs_what_the_name_meant_when_it_was_hand
     record = ships.job(job)
     assert record.image == Image(name="", id="sha256:11")
     said = record.transitions[-1].status_message
-    assert said == "The image is ready after 0.0 s; waiting for the jobs that it depends on."
+    assert said == "The image is ready after 0 ms; waiting for the jobs that it depends on."
     assert ships.start_reason(job).sentence == f"Queued. Waiting for {ships.job(first).name}."
     engine(ships).images["train:1"] = "sha256:12"
     ships.end_job(first)

@@ -78,13 +78,13 @@ def test_who_is_held_no_more_is_not_said_to_wait_for_others_and_waited_since_the
     wide.pass_time(7.0)
     wide.end_job(last[0])
     [note] = [note for note in wide.start_reason(last[1]).notes if "queue" in note]
-    assert note.startswith("It waited 7.")
+    assert note.startswith("It waited 7 s")
 
 
 def test_an_attempt_waited_since_the_end_of_the_one_before() -> None:
     attempt = Attempt(number=1, cluster="c", reason="lost", ended_at=4_600.0)
     job = a_job(1, created_at=1_000.0, why=Why(start="queued", sentence="Queued."), attempts=(attempt,))
-    assert add_queue_time(Why(start="cold", sentence=""), job, 4_602.0).notes == ("It waited 2.0 s in the queue.",)
+    assert add_queue_time(Why(start="cold", sentence=""), job, 4_602.0).notes == ("It waited 2 s in the queue.",)
 
 
 def test_the_lines_of_all_engines_are_called_in_one_order() -> None:

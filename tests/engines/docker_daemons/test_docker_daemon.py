@@ -18,6 +18,7 @@ from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(
         go.wait(20)
 
     daemon = serve(hold)
-    with pytest.raises(UnavailableError, match=rf"did not answer within {LIMIT:g} s"):
+    with pytest.raises(UnavailableError, match=rf"did not answer within {format_duration(LIMIT)}"):
         await daemon.containers("a=b")
     go.set()
 
@@ -264,7 +265,7 @@ async def test_a_no_is_told_from_silence_also_without_a_thread(
     with pytest.raises(DaemonError, match="there is none") as told:
         await daemon.get("/containers/jupyter-smx-x/json")
     assert told.value.status == 404
-    with pytest.raises(UnavailableError, match=rf"did not answer within {LIMIT:g} s"):
+    with pytest.raises(UnavailableError, match=rf"did not answer within {format_duration(LIMIT)}"):
         await daemon.get("/images/silent/json")
     go.set()
 

@@ -15,12 +15,12 @@ from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.handles.metrics import Metrics, Point
 from jupyter_smx.kernel.text.formats import format_progress
 from jupyter_smx.kernel.text.pages import jobs_page
-from jupyter_smx.model.duration import format_estimate
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.progress import Expectation, JobMetrics, MetricSeries, MetricValue, Progress
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.text import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

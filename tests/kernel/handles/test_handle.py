@@ -153,7 +153,7 @@ def test_a_stopped_job_says_so_and_a_job_over_its_time_says_that(
         stopped.result()
     late = session.submit(SPEC)
     controller.end(late.id, SecondaryStatus.MAX_RUNTIME_EXCEEDED)
-    with pytest.raises(JobStopped, match="maximum run time of 86400 s"):
+    with pytest.raises(JobStopped, match="maximum run time of 1 d"):
         late.result()
 
 

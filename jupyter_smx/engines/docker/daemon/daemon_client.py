@@ -28,6 +28,7 @@ from requests.exceptions import RequestException
 from jupyter_smx.controller_launch import restart_hint
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -167,7 +168,7 @@ class Daemon:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(thread), limit)
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it did not answer within {limit:g} s") from None
+            raise self._unreachable_error(f"it did not answer within {format_duration(limit)}") from None
 
     async def _acquire_thread(self) -> None:
         if not self._thread_slots.locked():
@@ -176,7 +177,9 @@ class Daemon:
         try:
             await asyncio.wait_for(self._thread_slots.acquire(), _THREAD_TIMEOUT)
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it left {_MAX_THREADS} questions open for {_THREAD_TIMEOUT:g} s") from None
+            raise self._unreachable_error(
+                f"it left {_MAX_THREADS} questions open for {format_duration(_THREAD_TIMEOUT)}"
+            ) from None
 
     def _release_thread(self, loop: asyncio.AbstractEventLoop, _thread: Future[Any]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody asks any more
@@ -195,7 +198,7 @@ class Daemon:
             status, body = await asyncio.wait_for(_http_get(self.url.removeprefix(UNIX), path), limit)
             found: dict[str, Any] = json.loads(body) if status == http.client.OK else {}
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it did not answer within {limit:g} s") from None
+            raise self._unreachable_error(f"it did not answer within {format_duration(limit)}") from None
         except (OSError, ValueError) as problem:
             raise self._unreachable_error(_root_cause(problem)) from problem
         if status != http.client.OK:

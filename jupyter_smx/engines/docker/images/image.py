@@ -17,7 +17,7 @@ from jupyter_smx.engines.docker.containers import container_spec, probe_containe
 from jupyter_smx.engines.docker.daemon.daemon_client import NOT_FOUND, DaemonError
 from jupyter_smx.engines.docker.images import registry
 from jupyter_smx.model.errors import RefusedError, UnavailableError
-from jupyter_smx.model.text import format_list
+from jupyter_smx.model.text import format_duration, format_list
 from jupyter_smx.python_version import MIN_PYTHON
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Images:
     def _timeout_error(self, name: str, word: str) -> RefusedError:
         run = f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} --version"
         return RefusedError(
-            f"image: {word} of {name!r} did not report its Python version within {self._seconds:g} s.",
+            f"image: {word} of {name!r} did not report its Python version within {format_duration(self._seconds)}.",
             field="image",
             value=name,
             rule="Each image is tested once, in a short-lived container, before hosts use it.",

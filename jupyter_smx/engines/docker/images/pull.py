@@ -20,6 +20,7 @@ from jupyter_smx.engines.docker.images import registry
 from jupyter_smx.engines.docker.images.pull_progress import LayerProgress
 from jupyter_smx.engines.docker.images.registry import Login
 from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -125,7 +126,7 @@ class ImagePuller:
         try:
             return await asyncio.wait_for(asked, _LOGIN_SECONDS)
         except asyncio.TimeoutError:
-            return Login(trouble=f"the credential helper did not answer within {_LOGIN_SECONDS:g} s")
+            return Login(trouble=f"the credential helper did not answer within {format_duration(_LOGIN_SECONDS)}")
 
     async def _lines(self, name: str, login: Login) -> AsyncGenerator[dict[str, Any], None]:
         """Have the daemon download an image, and give what it says of that."""
@@ -133,7 +134,8 @@ class ImagePuller:
             calling = asyncio.open_unix_connection(self._url.removeprefix(UNIX))
             reader, writer = await asyncio.wait_for(calling, self._seconds)
         except asyncio.TimeoutError:
-            raise self._unreachable_error(f"it did not accept a connection within {self._seconds:g} s") from None
+            waited = format_duration(self._seconds)
+            raise self._unreachable_error(f"it did not accept a connection within {waited}") from None
         except OSError as problem:
             raise self._unreachable_error(problem.strerror or str(problem)) from problem
         try:
@@ -173,7 +175,7 @@ class ImagePuller:
         try:
             return await asyncio.wait_for(answer, self._seconds)
         except asyncio.TimeoutError:
-            raise _PullError(f"no data for {self._seconds:g} s") from None
+            raise _PullError(f"no data for {format_duration(self._seconds)}") from None
 
     def _unreachable_error(self, why: str) -> SmxError:
         return UnavailableError(

@@ -17,6 +17,7 @@ from docker.utils import parse_repository_tag
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
 from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -202,7 +203,7 @@ class _CredentialHelper(credentials.Store):
             except subprocess.TimeoutExpired:
                 with suppress(ProcessLookupError):
                     os.killpg(helper.pid, signal.SIGKILL)
-                raise StoreError(f"{self.program} did not answer within {_HELPER_SECONDS:g} s") from None
+                raise StoreError(f"{self.program} did not answer within {format_duration(_HELPER_SECONDS)}") from None
         if helper.returncode:
             raise process_store_error(subprocess.CalledProcessError(helper.returncode, subcmd, said), self.program)
         return said

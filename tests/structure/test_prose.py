@@ -23,9 +23,8 @@ WORDS = Path(__file__).with_name("prose_words.txt")
 MAX_WORDS = 25
 """Words of a docstring's first sentence."""
 QUOTES = {
-    "docs/contributors/history.md", "docs/moved.md", "docs/glossary.md", "docs/developers/agent.md",
-    "docs/developers/browser.md", "docs/developers/controller.md", "docs/developers/engines-inside.md",
-    "docs/developers/kernel.md",
+    "docs/contributors/history.md", "docs/moved.md", "docs/glossary.md", "docs/developers/browser.md",
+    "docs/developers/controller.md", "docs/developers/kernel.md",
 }  # fmt: skip
 """Pages that quote old words, and sections of the old architecture, which were moved as they were."""
 CODE = re.compile(r"`[^`]*`|:\w+:`[^`]*`|https?://\S+")

@@ -252,7 +252,7 @@ export interface Changes {
 /**
  * One change; exactly one of ``job``, ``pool`` and ``deleted`` is set. ``seq`` grows by one over the store's life.
  *
- * ``deleted`` is the id of a job whose record, log and files somebody deleted.
+ * ``deleted`` is the id of a job whose record, log and files were deleted.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Event".
@@ -429,7 +429,7 @@ export interface Comparison {
   unknown: string[];
 }
 /**
- * One warm pool that was there and could not be taken: the field, what the job wants, what the pool has.
+ * One warm pool that could not be taken: the field, the value that the job needs, the value of the pool.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Difference".
@@ -587,8 +587,8 @@ export interface InputDigest {
 /**
  * Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``.
  *
- * ``until`` names the group that this one helps: when all hosts of that one have ended, the hosts of this one are told
- * to end, and how they do it is no failure. SageMaker has no such thing.
+ * ``until`` names the group that this one helps. When all hosts of that group have ended, the controller stops the
+ * hosts of this one, and their end is no failure. SageMaker has no such feature.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "InstanceGroup".
@@ -917,7 +917,7 @@ export interface JobFileLocations {
   };
 }
 /**
- * What the logs of one run of a job told: progress, metrics by host, sentences about what could not be read.
+ * Values in the logs of one run of a job: progress, metrics by host, and sentences about unreadable parts.
  *
  * It is the ``attempt``-th run of ``attempts`` so far.
  *

@@ -53,10 +53,10 @@ class RequirementsError(RefusedError):
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What an engine can do, declared, so that nobody asks an engine its name.
+    """Features of an engine. Callers test these, never the engine's name.
 
-    ``shared_folder``: files of a host are files of ours, at the path that :meth:`Engine.spool_path` gives.
-    ``extend``: a keep-alive can be lengthened after the hosts were acquired.
+    ``shared_folder``: files of a host are files of this machine, at the path of :meth:`Engine.spool_path`.
+    ``extend``: a keep-alive can be extended after the hosts were acquired.
     """
 
     shared_folder: bool = False
@@ -80,7 +80,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class HostSpec(Struct, frozen=True, kw_only=True):
-    """One host that is wanted: its name in the job (``algo-1``), its group, its share of a machine."""
+    """One requested host: its name in the job (``algo-1``), its group, its share of a machine."""
 
     host: str
     group: str
@@ -91,7 +91,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     memory: int = 0
     """Bytes; 0 is no limit."""
     devices: tuple[int, ...] = ()
-    """Numbers of its GPUs among those that the controller sees, from 0 on; empty where nobody chose."""
+    """Numbers of its GPUs among those that the controller sees, from 0 on; empty if none were assigned."""
     options: dict[str, str] = {}
     """What its instance type says to the engine, by the engine's own names."""
 
@@ -128,7 +128,7 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     image: str = ""
     """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
     network_isolation: bool = False
-    """The hosts shall reach each other and nothing else."""
+    """True if the hosts must reach each other and nothing else."""
     max_run: int = 0
     """Seconds for which the first job may run at most; 0 where its job has ended meanwhile."""
     keep_alive: int = 0
@@ -292,14 +292,14 @@ class Engine(LoggingConfigurable):
         return ""
 
     async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
-        """Find the image that a job names, and bring it here where it is not; gives the id that never means another.
+        """Resolve the image name of a job to an id that never means another image; pull the image if it is missing.
 
-        Asked once for each job, so that a name which means another image since then is noticed. ``say`` gets how far
-        it is. Cancelled when nobody wants it any more.
+        Called once for each job, so that a changed name is noticed. ``say`` receives the progress. Cancelled when no
+        job needs the image any more.
 
-        :raises RefusedError: there is no such image, or hosts cannot be made of it; says which field and the cure.
-            A ``transient`` one is asked for again, as where a registry is away.
-        :raises UnavailableError: nobody can be asked now.
+        :raises RefusedError: there is no such image, or hosts cannot use it; names the field and the cure. A
+            ``transient`` one is retried, as when a registry does not respond.
+        :raises UnavailableError: the daemon or service does not respond.
         """
         del say
         return Image(name=image, id=image)
@@ -333,9 +333,9 @@ class Engine(LoggingConfigurable):
         return None
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
-        """Give the words of a command that opens a shell where the jobs of a host run; None where there is none.
+        """Return a command that opens a shell where the jobs of a host run; None if there is none.
 
-        It is started by somebody at the controller's machine, in a terminal.
+        The user runs it in a terminal on the controller's machine.
         """
         del handle, host
         return None

@@ -3,15 +3,15 @@
 ::
 
     SmxError
-    ├── ValidationError          the wish itself is wrong                       HTTP 400
+    ├── ValidationError          the request itself is invalid                  HTTP 400
     ├── ResourceNotFoundError    no such job, pool or cluster                   HTTP 404
     ├── ResourceInUseError       it exists, and it is in the way                HTTP 409
     ├── ResourceLimitError       a quota or a cap of the administrator          HTTP 422
-    ├── RefusedError             an engine said no before launching anything    HTTP 422
+    ├── RefusedError             an engine refused before launching anything    HTTP 422
     ├── UnavailableError         controller, agent or engine cannot be reached  HTTP 503
     └── VersionMismatchError     two sides speak different protocols            HTTP 426
 
-The codes are the ones of SageMaker's API where it has one.
+The codes are those of SageMaker's API, if it has one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SmxError(Exception):
 
 
 class ValidationError(SmxError):
-    """A field of the wish has a value that no engine could honour."""
+    """A field of the request has a value that no engine can satisfy."""
 
     code = "ValidationException"
     status = 400

@@ -93,9 +93,9 @@ def check_property(channel: str, word: str, value: str = "") -> None:
 
 
 def check(spec: JobSpec) -> None:
-    """Let a wish pass that asks for nothing of this by a hyperparameter or a variable.
+    """Check that no hyperparameter or variable of a request asks for one of these features.
 
-    :raises ValidationError: it does.
+    :raises ValidationError: one does.
     """
     if spec.kind != "train":
         return

@@ -109,9 +109,9 @@ class DockerEngine(Engine):
         self._users = users.ContainerUser(str(self.user))
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give the network and the containers that the daemon would be asked for, and each ``host.json``.
+        """Return the requests for the network and the containers, and each ``host.json``.
 
-        An image that nobody has looked at, by this id, is taken for one whose Python has the usual name.
+        An image id that was not inspected yet is assumed to have a Python with the usual name.
         """
         settings, archive = self._settings(), self._root / agent_zipapp.file_name()
         settings = replace(settings, proxies=redact_values(settings.proxies))
@@ -342,7 +342,7 @@ class DockerEngine(Engine):
             )
 
     async def _get_images(self) -> Images:
-        """Give what looks at images, once it is known who is who."""
+        """Return the object that inspects images, after the users were mapped."""
         daemon = self._daemons.default()
         await self._users.detect(daemon)
         daemon_info.check(daemon.kind, daemon.url, self.data_dir, os.getuid())

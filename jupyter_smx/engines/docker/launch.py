@@ -107,10 +107,10 @@ class ClusterLaunch:
         return host_handle(host, found["Id"], self._daemon, found["Config"].get("Labels"), is_shared=is_shared)
 
     async def _launch_or_join(self, host: str, order: container_spec.ContainerPlan) -> tuple[dict[str, Any], bool]:
-        """Make what is not there, and start it.
+        """Create the missing parts of a host, and start it.
 
-        Gives the container as the daemon shows one, and whether it has come to share a network with others.
-        A network is made while who joins it is made and started, as each takes a daemon long; Podman wants the network
+        Returns the container as the daemon lists it, and whether it shares a network with others. The network is
+        created while the container is created and started, because each takes a daemon long; Podman needs the network
         first.
         """
         name = container_spec.container_name(self._cluster, host)
@@ -278,9 +278,9 @@ class ClusterLaunch:
 def host_handle(
     host: str, container: str, daemon: Daemon, labels: Mapping[str, str] | None, *, is_shared: bool
 ) -> HostHandle:
-    """Give what finds a host again, also for a controller that makes its own hosts at another daemon.
+    """Return the handle by which each controller finds a host, also one that makes its own hosts at another daemon.
 
-    ``is_shared`` says that it has come to share a network with others, of which its labels know nothing.
+    ``is_shared`` is True if it shares a network with others, which its labels do not have.
     """
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
     told = [*([isolation.SHARED_NETWORK] if is_shared else []), *isolation.read(labels)]

@@ -77,8 +77,8 @@ class Preflight:
     async def check(self, image: InspectedImage) -> None:
         """Check once, with an image that has a Python, that hosts can run at this daemon.
 
-        :raises RefusedError: they see another machine's folders, or run as somebody whom these are closed to; a
-            transient one where that could not be found out in time.
+        :raises RefusedError: hosts see folders of another machine, or run as a user without access to ours; transient
+            if the check timed out.
         :raises UnavailableError: the daemon does not answer.
         """
         async with self._lock:

@@ -49,7 +49,7 @@ def _spare_none(_row: Mapping[str, Any]) -> bool:
 
 
 def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
-    """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
+    """Describe how a container ended, from the daemon's report; "" if it ended by itself without an error. Pure."""
     code = int(state.get("ExitCode") or 0)
     # With version 2 of control groups the flag is that of any process in it, also of a job long before its end.
     if state.get("OOMKilled") and code == _SIGKILL:
@@ -104,7 +104,7 @@ async def remove_cluster(
 async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
     """Wait until no task creates a network for a cluster any more.
 
-    A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
+    A daemon lists a network while it still creates it. Removing it then leaves half of one, which cannot be removed,
     and with which Docker 20.10 does not start again.
     """
     lock = network_lock_path(folders, cluster)

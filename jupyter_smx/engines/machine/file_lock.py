@@ -21,8 +21,8 @@ _PAUSE = 0.02
 def acquire(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
     """Wait for a lock until ``gives_up`` returns True; return True if the lock is held.
 
-    Blocks its thread: in an event loop a second coroutine that wants the lock would stop the first one for good. Take
-    :func:`acquire_async` there.
+    Blocks its thread: in an event loop, a second coroutine that waits for the lock would stop the first one for good.
+    Use :func:`acquire_async` in coroutines.
 
     :raises OSError: the file cannot be made.
     """

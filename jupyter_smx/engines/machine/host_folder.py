@@ -78,7 +78,7 @@ def handle_data(birth: AgentProcess) -> dict[str, str | int | float]:
 
 
 def agent_processes(handle: Handle, folders: Iterable[HostFolder]) -> list[AgentProcess]:
-    """Collect who the agents are; what cannot be read is left out, since their mark finds them too."""
+    """Collect the processes of the agents; unreadable records are left out, because the mark finds those agents too."""
     births: list[AgentProcess | None] = []
     for host in handle.hosts:
         with suppress(msgspec.MsgspecError):
@@ -90,9 +90,9 @@ def agent_processes(handle: Handle, folders: Iterable[HostFolder]) -> list[Agent
 
 
 def complete_process(birth: AgentProcess, written: float) -> AgentProcess:
-    """Fill in what an agent could not know of itself, which is so outside Linux, from when it wrote ``agent.json``.
+    """Complete what an agent could not find out about itself, as outside Linux, from the time of ``agent.json``.
 
-    A process that began after that time, in seconds of the epoch, is a stranger with the agent's number.
+    A process that began after that time, in seconds of the epoch, is another one with the agent's PID.
     """
     found = process_table.read_process(birth.pid)
     is_agent = found is not None and process_table.start_time(found) <= written
@@ -169,9 +169,9 @@ class HostFolder(Struct, frozen=True):
         return self._description_path.exists()  # the other one a job can take away, and all of it would be made anew
 
     def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
-        """Write ``host.json``, and after it a copy for ourselves where no job comes, each as a whole. Blocks.
+        """Write ``host.json``, and then a copy in our own folder that jobs cannot reach, each as a whole. Blocks.
 
-        ``own`` gives it to who reads it before it has its name.
+        ``own`` changes the file's owner before it gets its name.
         """
         text = json.dumps(description, indent=1)
         _write_atomic(self.path / host_layout.DESCRIPTION, text, own)
@@ -198,7 +198,7 @@ class HostFolder(Struct, frozen=True):
         os.close(os.open(self.path / host_layout.CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def read_agent(self) -> AgentProcess | None:
-        """Read who the agent is, None while there was none.
+        """Read the agent's process; None if no agent has started.
 
         :raises OSError: the folder cannot be read, which says nothing about the agent.
         """

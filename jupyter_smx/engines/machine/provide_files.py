@@ -1,10 +1,10 @@
 """Provide files of this machine to a host that sees only its own folder: by links, else by copies.
 
-They lie in ``<host folder>/given/<number>/<name>``, which the host is shown where nobody there can write. Beside the
-host's folder, which jobs do not see, is a record of their sources, so that unchanged files are not copied again.
+They are in ``<host folder>/given/<number>/<name>``, which the host sees read-only. A record of their sources is beside
+the host's folder, which jobs do not see, so that unchanged files are not copied again.
 
-What cannot be linked, since it lies on another disk or only this user may read it, is copied: once for all hosts of
-a cluster, and only where there is room for all of it.
+Files that cannot be linked, because they are on another disk or only this user may read them, are copied: once for all
+hosts of a cluster, and only if there is space for all of them.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     jobs_served: int = 0
     cold_start_seconds: float | None = None
-    """From the launch until all hosts could take a job, which is what each later job is spared; None: nobody saw it."""
+    """Seconds from the launch until all hosts could take a job; a warm start saves them. None: not measured."""
     retained_seconds: float = 0.0
     gpus: dict[str, tuple[int, ...]] = {}
     """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""

@@ -146,7 +146,7 @@ def _plain_value(option: Option, value: str | int | bool) -> str:
 
 
 def _group(group: InstanceGroup) -> str:
-    """Say what a group is called and whom it helps; "" of the only one that a plain job has."""
+    """Return the name of a group and of the group that it helps; "" for the only group of a plain job."""
     helps = f" helps {group.until}" if group.until else ""
     return "" if group.name == HOMOGENEOUS else f"{group.name}{helps}"
 

@@ -40,7 +40,7 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
 class Event(Struct, frozen=True, kw_only=True):
     """One change; exactly one of ``job``, ``pool`` and ``deleted`` is set. ``seq`` grows by one over the store's life.
 
-    ``deleted`` is the id of a job whose record, log and files somebody deleted.
+    ``deleted`` is the id of a job whose record, log and files were deleted.
     """
 
     seq: int

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _HOST_PREFIX = "host: "
-"""How the sentence of a host begins that refuses a job for its own sake and not for the wish's."""
+"""Prefix of the sentence of a host that refuses a job because of the host, not because of the request."""
 
 IMAGE_GONE = "image_gone"
 """Moment in the timings of a job whose image is on record: it was not here when hosts were to be made of it."""
@@ -77,7 +77,7 @@ class HostEnd(Struct, frozen=True, kw_only=True):
         return self.cause == "drained" or (self.cause == "exit" and self.exit_code == 0)
 
     def is_stopped_by_request(self) -> bool:
-        """Say whether we ended it: somebody asked, its leader was done, another host had failed, its time was over."""
+        """Return True if the controller ended it: by a request, a limit, or another host."""
         return self.cause in ("stopped", "drained", "max_runtime", "max_wait", "interrupted")
 
     def is_host_failure(self) -> bool:
@@ -118,9 +118,9 @@ class Attempt(Struct, frozen=True, kw_only=True):
     started_at: float | None = None
     hosts: tuple[HostEnd, ...] = ()
     ran_seconds: float | None = None
-    """How long it ran, by a clock that nobody sets; None where nobody counted."""
+    """Running time in seconds, by a monotonic clock; None if it was not measured."""
     interrupted: bool = False
-    """Its spot hosts were taken away; such a run is no retry, and nobody pays for it."""
+    """True if its spot hosts were taken away; such a run counts as no retry and is not billed."""
 
     def seconds(self) -> float:
         """Count how long it ran."""
@@ -158,7 +158,7 @@ class Job(Struct, frozen=True, kw_only=True):
     started_at: float | None = None
     ended_at: float | None = None
     ran_seconds: float | None = None
-    """How long the last attempt ran, by a clock that nobody sets; there with the verdict, None where nobody counted."""
+    """Running time of the last attempt in seconds, by a monotonic clock; set with the result, None if not measured."""
     counted_from: float | None = None
     """When the hosts of the attempt at hand began to work for it, by the clock as people have set it since."""
     modified_at: float = 0.0
@@ -167,7 +167,7 @@ class Job(Struct, frozen=True, kw_only=True):
     failure_reason: str = ""
     """SageMaker's ``FailureReason``."""
     failure_message: str = ""
-    """The same in our own words, where we know more: the exception, the signal; see :meth:`failure_words`."""
+    """The same with more detail, such as the exception or the signal; see :meth:`failure_words`."""
     exit_message: str = ""
     """SageMaker's ``ExitMessage``: what the hosts of a processing job wrote to ``/opt/ml/output/message``."""
     hosts: tuple[HostEnd, ...] = ()
@@ -218,7 +218,7 @@ def current_attempt_transitions(job: Job) -> tuple[Transition, ...]:
 
 
 def attempt_started_at(job: Job) -> float | None:
-    """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
+    """Return when the hosts of the current attempt began to work for the job; None if that was not reported."""
     rows = current_attempt_transitions(job)
     if not rows or rows[0].status is not SecondaryStatus.STARTING:
         return None  # what is downloaded before there are hosts is their image
@@ -260,7 +260,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """Newest value of each metric; None is nan or an infinity."""
     expectation: Expectation | None = None
     expected_start_at: float | None = None
-    """When a waiting job is expected to begin, seconds since the epoch; None when nobody can know."""
+    """Expected start of a waiting job, seconds since the epoch; None if there is no estimate."""
     usage: Usage | None = None
     """What it uses now; None before anything is known, and after the end."""
     peak: Usage | None = None
@@ -268,4 +268,4 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     spot: bool = False
     """Its hosts may be taken away while it runs (managed spot)."""
     image: Image | None = None
-    """What its hosts are made of; the id is "" while nobody knows what the name means. None: of no image."""
+    """Image of its hosts; the id is "" until the name is resolved. None: hosts without an image."""

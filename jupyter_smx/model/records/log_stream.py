@@ -47,6 +47,6 @@ def streams_of(job: Job) -> tuple[LogStream, ...]:
 
 
 def _began(job: Job) -> float | None:
-    """Find when the run at hand began; of a first one that nobody watched the record says it at the end."""
+    """Return when the current run began; for a first run without a watcher the record has it at the end."""
     began = attempt_started_at(job)
     return job.started_at if began is None and not job.attempts else began

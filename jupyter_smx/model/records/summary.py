@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def summary_of(
     job: Job, *, queue_position: int | None = None, cost: float | None = None, outlook: JobTelemetry | None = None
 ) -> JobSummary:
-    """Give the summary of ``job``: no source, no path, no value of a variable. ``cost`` is US dollars.
+    """Return the summary of ``job``: no source, no path, no value of a variable. ``cost`` is US dollars.
 
-    ``outlook`` is what is known of it beside its record; without one the record has to know.
+    ``outlook`` has facts that are not on its record; without it, only the record is used.
     """
     outlook = outlook or JobTelemetry(progress=job.progress, metrics=job.metrics)
     submitted = job.spec.submitted_at or job.timings.get("magic") or job.created_at

@@ -91,7 +91,7 @@ class MetricSeries(Struct, frozen=True, kw_only=True):
 
 
 class JobMetrics(Struct, frozen=True, kw_only=True):
-    """What the logs of one run of a job told: progress, metrics by host, sentences about what could not be read.
+    """Values in the logs of one run of a job: progress, metrics by host, and sentences about unreadable parts.
 
     It is the ``attempt``-th run of ``attempts`` so far.
     """

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One warm pool that was there and could not be taken: the field, what the job wants, what the pool has."""
+    """One warm pool that could not be taken: the field, the value that the job needs, the value of the pool."""
 
     pool: str
     field: str

@@ -39,8 +39,8 @@ class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``.
 
-    ``until`` names the group that this one helps: when all hosts of that one have ended, the hosts of this one are told
-    to end, and how they do it is no failure. SageMaker has no such thing.
+    ``until`` names the group that this one helps. When all hosts of that group have ended, the controller stops the
+    hosts of this one, and their end is no failure. SageMaker has no such feature.
     """
 
     name: str = HOMOGENEOUS
@@ -112,9 +112,9 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
 
 
 def check_helpers(groups: Iterable[InstanceGroup]) -> None:
-    """Let groups pass whose helpers help another group of the job, one that is no helper itself.
+    """Check that each helper helps another group of the job, and one that is no helper itself.
 
-    :raises ValidationError: a helper of nobody, of itself, or of another helper.
+    :raises ValidationError: a helper of an unknown group, of itself, or of another helper.
     """
     known = {group.name: group for group in groups}
     for group in known.values():

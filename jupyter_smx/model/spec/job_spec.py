@@ -19,7 +19,7 @@ _ENTRY_POINT = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*") 
 DAY = 86_400
 
 MAX_SPEC_BYTES = 5 * 2**20
-"""Bytes of a wish as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
+"""Bytes of a request as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
 
 
 class SourceDir(Struct, frozen=True, kw_only=True):
@@ -90,11 +90,11 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     python: str = ""
     python_version: str = ""
     python_named: bool = False
-    """Somebody named ``python``, and it is not just what the submitter runs."""
+    """True if the user named ``python``, and it is not just the submitter's interpreter."""
     requirements: tuple[str, ...] = ()
-    """What the job's Python shall have beside the packages of ``python``; see :class:`PythonEnvironment`."""
+    """Requirements of the job beside the packages of ``python``; see :class:`PythonEnvironment`."""
     requirements_only: bool = False
-    """The job's Python shall have the requirements alone, and nothing of ``python``'s packages."""
+    """True if the job's environment has only the requirements and none of ``python``'s packages."""
     imports: tuple[str, ...] = ()
     notebook: str = ""
     cell_id: str = ""

@@ -311,11 +311,11 @@ def supported_limits(kind: DaemonInfo, *, vcpus: int = 0, memory: int, pids: int
 
 
 def _job_limits(plan: HostSpec, settings: Settings) -> dict[str, int]:
-    """Give the limit that would hold up an agent that comes up, and those that its change would take away.
+    """Return the CPU limit that would slow down a starting agent, and the limits that changing it would reset.
 
-    An agent and its first zygote come up side by side. On one processor they would have used up their share of a
-    period in its first half, and stand still in the other one. With version 2 of control groups Docker then lets a
-    container swap as much as it likes, unless it is told once more what memory it has.
+    An agent and its first zygote start side by side. On one processor they would use up their share of a period in
+    its first half, and stop in the other one. With version 2 of control groups, Docker then removes the limit of swap,
+    unless the update repeats the memory limit.
     """
     if settings.kind.podman or not settings.kind.can_limit("cpu"):
         return {}
@@ -354,9 +354,9 @@ def _override_volumes(volumes: AbstractSet[str], folder: HostFolder) -> list[dic
 
 
 def tmp_volume_folders(volumes: Sequence[str]) -> list[str]:
-    """Name the folders of a host, outer ones first, at which volumes of its image will be seen below ``/tmp``.
+    """Return the folders of a host, outer ones first, where volumes of its image are mounted below ``/tmp``.
 
-    A daemon that has to make them makes them root's, and who is not root cannot remove what is in them.
+    If the daemon has to create them, they belong to root, and other users cannot remove their content.
     """
     names = [posixpath.normpath(path)[1:] for path in volumes if posixpath.normpath(path).startswith(f"{TMP}/")]
     return sorted({"/".join(name.split("/")[:depth]) for name in names for depth in range(2, name.count("/") + 2)})

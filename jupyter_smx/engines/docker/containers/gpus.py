@@ -110,7 +110,7 @@ def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None
 
 
 def _toolkit_setup(kind: DaemonInfo) -> str:
-    """Say how a daemon is told of the toolkit."""
+    """Return the instruction to configure the toolkit in a daemon."""
     if kind.podman:
         return "regenerate /etc/cdi/nvidia.yaml with nvidia-ctk cdi generate, and check it with nvidia-ctk cdi list"
     if kind.is_rootless:

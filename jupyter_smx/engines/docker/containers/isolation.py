@@ -27,10 +27,10 @@ def security_options(kind: DaemonInfo) -> list[str]:
 
 
 def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all_gpus: bool = False) -> tuple[str, ...]:
-    """Say what hosts lack that others have.
+    """Return sentences on the isolation that hosts lack.
 
-    ``user`` is who runs in them, as ``uid:gid``. A host sees ``all_gpus``, or its network, which shall have no way out,
-    ``is_open`` to this machine. That it shares one is known later, and :data:`SHARED_NETWORK`.
+    ``user`` is the user inside, as ``uid:gid``. ``all_gpus``: a host sees all GPUs. ``is_open``: its network, which
+    must be closed, reaches this machine. Sharing a network is known later (:data:`SHARED_NETWORK`).
     """
     found = {
         f"It can reach servers of this machine that listen on all addresses, and resolve names: {kind.name} "

@@ -149,14 +149,13 @@ class Daemon:
                 self._start_slots.release()
 
     async def call(self, question: Callable[[Any], T], seconds: float = 0.0, *, patience: float = 0.0) -> T:
-        """Put a question in a thread; ``seconds`` is for one that takes longer than most.
+        """Run a request in a thread; ``seconds`` raises the time limit of a slow one.
 
-        The time runs from when there is a thread for it: a queue of ours is no silence of the daemon's. A thread is
-        there for the next question when the daemon has answered, or after ``patience`` seconds, and not when whoever
-        asked gave up.
+        The time limit begins when a thread is free, because our own queue is no timeout of the daemon. The thread is
+        free again when the daemon has answered or after ``patience`` seconds, not when the caller gives up.
 
-        :raises DaemonError: it said no.
-        :raises UnavailableError: it does not answer.
+        :raises DaemonError: the daemon refused.
+        :raises UnavailableError: the daemon does not answer.
         """
         limit, patience = max(seconds, self._seconds), patience or _THREAD_TIMEOUT
         await self._acquire_thread()
@@ -186,12 +185,12 @@ class Daemon:
             loop.call_soon_threadsafe(self._thread_slots.release)
 
     async def get(self, path: str, seconds: float = 0.0) -> dict[str, Any]:
-        """Ask for what the daemon tells at once, without a thread: two changes of threads take as long as the answer.
+        """Send a request that the daemon answers at once, without a thread: switching threads takes as long.
 
-        ``seconds`` is for one who has less time than most.
+        ``seconds`` lowers the time limit.
 
-        :raises DaemonError: it said no.
-        :raises UnavailableError: it does not answer.
+        :raises DaemonError: the daemon refused.
+        :raises UnavailableError: the daemon does not answer.
         """
         limit = seconds or self._seconds
         try:
@@ -239,9 +238,9 @@ class Daemon:
         return await self._query("tell its version", lambda api: api.version())
 
     async def inspect(self, container: str, seconds: float = 0.0) -> dict[str, Any] | None:
-        """Look at one container, by its id or name; None when there is no such thing.
+        """Inspect one container, by its id or name; None if there is no such container.
 
-        ``seconds`` is for one who has less time than most.
+        ``seconds`` lowers the time limit.
 
         :raises UnavailableError: the daemon does not answer.
         """

@@ -108,7 +108,7 @@ def cgroup_controllers(told: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def parse_info(info: Mapping[str, Any], has: Collection[str] | None = None) -> DaemonInfo:
-    """Learn it from the daemon's answer to ``docker info``, and from the controllers it ``has`` if it told them."""
+    """Parse the daemon's answer to ``docker info``, and the controllers that it ``has``, if reported."""
     # Podman 4 has a field of its own for it.
     is_rootless = bool(info.get("Rootless")) or any("rootless" in option for option in security_options(info))
     numbers = _numbers(info.get("ServerVersion")) or (0,)

@@ -57,16 +57,16 @@ def _is_used_id(number: int) -> bool:
 
 
 class ContainerUser:
-    """Who runs jobs in the containers of one daemon."""
+    """The user that runs jobs in the containers of one daemon."""
 
     def __init__(self, wish: str) -> None:
         self._configured_user = wish
         self._is_rootless = False
 
     async def detect(self, daemon: Daemon) -> None:
-        """Find out who is who: where the daemon has no rights of its own, root in a container is its user.
+        """Map the users: if the daemon is rootless, root in a container is the daemon's user.
 
-        :raises RefusedError: the user that is configured cannot be had here.
+        :raises RefusedError: the configured user is not available here.
         :raises UnavailableError: the daemon does not answer.
         """
         self._is_rootless = (await daemon.detect_kind()).is_rootless
@@ -85,19 +85,19 @@ class ContainerUser:
         return _ROOT if self._is_rootless else f"{os.getuid()}:{os.getgid()}"
 
     def name(self) -> str:
-        """Say who runs in a container, as ``uid:gid``."""
+        """Return the user inside a container, as ``uid:gid``."""
         return self._configured_user or (
             f"{unused_id()}:{unused_id()}" if os.getuid() == 0 else self._controller_user()
         )
 
     def chown(self, *paths: Path) -> None:
-        """Give files and folders to who runs in containers; only root can, and for others they have the right owner."""
+        """Change the owner of files to the user of containers; only root can, and for others the owner is right."""
         reader = self.reader()
         for path in paths if os.getuid() == 0 else ():
             os.chown(path, reader.uid, reader.gid)
 
     def reader(self) -> FileReader:
-        """Say who that is outside of it."""
+        """Return the ids of that user outside the container."""
         found = None if self._is_rootless else _USER_PATTERN.fullmatch(self.name())
         # Whoever is root in a container of a daemon without root's rights has none of this user's other groups.
         return FileReader(int(found[1]), int(found[2])) if found else FileReader(os.getuid(), os.getgid())

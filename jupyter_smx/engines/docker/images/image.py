@@ -62,7 +62,7 @@ class InspectedImage(Struct, frozen=True):
     """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
 
     def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
-        """Say of it where a registry has it under a name, which the daemon ``told``."""
+        """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
         return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
 
 

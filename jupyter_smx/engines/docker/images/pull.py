@@ -39,7 +39,7 @@ class _PullError(Exception):
 
 
 class _Pull:
-    """One download, and who listens to it."""
+    """One download, and the callbacks for its progress."""
 
     def __init__(self, *, is_here: bool) -> None:
         self.is_present = is_here
@@ -49,7 +49,7 @@ class _Pull:
         self.task: asyncio.Task[None] | None = None
 
     def report(self, layers: LayerProgress) -> None:
-        """Tell all who listen how far it is."""
+        """Report the progress to all callbacks."""
         self.step = PullProgress(layers.format_progress(), downloads=layers.is_downloading())
         for listener in self.listeners:
             listener(self.step)

@@ -115,7 +115,7 @@ _UNREACHABLE = ErrorPattern(
 
 
 def is_id(name: str) -> bool:
-    """Say whether this is the id of an image, which no registry knows."""
+    """Return True if this is the id of an image, which is no name in a registry."""
     return _ID.fullmatch(name) is not None
 
 
@@ -174,7 +174,7 @@ def repo_digest(name: str, known: list[str] | None) -> str:
 
 
 def read_login(name: str) -> Login:
-    """Read who this user is at a registry, as ``docker login`` left it; runs helpers for credentials. Blocks."""
+    """Read this user's credentials for a registry, as ``docker login`` stored them; runs credential helpers. Blocks."""
     try:
         found = _AuthConfig(auth.load_config()).resolve_authconfig(registry_host(name))
         return Login(auth.encode_header(found).decode()) if found else Login()

@@ -293,7 +293,7 @@ class Engines:
 
 
 async def _acquire_lock(lock: SingletonLock) -> bool:
-    """Take the lock; False when somebody else has it and serves."""
+    """Take the lock; return False if another process has it and serves."""
     loop = asyncio.get_running_loop()
     end = loop.time() + _LOCK_TIMEOUT
     while not lock.acquire():
@@ -305,7 +305,7 @@ async def _acquire_lock(lock: SingletonLock) -> bool:
 
 
 async def serve(app: ControllerApp) -> None:
-    """Be the controller of the data folder until told to stop, or return at once when there is one.
+    """Run the controller of the data folder until it is stopped, or return at once if one runs already.
 
     :raises SmxError: it cannot start; the text says why and what helps.
     """

@@ -19,7 +19,7 @@ def monotonic_clock() -> float:
 
 
 class ClockOffset(NamedTuple):
-    """By how many seconds the clock of the records is ahead of the monotonic one, which begins anew with each boot."""
+    """Seconds by which the clock of the records is ahead of the monotonic one, which restarts with each boot."""
 
     boot: str
     seconds: float

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FencedError(SmxError):
-    """A newer controller owns the records or the agent; whoever gets this ends without writing again."""
+    """A newer controller owns the records or the agent; a process that gets this must end without another write."""
 
     code = "Fenced"
     status = 503

@@ -31,7 +31,7 @@ MIB = 2**20
 MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is moved into the records although more are coming."""
 CLEAN_FIRST = 60.0
-"""Seconds from the start until what can be thrown away is looked for; who starts a controller waits for a job."""
+"""Seconds from the start until the first deletion of old files, because the first job comes first."""
 CLEAN_EVERY = 3_600.0
 """Seconds between two such looks."""
 MAX_EVENTS = 20_000
@@ -94,7 +94,7 @@ class Housekeeping:
         await asyncio.gather(*under_way, return_exceptions=True)
 
     def _checkpoint_if_due(self) -> None:
-        """Move the write-ahead log when nobody wrote for a second: the disk is then all its own."""
+        """Move the write-ahead log after a second without writes, when the disk is free."""
         store = self._live_state.store
         quiet, self._writes_seen = store.writes == self._writes_seen, store.writes
         waiting = store.writes - self._writes_moved
@@ -173,9 +173,9 @@ def _is_over(task: asyncio.Task[None] | None) -> bool:
 
 
 def rotate_log(log: Path, most: int) -> bool:
-    """Put a log of more than ``most`` bytes aside as ``<name>.1``, over the one before; False when it is short.
+    """Rename a log of more than ``most`` bytes to ``<name>.1``, over the one before; return False if it is shorter.
 
-    Those who write into it go on: they append, so what comes next is at its new beginning.
+    Processes that write into it continue: they append, so their next line is at the new beginning.
     """
     try:
         if not log.exists() or log.stat().st_size <= most:

@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 TICK = 1.0
-"""Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
+"""Seconds between two passes over everything; events are handled at once, a pass finds what no event reports."""
 IDLE_CONNECTION = 5.0
 """Seconds until an unused connection is closed: while one is open, the controller does not count as idle."""
 CONNECT_TIMEOUT = 0.5
 """Seconds in which idle hosts of an earlier controller must answer to be warm for the very first job."""
 LAST_RELEASES = 5.0
-"""Seconds that hosts which are being released may take when the controller is told to end."""
+"""Seconds that hosts which are being released may take when the controller is asked to end."""
 LATE_CONNECTION_DELAY = 0.05
-"""Seconds in which somebody who found the socket just before it was hidden can still come in."""
+"""Seconds in which a client that found the socket just before it was hidden can still connect."""
 
 
 class ControllerServer:
@@ -134,7 +134,7 @@ class ControllerServer:
         )
 
     async def run(self, listen_socket: ListenSocket, stop: asyncio.Event) -> None:
-        """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""
+        """Serve until ``stop`` is set, another controller takes over, or the controller is idle for long enough."""
         self.server.add_socket(listen_socket.socket)
         await self._first_reconcile()
         listen_socket.publish()

@@ -79,7 +79,7 @@ class ListenSocket:
         self._temporary_path.replace(self.path)
 
     def unpublish(self) -> None:
-        """Take the name away, so that nobody comes any more; who is here may stay."""
+        """Remove the socket's name, so that no new client connects; connected ones stay."""
         if self._is_ours(self.path):
             self.path.replace(self._temporary_path)
 
@@ -99,9 +99,9 @@ class ListenSocket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Give the user who opened a unix socket connection, as the kernel knows it.
+    """Return the user that opened a Unix socket connection, as the kernel reports it.
 
-    :raises OSError: no unix socket, or a system that does not say.
+    :raises OSError: no Unix socket, or a system that does not report it.
     """
     if hasattr(socket, "SO_PEERCRED"):
         said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 class Agents:
     """Streams by cluster and host.
 
-    ``on_event(cluster, host, header)`` is told every event of an agent, ``on_close(cluster, host, reason)`` that a
-    stream ended by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream is
-    closed. ``clock`` gives seconds since the epoch; without it the clocks of hosts are taken as the same.
+    ``on_event(cluster, host, header)`` receives every event of an agent, ``on_close(cluster, host, reason)`` reports
+    that a stream ended by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream
+    is closed. ``clock`` gives seconds since the epoch; without it the clocks of hosts are taken as the same.
     """
 
     def __init__(

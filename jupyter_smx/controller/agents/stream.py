@@ -45,7 +45,7 @@ READ_SIZE = 262_144
 _NOTABLE_DIFFERENCE = 2.0
 """Seconds by which the difference of two clocks changes before a line of the log says so."""
 ANSWER_WITHIN = 30.0
-"""Seconds; every operation of an agent is quick, long work is told by events."""
+"""Seconds; every operation of an agent is quick, and long work reports by events."""
 
 _REFUSALS: dict[str, type[SmxError]] = {
     "Busy": ResourceInUseError,
@@ -120,10 +120,10 @@ class AgentStream:
     def send_now(
         self, op: str, *, timeout: float = ANSWER_WITHIN, body: bytes | None = None, **fields: Any
     ) -> asyncio.Future[Frame]:
-        """Put a request into the socket before this returns, and give the future answer: header and bytes.
+        """Write a request to the socket before returning, and return the future answer: header and bytes.
 
-        The future fails with UnavailableError (closed, or no answer in ``timeout`` seconds) or with what the agent
-        answered; nobody has to look at it.
+        The future fails with UnavailableError (closed, or no answer in ``timeout`` seconds) or with the agent's error;
+        callers may ignore it.
         """
         answer: asyncio.Future[Frame] = self._loop.create_future()
         answer.add_done_callback(_retrieve_exception)

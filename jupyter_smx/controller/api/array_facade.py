@@ -29,7 +29,7 @@ NAME_DIGITS = 6
 
 
 class ArrayRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes an array: the wish that all tasks share, and in what each differs."""
+    """Request for an array: the settings that all tasks share, and the differences of each."""
 
     spec: JobSpec
     tasks: tuple[TaskOverrides, ...]
@@ -47,12 +47,12 @@ class ArrayFacade:
         self._validator = validator
 
     def submit(self, array_id: str, wish: ArrayRequest, interpreter: str | None = None) -> tuple[ArraySummary, bool]:
-        """Admit all tasks, or refuse them all; the same wish again gives the same array.
+        """Admit all tasks, or refuse them all; a repeated request returns the same array.
 
-        ``interpreter`` is what :meth:`SubmissionValidator.resolve_interpreter` said.
+        ``interpreter`` is the result of :meth:`SubmissionValidator.resolve_interpreter`.
 
         :raises ValidationError, ResourceLimitError: one of the tasks cannot be a job; nothing was written.
-        :raises ResourceInUseError: the id belongs to another wish.
+        :raises ResourceInUseError: the id belongs to another request.
         """
         check_id(array_id)
         digest = hashlib.sha256(msgspec.json.encode(wish)).hexdigest()
@@ -149,11 +149,11 @@ class ArrayFacade:
         return [self.summary(array) for array in self._records.newest(limit)]
 
     def tasks(self, array: Array) -> list[JobSummary]:
-        """Give the tasks of an array in their order; what is live is told as of now."""
+        """Return the tasks of an array in their order, with live values as of now."""
         return self._live_state.refresh_summaries(self._records.tasks(array.id))
 
     def single_jobs(self, limit: int) -> list[JobSummary]:
-        """Give the newest jobs that stand for themselves; what is live is told as of now."""
+        """Return the newest jobs that are no tasks, with live values as of now."""
         return self._live_state.refresh_summaries(self._records.single_jobs(limit))
 
     async def wait(self, array: Array, ended: int, timeout: float) -> None:

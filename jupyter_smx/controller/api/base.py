@@ -49,7 +49,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 @dataclass(frozen=True)
 class HandlerServices:
-    """What handlers need: whom to ask, where files lie, the bells of logs, and what to do when fenced."""
+    """Services of the handlers: the facade, the folders of outputs, signals of logs, and the action when fenced."""
 
     facade: ControllerFacade
     output_stager: OutputStager
@@ -62,7 +62,7 @@ class HandlerServices:
 
 
 class ApiHandler(RequestHandler):
-    """What every handler does: knows the user at the other end, answers JSON, and turns errors into bodies."""
+    """Base of all handlers: checks the user of the connection, answers JSON, and turns errors into bodies."""
 
     route: Route[Action]
     """The row of the table that the request matches."""
@@ -76,7 +76,7 @@ class ApiHandler(RequestHandler):
 
     @property
     def facade(self) -> ControllerFacade:
-        """Give whom to ask."""
+        """Return the facade that answers requests."""
         return self.services.facade
 
     def set_default_headers(self) -> None:
@@ -181,7 +181,7 @@ class ApiHandler(RequestHandler):
                     raise Finish from None  # whoever read it left
 
     async def wait_while_connected(self, waiting: Coroutine[Any, Any, _T]) -> _T:
-        """Wait, but no longer than somebody is there to hear the answer."""
+        """Wait, but only while the client is connected."""
         self._wait_future = task = asyncio.ensure_future(waiting)
         try:
             return await task
@@ -189,7 +189,7 @@ class ApiHandler(RequestHandler):
             raise Finish from None
 
     def on_connection_close(self) -> None:
-        """Stop waiting for somebody who left."""
+        """Cancel the wait of a client that disconnected."""
         if self._wait_future is not None:
             self._wait_future.cancel()
 
@@ -212,7 +212,7 @@ class ApiHandler(RequestHandler):
         self.finish(msgspec.json.encode(body))
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
-        """Log only what is a mistake of ours; when fenced, say so to whoever ends the process."""
+        """Log only unexpected errors; when fenced, call ``on_fenced``, which ends the process."""
         if isinstance(value, FencedError):
             self.services.on_fenced()
         elif not isinstance(value, (SmxError, HTTPError)):

@@ -72,12 +72,12 @@ class ControllerFacade:
     def submit(
         self, job_id: str, spec: JobSpec, image: Image | None = None, interpreter: str | None = None
     ) -> tuple[Job, bool]:
-        """Admit a wish under the id that its submitter made; the same wish again gives the same job.
+        """Admit a request under the id that its submitter chose; a repeated request returns the same job.
 
-        ``image`` is what :meth:`SubmissionValidator.cached_image` said: a job that has it already need not wait for it.
-        ``interpreter`` is what :meth:`SubmissionValidator.resolve_interpreter` said.
+        ``image`` is the result of :meth:`SubmissionValidator.cached_image`: with it a job need not wait for its image.
+        ``interpreter`` is the result of :meth:`SubmissionValidator.resolve_interpreter`.
 
-        :raises ResourceInUseError: the id belongs to another wish.
+        :raises ResourceInUseError: the id belongs to another request.
         """
         check_id(job_id)
         if spec.array is not None:
@@ -175,7 +175,7 @@ class ControllerFacade:
         return compare(self.job(before), after)
 
     def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
-        """Give one page of jobs, newest first; what is live is told as of now."""
+        """Return one page of jobs, newest first, with live values as of now."""
         return self._live_state.refresh_summaries(self._live_state.store.summaries(limit, before, status))
 
     def stop(self, ref: str, *, abandon: bool = False) -> Job:
@@ -251,11 +251,11 @@ class ControllerFacade:
         return cluster
 
     async def extend(self, ref: str, seconds: int) -> PoolSummary:
-        """Let an idle pool live for ``seconds`` from now; 0 releases it.
+        """Keep an idle pool for ``seconds`` from now; 0 releases it.
 
         :raises ResourceInUseError: it is not idle.
         :raises ResourceLimitError: over the cap, or the quota.
-        :raises RefusedError: its engine ends hosts when it was told at the beginning.
+        :raises RefusedError: its engine fixes the end of hosts when it launches them.
         """
         cluster = self._idle_pool(ref)
         if seconds == 0:
@@ -316,7 +316,7 @@ class ControllerFacade:
         return Changes(events=tuple(events), seq=newest, reset=reset)
 
     def next_change(self) -> asyncio.Future[None]:
-        """Give what is done at the next change; nobody may cancel it."""
+        """Return the future of the next change. It is shared, so callers must not cancel it."""
         return self._live_state.change_signal.next_change()
 
     def instance_types(self) -> TypesListing:
@@ -380,7 +380,7 @@ class ControllerFacade:
         }
 
     async def fix(self) -> dict[str, list[str]]:
-        """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
+        """Let every engine end hosts without a record; return what was ended, or why nothing was, by engine."""
         found = {
             name: await _sweep(self._engine_of, name, lambda: [*self._live_state.clusters])
             for name in sorted(self._engines)

@@ -31,7 +31,7 @@ BODY_WITHIN = 60.0
 
 
 class ApiServer(HTTPServer):
-    """Counts who is connected."""
+    """HTTP server that counts its connections."""
 
     connections = 0
 

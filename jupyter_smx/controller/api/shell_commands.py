@@ -32,22 +32,22 @@ class ShellCommands:
         self._engine_of = engine_of
 
     async def command_for_job(self, ref: str, host: str) -> ShellCommand:
-        """Give a command for the hosts of a job; "" is the first host.
+        """Return a command for a shell on a host of a job; "" is the first host.
 
-        :raises ResourceNotFoundError: there is no such job, or its hosts are gone or not there yet.
-        :raises ResourceInUseError: its hosts have another job by now.
+        :raises ResourceNotFoundError: there is no such job, or its hosts are not up or gone.
+        :raises ResourceInUseError: its hosts run another job now.
         :raises ValidationError: it has no such host.
-        :raises RefusedError: nobody gets a shell there.
+        :raises RefusedError: its engine offers no shell.
         """
         job = self._live_state.job(ref)
         return await self._command(job.name, self._handle_of_job(job), host)
 
     async def command_for_pool(self, ref: str, host: str) -> ShellCommand:
-        """Give a command for the hosts of a pool, whoever they work for now; "" is the first host.
+        """Return a command for a shell on a host of a pool, also while a job uses it; "" is the first host.
 
-        :raises ResourceNotFoundError: there is no such pool, or its hosts are not there yet, or going.
+        :raises ResourceNotFoundError: there is no such pool, or its hosts are not up, or are being released.
         :raises ValidationError: it has no such host.
-        :raises RefusedError: nobody gets a shell there.
+        :raises RefusedError: its engine offers no shell.
         """
         cluster = self._live_state.pool(ref)
         handle = _handle(cluster)

@@ -81,9 +81,9 @@ class SubmissionValidator:
             return word
 
     def check(self, spec: JobSpec) -> None:
-        """Let a completed wish pass.
+        """Check a completed request.
 
-        :raises ValidationError: it asks for what is not there, or more than there is.
+        :raises ValidationError: it asks for something that does not exist, or for more than there is.
         """
         limits = self._live_state.limits_of(spec.engine)
         checks.check(spec, limits, self._engines)
@@ -107,7 +107,7 @@ class SubmissionValidator:
         checks.check_slots(spec, engine.slots())
 
     def check_dependencies(self, spec: JobSpec) -> None:
-        """Let a wish pass whose job may come after those that it names.
+        """Check that a request names existing jobs and arrays as dependencies.
 
         :raises ResourceNotFoundError: one of them is unknown.
         """
@@ -141,7 +141,7 @@ class SubmissionValidator:
             interpreter_rules.check_send(job.spec, self._live_state.python_version(reuse.key_of_job(job, user="")))
 
     def new_checked_job(self, job_id: str, spec: JobSpec, interpreter: str | None = None) -> Job:
-        """Make the job of a wish of which only whom it comes after was looked at; nothing is written.
+        """Validate a request, except for its dependencies, which were checked, and build its job. Writes nothing.
 
         :raises ValidationError: as the check.
         """
@@ -152,7 +152,7 @@ class SubmissionValidator:
         return job
 
     def new_job(self, job_id: str, spec: JobSpec, image: Image | None = None, interpreter: str | None = None) -> Job:
-        """Make the job of a wish; ``image`` is what its name means, where that is known already."""
+        """Build the job of a request; ``image`` is the resolved image, if it is known already."""
         now = self._live_state.clock()
         pending = SecondaryStatus.PENDING
         first = Transition(status=pending, start_time=now, status_message=message_of(pending))
@@ -170,9 +170,9 @@ class SubmissionValidator:
         )
 
     async def peek_image(self, spec: JobSpec) -> Image | None:
-        """Say which image a wish means now, without an id where it is not here; None where its hosts are made of none.
+        """Return the image that a request means now, without an id if it must be pulled; None for hosts without images.
 
-        :raises ValidationError, RefusedError, UnavailableError: no hosts can be made of it.
+        :raises ValidationError, RefusedError, UnavailableError: hosts cannot use it.
         """
         spec = self.complete(spec)
         self.check(spec)
@@ -181,7 +181,7 @@ class SubmissionValidator:
         return await self._engine_of(spec.engine).peek_image(spec.image) or Image(name=spec.image, id="")
 
     async def cached_image(self, spec: JobSpec) -> Image | None:
-        """Say which image a wish means where its engine knows that at once; None where it has to be looked for."""
+        """Return the image that a request means if its engine has it cached; None if it must be resolved."""
         spec = self.complete(spec)
         if not spec.image:
             return None

@@ -31,7 +31,7 @@ CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
 NEW_FILE_ONLY_OWNER = 0o600
 BUSY_SECONDS = 5.0
 _WAL_SIZE_LIMIT = 1 << 20
-"""Bytes of the write-ahead log that stay on the disk for the next writes when it begins anew."""
+"""Bytes of the write-ahead log that stay allocated on the disk when it restarts."""
 _CORRUPT, _NO_DATABASE = 11, 26
 """SQLite's codes; Python tells them from 3.11 on."""
 

@@ -157,14 +157,14 @@ class Store:
 
     @_wrap_read_errors
     def check_owner(self) -> None:
-        """See that this controller still owns the records, for whoever is about to act on the world outside.
+        """Check that this controller still owns the records, before an action outside of them.
 
         :raises FencedError: another controller opened them since.
         """
         self._check_owner()
 
     def checkpoint(self) -> bool:
-        """Move the write-ahead log into the file and begin it anew; False where not all of it could be moved now.
+        """Move the write-ahead log into the database and restart it; return False if a part could not be moved now.
 
         It waits for the disk: call it in a thread. It has a connection of its own, beside which others read and write.
 
@@ -189,7 +189,7 @@ class Store:
 
     @_wrap_read_errors
     def clock_offset(self) -> ClockOffset | None:
-        """Give the clock that the records are written by; None where nobody wrote it down."""
+        """Return the clock that the records are written by; None if it was never stored."""
         boot, seconds = tables.READ_CLOCK.run(self._raw).fetchone()
         return ClockOffset(boot, seconds) if boot else None
 

@@ -71,7 +71,7 @@ class _ClusterRuntime:
     engine_unreachable: UnreachablePeriod | None = None
     """How long an engine cannot be asked to end its hosts."""
     version_mismatch: str = ""
-    """What its agents answered who speak another protocol."""
+    """The answer of its agents, if these speak another protocol version."""
 
     def is_busy(self) -> bool:
         """Say whether an action is under way; one that was cancelled before it began never said that it is over."""
@@ -262,7 +262,7 @@ class ClusterReconciler:
         )
 
     def _runtime(self, cluster: Cluster) -> _ClusterRuntime:
-        """Give what is known of a cluster; of one that is over meanwhile nobody asks again."""
+        """Return the run-time state of a cluster; an empty one if it has ended meanwhile."""
         return self._runtimes.get(cluster.id) or _ClusterRuntime()
 
     # The six actions
@@ -512,7 +512,7 @@ class ClusterReconciler:
         return cluster.expires_at is not None and cluster.expires_at <= self._live_state.clock() + 1.0
 
     async def drain_releases(self, limit: float) -> None:
-        """Finish the releases that were begun, ``limit`` seconds at most: nothing should cost that somebody let go."""
+        """Finish the releases that were begun, within ``limit`` seconds: released hosts must not cost any more."""
         await self._wait_for(ClusterState.RELEASING, limit)
 
     async def wait_connected(self, limit: float) -> None:

@@ -80,7 +80,7 @@ class DesiredStateSetter:
         return self._live_state.jobs.get(wanted.id) or self._live_state.job(wanted.id)
 
     def enforce_all(self) -> None:
-        """End what waited for too long, and interrupt whom the engine's rate strikes."""
+        """End jobs that waited for too long, and interrupt spot jobs at the engine's rate."""
         now, monotonic = self._live_state.clock(), self._live_state.monotonic()
         since = 0.0 if self._enforced_at is None else monotonic - self._enforced_at
         self._enforced_at = monotonic

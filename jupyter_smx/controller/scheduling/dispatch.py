@@ -40,7 +40,7 @@ _LISTING_THREADS = 2
 
 
 class Dispatcher:
-    """What is on its way to the hosts of jobs; nothing of it is stored, a new controller begins it anew."""
+    """Transfers to the hosts of jobs; none of them is stored, a new controller repeats them."""
 
     def __init__(
         self,
@@ -189,6 +189,6 @@ class Dispatcher:
         await self._tasks.settle()
 
     def close(self) -> None:
-        """End what is under way; the next controller begins it anew."""
+        """Cancel the transfers; the next controller repeats them."""
         self._tasks.cancel()
         self._listing_pool.shutdown(wait=False, cancel_futures=True)

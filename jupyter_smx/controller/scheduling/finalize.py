@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_UNEXPECTED_ERRORS = 5
-"""How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
+"""Unexpected errors while a job is finalized, after which it counts as an infrastructure failure."""
 FORGET_DELAY = 0.05
-"""Seconds until hosts are told which jobs they may forget: whoever waits for a verdict, or for hosts, comes first."""
+"""Seconds until hosts delete finished jobs, because results and new jobs come first."""
 _CLOSED = KeepDecision(0, "Its hosts take no more jobs, because their time is over.")
 _UNHEALTHY = KeepDecision(0, "Its hosts may be unhealthy.")
 _INTERRUPTED = KeepDecision(0, "A spot interruption reclaimed its hosts.")
@@ -261,7 +261,7 @@ class JobFinalizer:
                 self._agents.stream(cluster, host).forget(job=job, lease=lease)
 
     def _request_preload(self, job: Job, runtime: JobRuntime) -> None:
-        """Let idle hosts import while nobody waits what the next job is likely to import."""
+        """Let idle hosts preload the imports that the next job is likely to need."""
         cluster = self._live_state.clusters.get(job.cluster)
         if cluster is None or cluster.state is not ClusterState.AVAILABLE or not self._agents.is_open(cluster.id):
             return
@@ -352,7 +352,7 @@ class JobFinalizer:
         return await asyncio.to_thread(stage_out.parse_record, payload) or agent_messages.parse_record(None)
 
     async def host_exit_reason(self, job: Job, host: str) -> str:
-        """Give what the engine knows of the end of a host, "" where that is nothing."""
+        """Return the engine's reason for the end of a host; "" if it has none."""
         with suppress(UnavailableError):
             return await self._engine_of(job.spec.engine).exit_reason(job.cluster, host)
         return ""

@@ -197,7 +197,7 @@ class JobReconciler:
             act(job)
 
     def tick(self) -> None:
-        """Look at everything once: clusters first, then jobs that have hosts or a wish to stop, then the line."""
+        """Reconcile everything once: clusters first, then jobs with hosts or a stop request, then the queue."""
         self.live_state.detect_clock_change()
         self.cluster_reconciler.reconcile_all()
         self.desired_state.enforce_all()

@@ -68,21 +68,21 @@ class _PreparationTask:
         return image_pull.PULLING in self.moments and image_pull.PULLED not in self.moments
 
     def cancel(self) -> None:
-        """Want it no more."""
+        """Cancel it."""
         if self.task is not None:
             self.task.cancel()
 
 
 class Preparation:
-    """The jobs that wait for an environment or an image; a job is on record as building from its first step here on.
+    """Jobs that wait for an environment or an image; the record of such a job says so from its first step here on.
 
-    Hosts of an image run what is in it, so no job waits for both. What the name of an image means may change at any
-    time: the engine is asked for each job as soon as it is there, also if it comes after others, and what it said then
+    Hosts of an image run what is in it, so no job waits for both. The meaning of an image's name may change at any
+    time. The engine is therefore asked for each job at its submission, also if the job has dependencies, and the answer
     is on the job's record for all its attempts. An environment is built when its turn comes. Jobs of an engine that
     builds environments where its hosts are do not wait here.
 
-    All tasks of an array want the same one, and there may be ten thousand of them: whatever happens to an
-    environment is one write for all who wait for it.
+    All tasks of an array need the same one, and there may be ten thousand of them: each change of an environment is one
+    write for all jobs that wait for it.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Preparation:
         self._tasks = TaskSet()
 
     def is_over(self, job: Job) -> bool:
-        """Say whether a job may stand in line: it wants nothing, or has it and that is on record."""
+        """Return True if a job may enter the queue: it needs nothing, or has it and that is on record."""
         if job.spec.image:
             return image_pull.is_available(job)
         if self._environment(job) is None:
@@ -112,9 +112,9 @@ class Preparation:
         return not environment.is_building(job.timings) and self._environments.is_ready(self._key(job))
 
     def begin(self, job: Job) -> None:
-        """Have a job's environment built or its image found, which may be under way; the first step of such a job.
+        """Start building a job's environment or resolving its image, or join the task under way.
 
-        Others that want the same, and wait for nothing else, begin with it.
+        This is the first step of such a job. Others that need the same, and wait for nothing else, start with it.
         """
         if job.id in self._waits:
             return
@@ -230,7 +230,7 @@ class Preparation:
         return [*wanted, *(cluster.key for cluster in self._live_state.clusters.values())]
 
     def drop(self, job_id: str) -> None:
-        """Learn that a job ends; when it was the last one that wanted an environment its build ends, too."""
+        """Forget a job that ends; if it was the last one that needed an environment, cancel the build."""
         name = self._waits.pop(job_id, None)
         if name is None:
             return
@@ -281,7 +281,7 @@ class Preparation:
         return environment.note(job, ready=self._environments.is_ready(self._key(job)))
 
     def mark_used(self, job: Job) -> None:
-        """Remember that a job's environment is needed now, where it wants one."""
+        """Record that a job uses its environment now, if it has one."""
         if self._environment(job):
             self._environments.mark_used(self._key(job))
 
@@ -312,7 +312,7 @@ class Preparation:
         await self._tasks.settle()
 
     def close(self) -> None:
-        """End every build; the next controller begins them anew."""
+        """Cancel every build; the next controller restarts them."""
         self._tasks.cancel()
 
 

@@ -17,13 +17,13 @@ class ChangeSignal:
         self._next_change: asyncio.Future[None] | None = None
 
     def notify_all(self) -> None:
-        """Wake everybody who waits now; who comes later waits for the next ring."""
+        """Wake all current waiters; later ones wait for the next call."""
         if self._next_change is not None and not self._next_change.done():
             self._next_change.set_result(None)
         self._next_change = None
 
     def next_change(self) -> asyncio.Future[None]:
-        """Give what is done at the next ring; shared by all who wait, so nobody may cancel it."""
+        """Return the future of the next call. All waiters share it, so callers must not cancel it."""
         if self._next_change is None:
             self._next_change = asyncio.get_running_loop().create_future()
         return self._next_change
@@ -35,13 +35,13 @@ class ChangeSignal:
 
 
 class KeyedSignals:
-    """A signal for each key, there only while somebody waits for it."""
+    """A signal for each key, which exists only while a task waits for it."""
 
     def __init__(self) -> None:
         self._signals: dict[str, tuple[ChangeSignal, int]] = {}
 
     def notify_all(self, key: str) -> None:
-        """Wake everybody who waits for ``key``."""
+        """Wake all waiters of ``key``."""
         if key in self._signals:
             self._signals[key][0].notify_all()
 

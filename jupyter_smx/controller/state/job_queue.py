@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class JobQueue:
-    """Reads the live jobs, which stand oldest first, and keeps what it made of them up to date with each change.
+    """Reads the live jobs, oldest first, and updates its counts and orders with each change.
 
-    ``record`` reads a job that is not live, and ``array`` says of an array what those that come after it want to know;
-    each gives None for what is not known.
+    ``record`` reads a job that is not live, and ``array`` returns the state of an array for its dependents; each
+    returns None for an unknown id.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class JobQueue:
         self._waiting_tasks: Counter[str] = Counter()
         self._dependents: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._predecessors: dict[str, Predecessor] = {}
-        """Of those alone that somebody comes after."""
+        """Only those that have dependents."""
         self.update(jobs.values())
 
     def update(self, jobs: Iterable[Job]) -> None:
@@ -88,7 +88,7 @@ class JobQueue:
         )
 
     def predecessor(self, ref: str) -> Predecessor | None:
-        """Say of a job or an array what those that come after it want to know; None when there is none of that id."""
+        """Return the state of a job or an array for its dependents; None if the id is unknown."""
         if ref not in self._dependents:
             return self._find_predecessor(ref)
         known = self._predecessors.get(ref)
@@ -104,9 +104,9 @@ class JobQueue:
         return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
     def dependents(self, job: Job) -> list[Job]:
-        """Give the live jobs that come after a job, or after the array that it is a task of.
+        """Return the live jobs that depend on a job, or on the array that it is a task of.
 
-        Also those that have hosts: who loses them stands in line again, and asks once more what became of the first.
+        Also those that have hosts: a job that loses them enters the queue again, and checks its dependencies once more.
         """
         names = _dependency_refs(job)
         return [other for other in self._jobs.values() if not set(other.spec.after).isdisjoint(names)]
@@ -121,13 +121,13 @@ class JobQueue:
         return place is not None and place.entry is not None
 
     def engines(self) -> list[str]:
-        """Name the engines for which somebody stands in line."""
+        """Return the engines that have queued jobs."""
         return [engine for engine, queue in self._queues.items() if len(queue)]
 
     def next_engine(self, full: Container[str]) -> str:
-        """Name the engine for which whoever is to be called next stands in line, of those that are not ``full``.
+        """Return the engine of the job to schedule next, ignoring the engines in ``full``; "" if no job is queued.
 
-        Engines share a machine, so the turns of all their lines are one order. Empty when nobody waits.
+        Engines share a machine, so all their queues have one order.
         """
         firsts = [(queue.peek(), engine) for engine, queue in self._queues.items() if engine not in full]
         return min(((first, engine) for first, engine in firsts if first is not None), default=((), ""))[1]
@@ -137,12 +137,12 @@ class JobQueue:
         return [self._jobs[each] for each in self._queues[engine].ordered_ids()]
 
     def head(self, engine: str) -> str:
-        """Give the id of the job whose turn it is; empty when nobody waits."""
+        """Return the id of the job to schedule next; "" if no job is queued."""
         first = self._queues[engine].peek()
         return "" if first is None else first[1].id
 
     def ahead_of(self, job: Job) -> int:
-        """Count those who come before a job, which may be a new one."""
+        """Count the jobs before a job, which may be a new one."""
         place, queue = self._slots.get(job.id), self._queues[job.spec.engine]
         waiter = _queue_entry(job, next(self._ages)) if place is None else place.entry
         if waiter is None:
@@ -232,7 +232,7 @@ class _QueueSlot(NamedTuple):
 
 
 def _dependency_refs(job: Job) -> tuple[str, ...]:
-    """Give what others may name who come after a job."""
+    """Return the ids by which dependents may name a job."""
     return (job.id,) if job.spec.array is None else (job.id, job.spec.array.id)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jupyter_smx.policy.admission.host_visibility import LocalSource
 
 MAX_BACKOFF = 30.0
-"""Seconds until a job is looked at again of which nobody foresaw what was raised."""
+"""Seconds until a job is reconciled again after an unexpected error."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class JobRuntime:
     exited_hosts: set[str] = field(default_factory=set)
     """Hosts whose process has ended; their outputs may still be packed."""
     drained_hosts: set[str] = field(default_factory=set)
-    """Hosts that were told that their part is over."""
+    """Helper hosts that received a stop because their group is done."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     fetching_hosts: set[str] = field(default_factory=set)
     """Hosts whose records are read where they lie."""
@@ -59,9 +59,9 @@ class JobRuntime:
     code_started: bool = False
     is_finalizing: bool = False
     goal_at_exit: DesiredState | None = None
-    """What was wished of the job when its code had ended; what is wished later changes nothing of how it did.
+    """The goal of the job when its code had ended; later requests do not change the result.
 
-    None until then, and where nobody listened: the records of the hosts say it."""
+    None until then, and if no controller was connected: then the records of the hosts decide."""
     last_remark: str = ""
     """What was said of it before its hosts could not be reached."""
     refusals: int = 0
@@ -71,7 +71,7 @@ class JobRuntime:
     no_launch_before: float = 0.0
     """When that engine is asked again."""
     error_count: int = 0
-    """How often nobody had foreseen what was raised while it was looked at."""
+    """Number of unexpected errors while it was reconciled."""
     not_before: float = 0.0
     first_line_moments: dict[str, float] | None = None
     """Moments that came with the first line, kept until they are written down."""
@@ -88,7 +88,7 @@ class JobRuntime:
         return mark_drained_helpers(self.groups, found)
 
     def record_error(self, now: float) -> int:
-        """Count what nobody foresaw, and leave the job alone for a moment, each time for longer."""
+        """Count an unexpected error, and pause the job, each time for longer."""
         self.error_count += 1
         self.not_before = now + min(MAX_BACKOFF, 2.0 ** (self.error_count - 1))
         return self.error_count
@@ -102,7 +102,7 @@ class JobRuntime:
         self.unreached_hosts = set(self.hosts)
 
     def record_exit(self, host: str, goal: DesiredState) -> None:
-        """Learn that the code has ended on a host; ``goal`` is what is wished of the job now."""
+        """Record that the code has ended on a host; ``goal`` is the current goal of the job."""
         self.exited_hosts.add(host)
         if self.has_ended():
             self.goal_at_exit = self.goal_at_exit or goal
@@ -115,12 +115,12 @@ class JobRuntime:
                 self.records[host] = {"cause": "host", "failure": f"The job was stopped before it reached {host}."}
 
     def hosts_to_drain(self) -> tuple[str, ...]:
-        """Name the hosts that have to be told that the group which they helped is done."""
+        """Return the helper hosts to stop, because the group that they helped is done."""
         due = drainable_hosts(self.groups, self.exited_hosts.union(self.records))
         return tuple(host for host in due if host not in self.drained_hosts)
 
     def observation(self, *, connected: bool, prepared: bool = True, sees_here: bool = True) -> JobObservation:
-        """Say what policy wants to know; ``sees_here``: the hosts need not be brought what lies here."""
+        """Return the facts for policy; ``sees_here``: the hosts can read files of this machine."""
         ends = mark_drained_helpers(self.groups, [host_end(host, record) for host, record in self.records.items()])
         given = self.dispatched_hosts.union(self.records)
         return JobObservation(

@@ -42,12 +42,11 @@ _log = logging.getLogger(__name__)
 
 
 class LiveState:
-    """Everything that is not over yet, and the one way to write it down.
+    """All records that are not final, and the only way to write them.
 
-    ``outlooks`` holds what is known of live jobs beside their records: progress, expected end. ``holders`` maps an
-    idle pool to the finished job whose record speaks of it (``WarmPoolStatus``). Records are written by ``clock``,
-    seconds since the epoch, which people may set; whoever waits for something counts by ``monotonic``, which only runs
-    forward.
+    ``outlooks`` holds facts about live jobs beside their records: progress, expected end. ``holders`` maps an idle pool
+    to the finished job whose record describes it (``WarmPoolStatus``). Records are written by ``clock``, seconds since
+    the epoch, which may be set; waits are measured by ``monotonic``, which only runs forward.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class LiveState:
         self.holders: dict[str, Job] = {}
         self._python_versions: dict[tuple[str, str, str], str] = {}
         self.exit_reasons: dict[str, str] = {}
-        """Why a cluster ends, where one of its hosts said so; it is told when the cluster has ended."""
+        """The reason of a host for the end of a cluster; it is recorded when the cluster has ended."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
             self._note_python_version(cluster)
@@ -164,7 +163,7 @@ class LiveState:
         self.change_signal.notify_all()
 
     def detect_clock_change(self) -> None:
-        """Move the ends of idle pools along when somebody set the clock, and count no running job longer for it."""
+        """Shift the ends of idle pools and the start times of running jobs when the wall clock was set."""
         apart = self.clock() - self.monotonic()
         jump = apart - self._clock_offset
         was_set = abs(jump) >= CLOCK_CHANGE_THRESHOLD

@@ -45,8 +45,8 @@ LogKey = tuple[str, int, str]
 class LogCollector:
     """One puller for each job, attempt and host.
 
-    The cursor is the size of the file in the job's folder (``path_of``), so that a new controller reads on. Every piece
-    that arrived is told by ``on_bytes(job id)``. ``name`` is the file's on the host.
+    The cursor is the size of the file in the job's folder (``path_of``), so that a new controller reads on. Each new
+    piece calls ``on_bytes(job id)``. ``name`` is the file's on the host.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class LogCollector:
     async def drain(
         self, job: Job, host: str, total: int, stream: AgentStream | None = None, spool: HostSpool | None = None
     ) -> None:
-        """Wait until all ``total`` bytes are here, from the agent or from what its host kept (``spool``).
+        """Wait until all ``total`` bytes are here, from the agent or from the host's spool (``spool``).
 
-        That is as long as it is, also where nobody said so before the host was gone. Of a host that is gone and of
-        which nothing can be read, what arrived before is all: no bytes are made up, nothing is raised.
+        Without a reported total it is the size of the file. If the host is gone and nothing can be read, the bytes that
+        arrived before are the result, without an error.
 
-        :raises UnavailableError: the agent or the engine does not answer now, or somebody reads the spool instead.
+        :raises UnavailableError: the agent or the engine does not answer now, or another task reads the spool instead.
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
@@ -218,7 +218,7 @@ def _key(job: Job, host: str) -> LogKey:
 
 
 async def _await_pull(puller: asyncio.Task[None]) -> None:
-    """Wait for a puller; that somebody cancelled it is no wish that whoever waits here be cancelled, too."""
+    """Wait for a puller; if it was cancelled, do not propagate the cancellation to the caller."""
     await asyncio.wait({puller})
     if puller.cancelled():
         raise UnavailableError("The log is read from the host's folder instead of its agent.", transient=True)

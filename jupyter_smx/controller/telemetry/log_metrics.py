@@ -38,7 +38,7 @@ SAVE_EVERY = 2.0
 
 
 class SavedLogMetrics(Struct, frozen=True):
-    """The content of the file. Another version, or another attempt of the job, is read anew from the logs."""
+    """Content of the file. Another version, or another attempt of the job, is computed from the logs again."""
 
     attempt: int
     hosts: dict[str, ReaderState]
@@ -96,7 +96,7 @@ class LogMetricsReader:
         return replace(self._log_metrics(more=False), notes=self.notes())
 
     def read_after_run(self) -> None:
-        """Read what nobody read while the run lasted: none of it came after its logs were written last."""
+        """Read lines that were not read during the run; they count as written at the last change of the logs."""
         written = max(self._modified_at(host) for host in self._hosts)
         self._clock = lambda: written
         self.read_remaining()

@@ -18,7 +18,7 @@ LONGEST_TEXT = 200
 BLOCK = 2**20
 """Bytes in memory at once."""
 SEARCH_LIMIT = 32 * BLOCK
-"""Bytes that one question looks through: a fraction of a second, so that whoever asked can stop."""
+"""Bytes per search request: a fraction of a second, so that the client can stop."""
 MAX_MATCHES = 2_000
 """Places that one answer has at most."""
 OVERLAP = 16_384
@@ -46,10 +46,10 @@ def compile_pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
 
 
 def search(path: Path, words: Pattern[bytes], after: int, before: int | None) -> tuple[list[int], int, int]:
-    """Give the bytes at which lines have the words, the last first; where to go on; and how long the log is.
+    """Return the offsets of matching lines, last first; where to continue; and the length of the log.
 
-    Lines are looked at that begin or go on between ``after`` and ``before`` (its end). A line counts once, and what
-    it said before a carriage return began it anew does not count.
+    Lines that begin or continue between ``after`` and ``before`` (its end) are searched. A line counts once. Text
+    before a carriage return that restarts the line does not count.
     """
     try:
         log = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -95,7 +95,7 @@ def _in_block(block: bytes, size: int, words: Pattern[bytes]) -> list[int]:
 
 
 def _last_return(block: bytes, begin: int, end: int) -> int:
-    """Find the last carriage return that begins a line anew; those at its very end begin nothing."""
+    """Find the last carriage return that restarts a line; those at the end of the line do not count."""
     while end > begin and block[end - 1] == ord("\r"):
         end -= 1
     return block.rfind(b"\r", begin, end)

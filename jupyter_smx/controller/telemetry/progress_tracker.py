@@ -47,7 +47,7 @@ MAX_PAUSE = 1.0
 EVENT_INTERVAL = 1.0
 """Seconds between two events about the progress of one job."""
 EVENTS_PER_SECOND = 50
-"""For all jobs together; with more that run each one is told of more rarely."""
+"""Events for all jobs together; with more running jobs, each one gets fewer."""
 VISIBLE_CHANGE = 2.0
 """Percents of a core or a GPU by which what a job uses must change for an event."""
 MAX_FORECAST_JOBS = 20

@@ -32,7 +32,7 @@ MAX_BACKLOG = 1_024
 
 
 class UsageRecorder:
-    """The samples of all jobs. The newest figures of a host are told by ``on_news(job id, host, figures)``."""
+    """The samples of all jobs. The newest figures of a host go to ``on_news(job id, host, figures)``."""
 
     def __init__(self, jobs_folder: Path, agents: Agents, on_figures: Callable[[str, str, Usage], None]) -> None:
         self._jobs_folder = jobs_folder

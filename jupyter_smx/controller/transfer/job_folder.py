@@ -75,7 +75,7 @@ class JobFolder:
         return self.path / (f"logs/{host}.log" if attempt == 1 else f"logs/attempt-{attempt}/{host}.log")
 
     def metrics(self, attempt: int = 1) -> Path:
-        """Give the file that holds what the logs of an attempt told."""
+        """Return the file with the metrics and progress from the logs of an attempt."""
         return self.path / ("metrics.msgpack" if attempt == 1 else f"metrics-{attempt}.msgpack")
 
     def samples(self, host: str, attempt: int = 1) -> Path:

@@ -99,7 +99,7 @@ class OutputStager:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 
     async def stage_out(self, job: Job, everything: Sequence[HostOutputs]) -> tuple[Artifact, ...]:
-        """Bring every artefact of every host home and put it where the user wants it; safe to do again.
+        """Collect every artefact of every host and put it where the user asked for it; safe to repeat.
 
         Archives of equal names become one; of equal files the later host's stays.
 
@@ -146,9 +146,9 @@ class OutputStager:
 
 
 def _printable_name(name: str) -> str:
-    """Give the name under which a file comes home: Linux takes any bytes for one, records and most stores take text.
+    """Return the name under which a file is collected: Linux names are bytes, records and most stores need text.
 
-    Such a byte becomes six characters there; a part that no disk takes then is cut, and told from others by a hash.
+    Each byte that is no text becomes six characters. A part that is then too long for a disk is cut and gets a hash.
     """
     said = agent_messages.printable_text(name)
     return name if said == name else "/".join(map(_shorten, said.split("/")))
@@ -181,7 +181,7 @@ def parse_record(content: bytes | bytearray) -> dict[str, Any] | None:
 
 
 def _parse_json(content: bytes | bytearray) -> object:
-    """Parse JSON; nobody else runs meanwhile, so a long text is by the faster library if that takes its characters."""
+    """Parse JSON. This blocks the event loop, so a long text uses the faster library if that accepts its characters."""
     if len(content) > _SHORT_RECORD:
         with suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(content)

@@ -22,11 +22,11 @@ FSSPEC_WORKER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
 
 
 async def upload(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
-    """Put files at URLs, with a job's own variables for credentials; safe to do again.
+    """Upload files to URLs, with a job's own variables for credentials; safe to repeat.
 
-    It takes as long as it takes, and no thread. Who cancels it ends it.
+    It has no time limit and uses no thread. Cancelling it ends it.
 
-    :raises StagingError: one cannot be put there; ``kept`` is where all of them are.
+    :raises StagingError: a file cannot be uploaded; ``kept`` is where all of them are.
     """
     if not pairs:
         return

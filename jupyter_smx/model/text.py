@@ -116,3 +116,8 @@ def format_moment(at: float, now: float | None = None, *, zone: bool = False) ->
 def _nearest(value: float) -> int:
     """Round a half up, as JavaScript does; ``round`` rounds it to the even number."""
     return math.floor(value + 0.5)
+
+
+def engine_kind(name: str) -> str:
+    """Name the engine without its target: ``ssh`` of ``ssh:gpu-box``."""
+    return name.partition(":")[0]

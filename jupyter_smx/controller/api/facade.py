@@ -29,12 +29,13 @@ from jupyter_smx.model.records.summary import base_name_of
 from jupyter_smx.model.results.reports import EngineInfo, Why
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
+from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.lifecycle import keep_alive
 from jupyter_smx.policy.scheduling import capacity, placement, reuse
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
@@ -326,10 +327,15 @@ class ControllerFacade:
         rows = tuple(kind for name, kind in limits.catalogue.items() if not allowed or name in allowed)
         brought = {
             name: tuple(kind for kind in kinds if not allowed or kind.name in allowed)
-            for name in sorted(limits.allowed_engines or self._engines)
+            for name in self._engine_names(limits.allowed_engines or self._engines)
             if (kinds := types_of_engine(self._engine_of, name))
         }
         return TypesListing(instance_types=rows, file=limits.instance_types_file, engines=brought)
+
+    def _engine_names(self, known: Iterable[str]) -> list[str]:
+        """List engines, and by their targets those that have hosts now."""
+        live = {cluster.key.engine for cluster in self._live_state.clusters.values()}
+        return sorted({*known, *(name for name in live if ":" in name)})
 
     def _used_share(self) -> capacity.Share:
         """Add up what hosts hold of this machine; those of engines that do not share it hold nothing of it."""
@@ -345,7 +351,7 @@ class ControllerFacade:
 
         :raises ResourceNotFoundError: there is no such engine.
         """
-        if name not in self._engines:
+        if engine_kind(name) not in self._engines:
             raise ResourceNotFoundError(
                 f"There is no engine {name!r}.",
                 field="engine",
@@ -372,7 +378,7 @@ class ControllerFacade:
             "epoch": self._live_state.store.epoch,
             "jobs": len(self._live_state.jobs),
             "pools": len(self._live_state.clusters),
-            "engines": {name: await _examine(self._engine_of, name) for name in sorted(self._engines)},
+            "engines": {name: await _examine(self._engine_of, name) for name in self._engine_names(self._engines)},
             "instance_types": sorted(limits.catalogue),
             "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
@@ -383,7 +389,7 @@ class ControllerFacade:
         """Let every engine end hosts without a record; return what was ended, or why nothing was, by engine."""
         found = {
             name: await _sweep(self._engine_of, name, lambda: [*self._live_state.clusters])
-            for name in sorted(self._engines)
+            for name in self._engine_names(self._engines)
         }
         return {name: ended for name, ended in found.items() if ended}
 

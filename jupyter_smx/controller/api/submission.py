@@ -16,6 +16,7 @@ from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.job import Job, Transition
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.status import SecondaryStatus, message_of
+from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.admission import (
     checkpoint_rules,
     checks,
@@ -52,7 +53,7 @@ class SubmissionValidator:
     def complete(self, spec: JobSpec) -> JobSpec:
         """Fill in what its submitter left to the controller and the engine."""
         spec = replace(spec, base_name=spec.base_name or spec.kind)
-        if spec.engine in self._engines:
+        if engine_kind(spec.engine) in self._engines:
             engine = self._engine_of(spec.engine)
             spec = replace(spec, network_isolation=spec.network_isolation or engine.is_network_isolated())
             if engine.capabilities.images:
@@ -68,7 +69,7 @@ class SubmissionValidator:
 
         :raises RefusedError: there is no such interpreter.
         """
-        if spec.engine not in self._engines:
+        if engine_kind(spec.engine) not in self._engines:
             return None  # it is refused when it is checked
         engine = self._engine_of(spec.engine)
         if engine.capabilities.images or engine.capabilities.interpreters == "local":

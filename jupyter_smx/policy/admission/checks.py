@@ -12,6 +12,7 @@ from jupyter_smx.model.spec import instance
 from jupyter_smx.model.spec.distribution import check_distribution
 from jupyter_smx.model.spec.job_spec import is_entry_point
 from jupyter_smx.model.spec.metric import check_metrics
+from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.admission import sdk3_rules
 from jupyter_smx.policy.admission.path_rules import check_paths
 from jupyter_smx.policy.lifecycle import keep_alive, spot
@@ -61,7 +62,8 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
 
 
 def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
-    if spec.engine not in engines:
+    kind = engine_kind(spec.engine)
+    if kind not in engines:
         raise ValidationError(
             f"--engine: {spec.engine!r} is not an engine.",
             field="engine",
@@ -69,7 +71,7 @@ def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> No
             rule=f"Installed engines: {', '.join(sorted(engines))}.",
             cure=suggest_names(spec.engine, engines),
         )
-    if limits.allowed_engines and spec.engine not in limits.allowed_engines:
+    if limits.allowed_engines and not {spec.engine, kind} & set(limits.allowed_engines):
         raise ResourceLimitError(
             f"--engine: {spec.engine!r} is not allowed here.",
             field="engine",

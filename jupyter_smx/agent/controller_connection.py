@@ -40,7 +40,7 @@ _UNREAD_LIMIT = 16 * 1024 * 1024
 _ACCEPT_RETRY_DELAY = 0.5
 _PAUSE_AT = 1024 * 1024
 _CAN_WAIT = frozenset({"exited", "grew", "sampled"})
-"""Events that wait a moment for company: the end of their job is often told next, and each packet wakes a process."""
+"""Events that are sent with a short delay: the end of their job often follows, and each packet wakes a process."""
 _BATCH_DELAY = 0.005
 
 

@@ -45,7 +45,7 @@ class HostInfo(NamedTuple):
         return os.path.join(self.base, *names)
 
     def address_of(self, host: str) -> str:
-        """Give what a host is called by those who connect to it."""
+        """Return the name by which other hosts connect to a host."""
         return host if self.base == ML else (self.addresses or {}).get(host, host)
 
     def real_path(self, path: str, field: str = "outputs") -> str:
@@ -60,7 +60,7 @@ class HostInfo(NamedTuple):
 
 
 def checkpoint_folder(spec: CompleteSpec) -> str:
-    """Give the folder of a job's checkpoints, as its script knows it."""
+    """Return the folder of a job's checkpoints, as its script sees it."""
     return spec.get("checkpoint_local_path") or f"{ML}/checkpoints"
 
 

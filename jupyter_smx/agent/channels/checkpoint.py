@@ -207,12 +207,12 @@ class Mirror:
         return {name: list(stamp) for name, stamp in self._known.items()}
 
     def sync(self, now: float, *, everything: bool = False) -> None:
-        """Keep what is new or changed, then delete what is gone; ``everything`` waits for no file to settle.
+        """Keep new and changed files, then delete removed ones; ``everything`` includes files that still change.
 
-        In this order, and nothing is deleted while a file waits or cannot be kept: who writes a checkpoint and deletes
-        the one before would have none for as long as the new one takes. Only where there is no room what is gone makes
-        some. Nor is anything while the folder itself is away, as at the end of a job that removed it. ``now`` is in the
-        seconds of the files' times.
+        Nothing is deleted while a file waits or cannot be kept. Otherwise a job that writes a checkpoint and deletes
+        the one before would have none during the upload. Exception: without space, removed files are deleted first.
+        Nothing is deleted while the folder itself is missing, as after a job that removed it. ``now`` is in the seconds
+        of the files' times.
         """
         found, closed, is_whole = self._scan_folder()
         self.errors = {path: f"{path} cannot be read" for path in closed}

@@ -118,15 +118,15 @@ def _put(pairs: Pairs, folder: str) -> None:
 
 
 def make_view(capabilities: ChannelCapabilities, *names: str) -> str:
-    """Make the place of a view, and give the name by which jobs see it.
+    """Create the place of a view, and return the path by which jobs see it.
 
-    They see its folder where nobody can write to it; what is mounted there is put into the place that they see.
+    Jobs see its folder read-only; the mount goes into that place.
     """
     os.makedirs(os.path.join(capabilities.store, "shown", *names), exist_ok=True)
     return os.path.join(capabilities.shown, *names)
 
 
 def fill_with_links(staged: StageResult, pairs: Pairs, folder: str) -> None:
-    """Fill a channel with links, each by its name, to what is or will be in a view; nobody writes to it."""
+    """Fill a channel with links, each by its name, to targets in a view; the channel is read-only."""
     _put(pairs, folder)
     staged.mounts.append({"how": "show", "source": folder, "target": folder})

@@ -16,7 +16,7 @@ PATIENCE = 60.0
 """Seconds that a store which does not answer is waited for before a job begins, and when it is over."""
 _RETRY_DELAY = 2.0
 _BATCH_SIZE = 256
-"""Files of one wish; a job's end waits for the wish that is under way."""
+"""Files per request; the end of a job waits for the request under way."""
 _NO_PARTS = ("", ".", "..")
 
 

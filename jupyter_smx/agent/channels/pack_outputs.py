@@ -19,7 +19,7 @@ from jupyter_smx.agent.system.resources import disk
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
 _MAX_NAME_LENGTH = 200
-"""Characters of a name that is told."""
+"""Characters of a name in a sentence."""
 
 
 def is_empty(folder: str) -> bool:
@@ -104,7 +104,7 @@ def _move_output(folder: str, target: str) -> None:
 
 
 def _grant_access(path: str) -> None:
-    """Give its owner the rights that a move takes, as root has them: that nobody writes to a folder is copied, too."""
+    """Give its owner the rights that a move needs, as root has them, because read-only modes of folders are copied."""
     if is_folder(path) and not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IRWXU)
 
@@ -156,9 +156,9 @@ def stage_out(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: 
 
 
 def remove_partial_archives(job_folder: str) -> None:
-    """Delete archives that did not become whole: on a full disk they have the very room that the next job needs.
+    """Delete incomplete archives: on a full disk they take the space that the next job needs.
 
-    For who was killed while it did :func:`stage_out` somebody else has to.
+    The caller does this if the process of :func:`stage_out` was killed.
     """
     for _source, name in ARCHIVES:
         with contextlib.suppress(OSError):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
 _EMERGENCY_MEMORY = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
-"""Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
+"""Reserved address space (untouched pages take no memory) to describe an end that was caused by a lack of it."""
 _MAX_HASHED_BYTES = 64 * 1024 * 1024
 """Bytes; to hash more would take longer than everything else that happens before the first line."""
 
@@ -90,7 +90,7 @@ def set_main_file(main: types.ModuleType, path: str) -> None:
 
 
 def set_argv(words: List[str]) -> None:
-    """Make these the words of the program; who starts himself again finds the whole command."""
+    """Set the arguments of the program; a program that restarts itself finds the whole command."""
     sys.argv = words
     if hasattr(sys, "orig_argv"):  # since Python 3.10
         sys.orig_argv = [sys.executable, *words]
@@ -228,7 +228,7 @@ class RunResult:
         sys.stderr.write(sentence + "\n")
 
     def refuse_unexpected(self, error: BaseException, filename: str) -> None:
-        """End a job that never began, for an error that nobody foresaw: its own, so that no other host is tried."""
+        """End a job that never began, for an unexpected error of its own, so that no other host is tried."""
         self.fail(error, filename)
         exception = self.report["exception"]
         self.report["refused"] = f"job: it could not be made ready ({exception['type']}: {exception['message']})."
@@ -353,7 +353,7 @@ def _keep(packed: Dict[str, variable_file.Packed], path: str) -> None:
 
 
 def collect(names: List[str], main: types.ModuleType, path: str, result: RunResult) -> None:
-    """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
+    """Pickle the variables to return to the notebook; a missing one, or one that cannot be pickled, is a sentence."""
     pickler = _pickler()
     packed = {}
     for name in names:

@@ -1,7 +1,7 @@
 """Find the modules that a job imported, including modules that the zygote had preloaded.
 
-Python looks at ``__spec__._initializing`` each time that a loaded module is imported again, whichever way. The specs of
-preloaded modules are ours, so they notice it: in a zygote they note who needs whom, in a job that it was asked for.
+Python looks at ``__spec__._initializing`` each time that a loaded module is imported again, in every way. The agent
+replaces the specs of preloaded modules to record this: in a zygote the dependencies, in a job the requested modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 _STDLIB_FOLDER = os.path.dirname(os.__file__)
 _MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "jupyter_smx", "__main__")
-"""Who imports for others; the main module of a zygote is our own start."""
+"""Modules that import for others; the main module of a zygote is the agent's start."""
 _LOOKS_ALWAYS = (3, 11)
 """Older Pythons look at the spec in import statements, and not in :func:`importlib.import_module`."""
 _COMPILED = tuple(EXTENSION_SUFFIXES)
@@ -115,7 +115,7 @@ def begin_watching() -> None:
 
 
 def end_watching() -> None:
-    """Let everything that is there now count as nobody's, until a job asks for it."""
+    """Mark all loaded modules as not imported by a job, until a job requests them."""
     with contextlib.suppress(ValueError):  # something that was imported has other finders now
         sys.meta_path.remove(_Watcher)
     _notes.in_zygote = False
@@ -176,7 +176,7 @@ def compiled_packages() -> Set[str]:
 
 
 def unload(roots: Set[str]) -> None:
-    """Let the next import load packages again, but no script: nobody could load that."""
+    """Let the next import load packages again, but no script, which cannot be loaded again."""
     for name in [name for name in sys.modules if top_level_package(name) in roots and name != "__main__"]:
         del sys.modules[name]
 

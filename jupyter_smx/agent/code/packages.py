@@ -30,7 +30,7 @@ FolderIndex = Dict[str, Any]
 
 
 class PackageReport(NamedTuple):
-    """What a job imported: distributions with their versions, modules of nobody, top-level names of the former."""
+    """Imports of a job: distributions with versions, modules without a distribution, top-level names of the former."""
 
     packages: Dict[str, str]
     own: List[Dict[str, str]]
@@ -249,7 +249,7 @@ class PackageIndex:
             del self._indexes[folder]
 
     def find(self, imported: Dict[str, List[str]], done: Callable[[PackageReport], None]) -> None:
-        """Say whose the modules are; at once when all is known, else when an errand has read what is missing."""
+        """Find the distributions of modules; calls ``done`` at once, or after a task has read missing ones."""
         old = [folder for folder in imported if self._is_old(folder)]
         found = None if old else resolve(imported, self._indexes)
         if found is not None and not found.own:

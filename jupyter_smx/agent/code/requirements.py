@@ -1,8 +1,8 @@
 """Install a job's requirements into a folder of the job, if its Python is that of an image.
 
-SageMaker's toolkit installs into the image, which nobody uses twice. Here the next job may have the same host, so the
-image stays as it is: pip works in a virtual environment of the job's that looks through to the packages of the image,
-and what they do not satisfy lies before them.
+SageMaker's toolkit installs into the image, which is used once. Here the next job may have the same host, so the image
+stays unchanged: pip works in a virtual environment of the job that also shows the packages of the image. Packages that
+do not satisfy the requirements are installed in front of these.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ def _path_entries(packages: str) -> List[str]:
 
 
 def _have_another(folder: str, added: List[str], package: str = "") -> bool:
-    """Say whether this process has imported another one of what lies in ``folder``, which is that of ``package``.
+    """Return True if this process has imported another version of a part of ``folder``, which belongs to ``package``.
 
-    A folder without ``__init__.py`` is a part of a namespace (``google`` of ``google.protobuf``): it is nobody's, so
-    what counts is what lies in it, as far as this process knows the namespace.
+    A folder without ``__init__.py`` is part of a namespace (``google`` of ``google.protobuf``). Then its content
+    counts, as far as this process has loaded the namespace.
     """
     if any(_is_another(f"{package}{name}", added) for name in sourcedir.top_level_modules(folder)):
         return True

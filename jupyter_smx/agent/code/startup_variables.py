@@ -24,7 +24,7 @@ _READ_AT_IMPORT = (
 )
 """How names of settings begin, and the packages that read them when they are imported; which are in Python alone."""
 _ONCE = {"datasets": "datasets.config"}
-"""Packages that tell compiled ones of their types, which these are told of once; and what reads their settings."""
+"""Packages that pass their types to compiled ones, which accept these once; and the module of their settings."""
 _READ_WHEN_NEEDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _MESSAGES = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 """Of what protobuf makes the classes of messages; old generated code works with ``python`` only."""

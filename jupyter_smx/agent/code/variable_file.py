@@ -2,8 +2,8 @@
 
 ``packed`` is the variable's own pickle (protocol 5), or ``(pickle, [size, …])`` where buffers of these sizes in bytes
 were left out of it. They follow the first pickle in that order, each at a multiple of 64 bytes from the beginning of
-the file, so that who reads maps them and copies nothing. Standard library only: the job's process and the kernel share
-this form, and each brings the pickler of its own environment.
+the file, so that readers map them without a copy. Standard library only: the job's process and the kernel share this
+form, and each brings the pickler of its own environment.
 """
 
 from __future__ import annotations

@@ -66,12 +66,12 @@ def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
 
 
 def read_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
-    """Read a job's distribution from its hyperparameters, by SDK 3's contract from the wish; None where it has none.
+    """Read a job's distribution from its hyperparameters, or by SDK 3's contract from the request; None without one.
 
-    Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
-    of a processing job is no hyperparameter, since its script would see that.
+    Without a choice of groups it is the group of this host. Hosts keep the order of their group's list. The
+    distribution of a processing job is no hyperparameter, because its script would see that.
 
-    :raises HyperparameterError: a hyperparameter of the distribution cannot be what it is.
+    :raises HyperparameterError: a hyperparameter of the distribution has an invalid value.
     """
     if spec["kind"] == "process":
         return (
@@ -189,7 +189,7 @@ def _sdk3_mpirun_arguments(found: Distribution, host_info: HostInfo, environment
 
 
 def _strategy(spec: CompleteSpec, found: Optional[Distribution]) -> str:
-    """Name the strategy of TensorFlow's, "" where there is none; mirrors are told of each other beside mpirun, too."""
+    """Return the strategy of TensorFlow, "" if there is none; mirrored workers also get each other's addresses."""
     if found is None or found.driven:
         return ""
     if found.runner in tfconfig.STRATEGIES:
@@ -199,7 +199,7 @@ def _strategy(spec: CompleteSpec, found: Optional[Distribution]) -> str:
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the variables by which the processes of several hosts find each other; those of the wish win.
+    """Return the variables by which the processes of several hosts find each other; those of the request win.
 
     SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
     """

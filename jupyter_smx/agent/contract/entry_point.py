@@ -74,9 +74,9 @@ def _is_package(spec: CompleteSpec, folder: str) -> bool:
 
 
 def _needs_its_project(folder: str, name: str) -> bool:
-    """Say whether a script can hardly run before its ``pyproject.toml`` is installed, of which SageMaker knows nothing.
+    """Return True if a script can hardly run before its ``pyproject.toml`` is installed, which SageMaker does not do.
 
-    It lies in a package, or what it imports lies in ``src``. Elsewhere that file has settings of tools, mostly.
+    It is in a package, or its imports are in ``src``. Elsewhere that file has mostly settings of tools.
     """
     try:
         with open(os.path.join(folder, _PROJECT), encoding="utf-8", errors="replace") as file:

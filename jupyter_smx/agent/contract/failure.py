@@ -61,7 +61,7 @@ def _job_message(ml: str, report: Dict[str, Any]) -> str:
 
 
 def format_failure(ml: str, report: Dict[str, Any], status: Optional[int], fate: str) -> str:
-    """Choose the sentence that explains most; ``fate`` is what only the host knows, as that memory ran out."""
+    """Choose the sentence that explains most; ``fate`` is the host's own finding, as that memory ran out."""
     text, exception, remark = _job_message(ml, report), report.get("exception"), str(report.get("remark") or "")
     if not text and exception:
         text = format_exception(exception, remark)
@@ -69,7 +69,7 @@ def format_failure(ml: str, report: Dict[str, Any], status: Optional[int], fate:
 
 
 class Facts(NamedTuple):
-    """What there is to say at the end of a job: its wish and its host, its own report, and how its process ended."""
+    """Sources of the sentence at the end of a job: request and host, its own report, and the end of its process."""
 
     ml: str
     spec: CompleteSpec

@@ -121,7 +121,7 @@ def _name(text: str) -> str:
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the variables of the folders that the wish names; SageMaker itself has none for them."""
+    """Return the variables of the folders that the request names; SageMaker itself has none for them."""
     found = {}
     if spec["kind"] == "process":
         for channel in spec.get("channels") or []:

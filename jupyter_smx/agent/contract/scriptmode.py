@@ -31,7 +31,7 @@ def config_files(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give every variable of the job: the wish's own first, ours win."""
+    """Return every variable of the job: those of the request, overridden by ours."""
     found = dict(spec.get("environment") or {})
     found.update(platform_variables.variables(spec, host_info))
     if spec["kind"] == "train":

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 _MASTER = "algo-1"
-"""Who leads there, with a port that is always the same; here a job may share its machine with another one."""
+"""Name of the leader in SDK 3, which has a fixed port there; here a job may share its machine with another one."""
 
 
 def _facts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
-    """Collect what SM_TRAINING_ENV holds, in its order; most of it is told in a variable of its own as well."""
+    """Return the content of SM_TRAINING_ENV, in its order; most of it is also a variable of its own."""
     inputs = configfiles.input_data_config(spec)
     given = configfiles.hyperparameters(spec, host_info)
     return {

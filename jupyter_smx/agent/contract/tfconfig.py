@@ -31,7 +31,7 @@ def _host_address(wanted: int, hosts: List[str], host_info: HostInfo) -> List[st
 
 
 def cluster(hosts: List[str], host_info: HostInfo) -> Dict[str, List[str]]:
-    """Give who does what where there are parameter servers: the first host leads, and each has a server of its own."""
+    """Return the roles with parameter servers: the first host leads, and each host has a server."""
     found = {_MASTER: _host_address(_WORKS, hosts[:1], host_info)}
     if len(hosts) > 1:
         found[_SERVER] = _host_address(_SERVES, hosts, host_info)
@@ -40,7 +40,7 @@ def cluster(hosts: List[str], host_info: HostInfo) -> Dict[str, List[str]]:
 
 
 def script_config(strategy: str, hosts: List[str], host_info: HostInfo) -> Dict[str, Any]:
-    """Give what the script of this host is told."""
+    """Return ``TF_CONFIG`` for the script of this host."""
     number = hosts.index(host_info.host)
     who, task = cluster(hosts, host_info), {"index": max(number - 1, 0), "type": _WORKER if number else _MASTER}
     if strategy == MIRRORED:

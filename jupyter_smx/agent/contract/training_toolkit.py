@@ -57,7 +57,7 @@ def distribution_groups(framework: Dict[str, Any], host_info: HostInfo) -> List[
 
 
 def leading_hosts(groups: List[str], host_info: HostInfo) -> List[str]:
-    """Give the hosts that a strategy runs on, in the order of their groups' own lists, which nobody sorts."""
+    """Return the hosts that a strategy runs on, in the unsorted order of their groups' own lists."""
     return [host for group in host_info.groups if group["instance_group_name"] in groups for host in group["hosts"]]
 
 

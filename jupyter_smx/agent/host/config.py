@@ -22,11 +22,12 @@ class HostConfig(NamedTuple):
     ``keep_uncollected`` is the number of seconds for which the agent keeps results of jobs after the host's end, until
     a controller has read them; 0 where they can be read without the agent.
 
-    ``addresses`` says where the servers of each host are reached, where the hosts share one machine; ``port`` is where
-    the first host of a distributed job listens.
+    ``addresses`` has the address of each host's servers, if the hosts share one machine; ``port`` is where the first
+    host of a distributed job listens.
 
-    ``preload_memory`` and ``input_hash_limit`` are MiB; 0 is no limit of the first, and of the second that no content
-    of inputs is read. ``courier`` is an interpreter of this machine that may have fsspec, "" where none is known.
+    ``preload_memory`` and ``input_hash_limit`` are MiB. 0 means no limit for the first, and for the second that no
+    content of inputs is read. The attribute :attr:`courier` is an interpreter of this machine that may have fsspec, ""
+    if there is none.
     """
 
     cluster: str

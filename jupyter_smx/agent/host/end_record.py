@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import EndRecord
 
 MAX_EVENT_BYTES = 8 << 20
-"""Bytes of a record that is told with its event; of a longer one, half of the largest frame, only its length is."""
+"""Bytes of a record that its event contains; of a longer one, half of the largest frame, it has only the length."""
 _BRIEF = (
     *("job", "lease", "host", "cause", "exit_code", "signal", "failure", "reason", "message"),
     *("at", "log", "samples", "usage", "hash_seed"),

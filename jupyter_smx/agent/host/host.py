@@ -201,10 +201,10 @@ class Host:
         return disk.disk_paths(self.info, self._tmp, self.spool.path(job))
 
     def adopted_pids(self) -> List[int]:
-        """Give the processes that were left to us: something that a job started and lost sight of.
+        """Return the orphans of this host: processes that a job started and whose parents have exited.
 
-        Those among them that ended wait to be collected. Only where there is nobody at all it is silent: who ends
-        after the list was made leaves what it had started to us, and that is not in the list.
+        Those among them that ended wait to be collected. The list is reliable only if it is empty: a process that exits
+        after it was made leaves its children to us, and they are not in it.
         """
         known = self.loop.watched_pids()
         return [pid for pid in process.children(os.getpid()) if pid not in known]
@@ -278,7 +278,7 @@ class Host:
     def forget(self, name: str) -> None:
         """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time.
 
-        :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
+        :raises OSError: it cannot be removed; the job stays known, so that the request can be repeated.
         """
         with contextlib.suppress(FileNotFoundError):
             host_cleanup.move_to_trash(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
@@ -397,7 +397,7 @@ def exit_now(code: int) -> None:
 
 
 def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> HostInfo:
-    """Give what script mode has to know of this host."""
+    """Return the facts of this host that script mode needs."""
     # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
     address = config.addresses.get(config.host, hostconfig.LOOPBACK)
     interface = "lo" if address.startswith("127.") else config.interface or network.find_interface(address)

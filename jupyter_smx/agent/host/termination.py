@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Termination:
-    """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
+    """Ends the processes of one job; ``cause`` is the reason of the first request, and "" before one.
 
-    ``child`` is the job's own process, once there is one, and ``orphan_pids`` gives what it started that left its
-    group. ``on_unkillable`` is called where no signal ends that process: one that waits for a disk may never be gone.
+    ``child`` is the job's own process, once it exists, and ``orphan_pids`` returns its processes that left its group.
+    ``on_unkillable`` is called if no signal ends that process: one that waits for a disk may never end.
     """
 
     def __init__(self, loop: Loop, orphan_pids: Callable[[], List[int]], on_unkillable: Callable[[], None]) -> None:
@@ -33,10 +33,10 @@ class Termination:
         self._timer: Optional[Timer] = None
 
     def request(self, grace: float, cause: str) -> None:
-        """Tell the job to end, within ``grace`` seconds.
+        """Send SIGTERM to the job, which then has ``grace`` seconds.
 
-        Who asks once more, as a controller does that cannot know whether it was heard, may shorten the grace and does
-        not begin it anew; the job hears nothing of it, for many a handler takes a second signal for impatience.
+        Idempotent. A repeated request, as from a controller that lost the answer, may shorten the grace and never
+        extends it. It sends no second SIGTERM, because many handlers treat that as a request to exit at once.
         """
         if not self.cause:
             self.cause = cause

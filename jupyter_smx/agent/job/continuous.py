@@ -40,7 +40,7 @@ class _OutputMirror(checkpoint.Mirror):
         self._unswept_store: Optional[checkpoint.CheckpointStore] = store
 
     def sync(self, now: float, *, everything: bool = False) -> None:
-        """Keep what is new; before that, once, tidy up after who was killed here: nobody else lists the place."""
+        """Keep new files; the first call also removes leftovers of killed writers, which no other code does."""
         aside, self._unswept_store = self._unswept_store, None
         if aside is not None:
             with contextlib.suppress(OSError):
@@ -83,7 +83,7 @@ class ContinuousOutputs:
 
     @property
     def final_task(self) -> Optional[ForkedTask]:
-        """What brings one of them for the last time, None where nobody waits for that."""
+        """The task that keeps one of them for the last time; None if no caller waits for that."""
         return next(filter(None, (one.final_task for one in self._tasks)), None)
 
     def start(self) -> None:

@@ -89,7 +89,7 @@ class Inputs:
     # Beside the job
 
     def describe_lazy(self) -> None:
-        """Find out what lazy channels hold, now that nobody waits for it."""
+        """List the content of lazy channels, after the job has started."""
         if self._lazy:
             self._describe_task = ForkedTask(self._host.loop, self._describe, self._on_described)
 

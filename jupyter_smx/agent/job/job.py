@@ -243,7 +243,7 @@ class Job(JobEntry):
             self.send_event("grew", total=total)
 
     def send_event(self, event: str, **fields: Any) -> None:
-        """Send an event of this job to whoever listens."""
+        """Send an event of this job to the connected controller."""
         self.host.send_event(dict(fields, event=event, job=self.id, lease=self.lease))
 
     # Stop

@@ -25,14 +25,14 @@ _PAUSE_FACTOR = 5.0
 _MAX_PAUSE = 30.0
 """Seconds that a pause takes at most, since a look may have waited for a store."""
 _RESTART_DELAY = 5.0
-"""Seconds before another errand takes the place of one that ended early; twice as many before the next one."""
+"""Seconds before a new task replaces one that ended early; doubled each time."""
 _RETRY_DELAY = 2.0
 """Seconds before the next try at a job's end, where the place does not answer."""
 _MAX_ERRORS = 3
 
 
 def sync_until_end(mirror: Mirror, told: int) -> Dict[str, Any]:
-    """Keep the checkpoints of a running job until a byte comes through ``told``, and then once more. Blocks."""
+    """Keep the checkpoints of a running job until a byte arrives, and then once more. Blocks."""
     pause = PAUSE
     while not select.select([told], [], [], pause)[0]:
         began = time.monotonic()
@@ -43,7 +43,7 @@ def sync_until_end(mirror: Mirror, told: int) -> Dict[str, Any]:
 
 
 def sync_final(mirror: Mirror) -> Dict[str, Any]:
-    """Keep everything as it is now, when nobody writes any more; a place that does not answer is waited for."""
+    """Keep the final state, after the last write; wait for a store that does not answer."""
     until = time.monotonic() + mirror.patience
     mirror.sync(time.time(), everything=True)
     if mirror.errors:
@@ -74,7 +74,7 @@ class MirrorTask:
 
     @property
     def final_task(self) -> Optional[forked_task.ForkedTask]:
-        """What keeps them for the last time, None where nobody waits for that."""
+        """The task that keeps them for the last time; None if no caller waits for that."""
         return self._task if self._done is not None else None
 
     def has_store(self) -> bool:
@@ -82,7 +82,7 @@ class MirrorTask:
         return self._store is not None
 
     def restore(self) -> FileStamps:
-        """Bring the checkpoints here; to be called by an errand.
+        """Restore the checkpoints; to be called in a background task.
 
         :raises CheckpointError: the place cannot be used.
         """
@@ -107,7 +107,7 @@ class MirrorTask:
         os.close(told)
 
     def cancel(self) -> None:
-        """Keep nothing from now on: the folder is about to be emptied, which is no wish of the job's."""
+        """Keep nothing from now on: the agent is about to empty the folder, which is no action of the job."""
         self._cancel_restart()
         if self._task is not None:
             self._task.cancel()

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
 
 EXIT_GRACE = 0.25
-"""Seconds in which those that were told to end, too, may be gone by themselves: on a busy machine who was sent a signal
-has not heard it yet when its parent is gone, and who has much memory gives it back first."""
+"""Seconds in which orphans that received SIGTERM, too, may exit: on a busy machine a process may get its signal only
+after its parent is gone, and one with much memory needs time to free it."""
 
 
 class Orphans:
     """Ends the processes that a job left to the ``host``.
 
-    ``gone`` is called when none is there any more, with sentences about those that had to be killed, ``break_off``
-    where something fails that nobody foresaw. With one that cannot be killed the host is spoilt.
+    ``gone`` is called when all have ended, with sentences about those that had to be killed, ``break_off`` after an
+    unexpected error. If one cannot be killed, the host is spoilt.
     """
 
     def __init__(self, host: Host, break_off: Callable[[Exception], None], gone: Callable[[List[str]], None]) -> None:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 
 STALL_TIMEOUT = 600.0
-"""Seconds in which an errand has to have done anything. A store that joins the parts of a large file takes minutes; a
-folder whose server is gone, or a line that lost its packets, never answers."""
+"""Seconds in which a task must make progress. A store that joins the parts of a large file takes minutes; a folder
+whose server is gone, or a connection that lost its packets, never answers."""
 MAX_DURATION = 7200.0
-"""Seconds that one errand may take in all, since a file without an end may be packed, which is no more than a number
-in its folder, and since one that only asks again and again, or looks at a clock, is busy as one is that gets on. That
-it is cut late is better than that a slow upload of somebody's last checkpoint is cut at all."""
+"""Seconds that one task may take in all. A sparse file of any length may be packed, and a task that only retries, or
+reads a clock, looks as busy as one with progress. The limit is long, because canceling a slow upload of the last
+checkpoint is worse."""
 _CHECK_INTERVAL = 5.0
 _ABORT_MESSAGE = (
     "it was cancelled, because the job was asked to stop and nothing moved for {still:g} s, or it took over "
@@ -26,16 +26,16 @@ _ABORT_MESSAGE = (
 
 
 class StallWatchdog:
-    """Cuts errands short that do not get on, from when somebody wished for an end and the job's process is gone.
+    """Cancels tasks without progress, once the job was asked to stop and its process has exited.
 
-    The last checkpoint and the model are what users stop a job for, so a stop by itself cuts nothing, nor does the
-    grace of the job, which was for its code, nor who asks once more, as a controller does that lost its stream: only
-    what stands still is cut, or has no end. ``under_way`` gives what is at work, None where nothing is that may hang.
+    Users stop a job for its last checkpoint and model. So neither a stop nor its grace, which is for the code, nor a
+    repeated request, as from a controller that lost its stream, cancels anything: only a task that stalls or has no end
+    is canceled. ``under_way`` returns the current task, None if none is running that may hang.
     """
 
     def __init__(self, loop: Loop, under_way: Callable[[], Optional[ForkedTask]]) -> None:
         self.abort_cause = ""
-        """Why the end was wished for, once something was cut."""
+        """Cause of the stop request, once a task was canceled."""
         self._loop = loop
         self._current_task = under_way
         self._cause = ""
@@ -46,7 +46,7 @@ class StallWatchdog:
         self._timer: Optional[Timer] = None
 
     def start(self, cause: str) -> None:
-        """Look from now on, where an end was wished for: ``cause`` is why, "" for none. Idempotent."""
+        """Watch from now on, if a stop was requested: ``cause`` is the reason, "" for none. Idempotent."""
         if cause and not self._cause:
             self._cause = cause
             self._check()

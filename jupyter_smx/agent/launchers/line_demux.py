@@ -20,7 +20,7 @@ class _LineBuffer:
         self.partial_lines: Dict[bytes, bytes] = {}
 
     def add(self, tag: bytes, piece: bytes) -> bytes:
-        """Give what can be shown now that ``tag`` said ``piece``; a bar that draws itself anew waits for no end."""
+        """Return the text to show after ``tag`` wrote ``piece``; a progress bar is shown without its line end."""
         said = self.partial_lines.pop(tag, b"") + piece
         if said.endswith(b"\n") or b"\r" in piece or len(said) > _LONGEST:
             return tag + said

@@ -1,7 +1,7 @@
 """Run ``mpirun`` or ``orted`` so that the ranks, not Open MPI, handle an announced stop.
 
-The announcement, SIGTERM, comes to the ranks themselves, and theirs is the time until the end. Open MPI would cut it
-short: it ends all ranks two seconds after it has heard the signal, so its programs do not hear it.
+The announcement, SIGTERM, goes to the ranks themselves, which use the time until the end. Open MPI would shorten it: it
+ends all ranks two seconds after it gets the signal. Its programs therefore block it.
 """
 
 from __future__ import annotations

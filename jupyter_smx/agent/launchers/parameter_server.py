@@ -38,13 +38,13 @@ class ServerError(Exception):
 
 
 def run_with_server(hosts: List[str], host_info: HostInfo, result: RunResult, *, asked: bool) -> bool:
-    """Have a server here, of which each of ``hosts`` has one; the first of them leads.
+    """Start a server here, of which each of ``hosts`` has one; the first of them leads.
 
-    ``asked`` says whether somebody wants one who knows our words. SageMaker's flag alone is known to its other images
-    as well, and those start none: without TensorFlow it is no wish.
+    ``asked`` is True if the request names our option. SageMaker's flag alone is also used by its other images, and
+    those start none: without TensorFlow it is ignored.
 
-    True in the process that has to run the script. What watches over both comes back only where something is missing
-    or has ended too early, with a sentence in ``result``.
+    Returns True in the process that must run the script. The supervisor of both returns only if something is missing or
+    has ended too early, with a sentence in ``result``.
     """
     if len(hosts) == 1:
         return True  # a group of one host: nobody to serve
@@ -93,7 +93,7 @@ def _begin(hosts: List[str], host_info: HostInfo) -> bool:
 
 
 def _serve(hosts: List[str], host_info: HostInfo, says: int) -> NoReturn:
-    """Be the server, until somebody kills it: it is needed as long as scripts tidy up after a stop."""
+    """Run the server until it is killed: scripts need it while they clean up after a stop."""
     process.die_with_parent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
@@ -148,7 +148,7 @@ class _Server:
 
 
 def _watch(hosts: List[str], host_info: HostInfo, signals: SignalWaiter, server: _Server, script: int) -> NoReturn:
-    """Wait until the script has ended, then until nobody needs the server any more, and end as the script did."""
+    """Wait for the script, then until no host needs the server any more, and exit with the script's status."""
     status: Optional[int] = None
     while status is None:
         pid, found = os.waitpid(script, os.WNOHANG)

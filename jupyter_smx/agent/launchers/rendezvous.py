@@ -10,7 +10,7 @@ from typing import Iterator
 PATIENCE = 3600.0
 """Seconds for which sagemaker-training waits for the other hosts."""
 RETRY_DELAY = 0.02
-"""Seconds after which who found no open door tries again."""
+"""Seconds between two tries to connect."""
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def socket_path(folder: str, name: str) -> Iterator[str]:
 
 @contextmanager
 def listen(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
-    """Open a door, at which so many may wait; nobody finds it any more when this is over."""
+    """Listen on a socket for up to ``most`` waiting connections; it is removed at the end."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         with socket_path(folder, name) as door:
             listener.bind(door)
@@ -44,7 +44,7 @@ def peer_folder(job: str, host: str) -> str:
 
 
 def can_connect(connection: socket.socket, folder: str, name: str) -> bool:
-    """Go in at the door of a folder; False while nobody has opened it."""
+    """Connect to the socket in a folder; return False if nothing listens there yet."""
     try:
         with socket_path(folder, name) as door:
             connection.connect(door)

@@ -1,7 +1,7 @@
 """Run a standalone Spark cluster over the hosts of a processing job while its script runs.
 
-The first host has the master, the script, and a worker where its memory lets it; each other host has a worker. They
-find each other at a door of the first host, and who came in learns by its closing that the script has ended.
+The first host has the master, the script, and a worker if its memory allows; each other host has a worker. They connect
+to a socket of the first host; it closes when the script has ended.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _read_configuration(path: str) -> spark_settings.RequestedConfiguration:
 
 
 class _StopRequestedError(Exception):
-    """Somebody wants this job to end."""
+    """The job was asked to stop."""
 
 
 class _Cluster:
@@ -287,7 +287,7 @@ def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.soc
 
 
 def _free_port(host: str) -> int:
-    """Give the port of the master: Spark's own, unless somebody has it."""
+    """Return the port of the master: Spark's own, unless it is in use."""
     for port in (spark_settings.MASTER_PORT, 0):
         with contextlib.suppress(OSError), socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 MASTER_PORT = 7077
-"""Spark's own; where somebody else has it on this address, another one is taken."""
+"""Spark's own; if it is in use on this address, another one is taken."""
 MIN_HEAP = 512
 """MiB; with less than 450 Spark starts no executor."""
 _MIB = 1 << 20
@@ -94,7 +94,7 @@ def executor_heap(offers: Sequence[WorkerOffer], cpus: int = 0) -> int:
 
 
 def usable_cpus(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> List[int]:
-    """Count on each host the CPUs that executors of the wished size can have; each of several needs its memory."""
+    """Count on each host the CPUs for executors of the requested size; each of several needs its memory."""
     cpus, memory = _executor_cpus(wanted), _mebibytes(_executor_memory(wanted, offers))
     rooms = [(offer, offer.memory // memory) for offer in offers]
     if not cpus:
@@ -128,7 +128,7 @@ def _mebibytes(asked: str) -> int:
 
 
 def oversize_reason(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> str:
-    """Say that executors of the wished size fit on no host: Spark would wait for ever. '' where they fit."""
+    """Return a sentence if executors of the requested size fit on no host, where Spark would wait forever; else ''."""
     if any(usable_cpus(wanted, offers)):
         return ""
     asked = " and ".join(f"{name} is {wanted[name]}" for name in (_EXECUTOR_MEMORY, _EXECUTOR_CPUS) if name in wanted)

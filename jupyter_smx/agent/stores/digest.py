@@ -14,7 +14,7 @@ from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 MAX_LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
 LINKED_SHARE = 16
-"""Of what is only linked, this part of the limit is read: nobody else reads it before the job does."""
+"""Part of the limit that is read of linked files, because only the job itself reads these otherwise."""
 _PIECE = 1 << 20
 RACY = 2.0
 """Seconds for which a file's time may stay the same although it is written again."""

@@ -26,7 +26,7 @@ def is_web(url: str) -> bool:
 
 
 def _options(url: str) -> Dict[str, Any]:
-    """Give what the file system of a URL is to know, and inside of an archive also that of the archive."""
+    """Return the options of the file system of a URL, for the inside of an archive also those of the archive."""
     _inside, archive = objects.split_chain(url)
     if archive:
         return {archive[2:].split("://", 1)[0]: _options(archive[2:])}

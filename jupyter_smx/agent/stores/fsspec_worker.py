@@ -1,9 +1,9 @@
 """The fsspec worker: a process that lists and downloads objects, because the agent has no third-party packages.
 
-It is started as ``courier`` by an interpreter that has fsspec, reads one JSON object for each request from its input,
-and answers each with one line. ``list`` gives what a source means, ``read`` the text of one object, ``fetch`` brings
-objects into files and gives their SHA-256; what is written by it stands in ``upload``. What goes wrong is a sentence;
-``lacks`` names a package that is missing.
+It is started from the agent's archive by an interpreter that has fsspec, reads one JSON object for each request from
+its input, and answers each with one line. ``list`` resolves a source, ``read`` returns the text of one object,
+``fetch`` downloads objects into files and returns their SHA-256; requests that write are in ``upload``. Errors are
+sentences; ``lacks`` names a package that is missing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _pages(folder: str) -> List[str]:
 
 
 def peek(source: str) -> Dict[str, Any]:
-    """Say whether a folder of a store holds anything, which takes as long however much it holds, and who asked."""
+    """Return whether a folder of a store has content, and the kind of credentials; its size does not matter."""
     system, path = filesystems.find_filesystem(source)
     bucket, _, key = path.partition("/")
     prefix = f"{key.rstrip('/')}/" if key else ""
@@ -80,9 +80,9 @@ def describe_objects(urls: List[str]) -> List[Dict[str, Any]]:
 def _map_parallel(
     work: Callable[[Any, str, str], _Result], pairs: Sequence[Sequence[str]], *, cached: bool = False
 ) -> List[_Result]:
-    """Do something with each of these URLs: its file system, its path there, and what stands beside it.
+    """Call a function for each of these URLs: its file system, its path there, and its other values.
 
-    Where a system is no more than one connection, each thread has one of its own.
+    If a file system is a single connection, each thread has one of its own.
     """
     shared, _path = filesystems.find_filesystem(pairs[0][0])
     mine = threading.local()
@@ -143,7 +143,7 @@ def _handle_request(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def main() -> int:
-    """Answer requests until there are none, or nobody who waits for an answer."""
+    """Answer requests until the input ends or no client reads the answers."""
     process.die_with_parent()
     out = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer

@@ -29,7 +29,7 @@ _NOSUID, _NODEV = 2, 4
 _REMOTE = "smx"
 _ANONYMOUS = "anon"
 _ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
-"""Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
+"""Kinds of credentials of an fsspec worker that rclone supports as well; '' is S3's only one."""
 _MOUNT_S3 = "mount-s3"
 """Mountpoint for Amazon S3, which serves a mount if it is installed: it takes an open device."""
 _MOUNT_S3_VERSION = (1, 14)
@@ -56,7 +56,7 @@ def _mountpoint(source: str) -> str:
 
 
 def listing_obstacle(seen: Dict[str, Any]) -> str:
-    """Say why what a courier saw of a source cannot be mounted, '' where it can."""
+    """Return why a source that the fsspec worker listed cannot be mounted; '' if it can."""
     if not seen["found"]:
         return "it is not a whole folder"
     if seen["access"] not in _ACCESS:
@@ -156,7 +156,7 @@ def _quoted(word: str) -> str:
 
 
 def run_mount_helper(words: List[str]) -> int:
-    """Be ``fusermount3``: give rclone the device that is mounted already; what it wants unmounted its host unmounts."""
+    """Act as ``fusermount3``: pass the mounted device to rclone. The host itself unmounts."""
     if "-u" not in words:
         asker = socket.socket(fileno=int(os.environ[_COMM_FD_VARIABLE]))
         device = array.array("i", [int(os.environ[_VARIABLE])])

@@ -1,14 +1,14 @@
 """Cache inputs on a host: each content once, and trees that channels of File mode are overlays of.
 
-SageMaker gives each job channels that it may write to. Here a channel is an overlay: below it a tree of the store,
-which nobody writes to, above it a folder of the job's own, which goes with the job. So a job that changes its inputs
-pays for what it changes, the next one gets what was there before, and inputs that are here cost no copy at all.
+SageMaker gives each job channels that it may write to. Here a channel is an overlay: below it a read-only tree of the
+store, above it a folder of the job's own, which is deleted with the job. So a job that changes its inputs pays for its
+changes, the next one gets the original inputs, and cached inputs cost no copy at all.
 
-``contents/<mark>-<mode>`` is one file; ``trees/<key>/data`` has second names of such files, and of equal ones copies,
-``trees/<key>/bytes`` says how much they are, and is missing where a tree is not whole any more; ``parts`` has what is
-not whole yet; ``layers/<n>`` has what one job wrote over one channel; ``trash`` is what an idle host deletes; ``shown``
-are the places where jobs see what their links of FastFile lead to. The mark is the SHA-256 of the content, or, where
-there is too much to read or to remember, a hash of what tells the source.
+``contents/<mark>-<mode>`` is one file; ``trees/<key>/data`` has hard links to such files, and copies of equal ones;
+``trees/<key>/bytes`` has their size, and is missing if a tree is incomplete; ``parts`` has incomplete files;
+``layers/<n>`` has the writes of one job over one channel; ``trash`` is deleted by an idle host; ``shown`` has the
+places where jobs see the targets of FastFile links. The mark is the SHA-256 of the content. If there is too much to
+read or to remember, it is a hash of what identifies the source.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class InputCache:
 
     @contextlib.contextmanager
     def lock(self, *, wait: bool = True) -> Iterator[bool]:
-        """Have the store for oneself; False when somebody else has it and one does not wait."""
+        """Lock the store exclusively; return False if another process has it and the call must not wait."""
         self.make()
         with open(self.path("lock"), "wb") as lock:
             try:
@@ -312,9 +312,9 @@ class InputCache:
             os.unlink(self.path("contents", name))
 
     def _retire(self, key: str) -> str:
-        """Take a tree away in one step, before any of it is deleted; gives the path of what is left of it.
+        """Move a tree away in one step, before any of it is deleted; return the path of the rest.
 
-        Whoever deletes it may be ended half way, and half a tree would be the next job's whole channel.
+        The deleting process may be killed, and half a tree would become the whole channel of the next job.
         """
         tree = self.path("trees", key)
         # The same content may be put there again before the trash was emptied.

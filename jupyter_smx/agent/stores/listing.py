@@ -16,7 +16,7 @@ class ListingError(RefusalError):
 
 
 class Item(NamedTuple):
-    """One file that is wanted: its name in the channel, its mode, where it comes from and what tells it from others."""
+    """One file of a channel: its name there, its mode, its source, and what identifies its content."""
 
     name: str
     mode: int
@@ -29,7 +29,7 @@ class Item(NamedTuple):
 
 
 class ChannelListing(NamedTuple):
-    """All that a channel shall hold."""
+    """The complete content of a channel."""
 
     items: List[Item]
     folders: List[str]

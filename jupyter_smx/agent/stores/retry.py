@@ -39,7 +39,7 @@ _LOGIN = (
     "LogonFailure",
     "No authentication methods available",
 )
-"""What servers of files say to who is not let in: SFTP by paramiko, SMB by smbprotocol."""
+"""Errors of file servers for failed logins: SFTP by paramiko, SMB by smbprotocol."""
 _STATUS = ("status", "status_code", "code")
 """How errors of aiohttp, Azure and Google call the status of HTTP; botocore's have it in their response."""
 _NO_RIGHTS = (401, 403)
@@ -75,7 +75,7 @@ def _goes_well(work: Callable[[], None]) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Say whether the same may go well a moment later: who is refused stays refused."""
+    """Return True if a repeated request may succeed a moment later; a failed login is permanent."""
     if is_full(error):
         return False
     if isinstance(error, _LASTING) or _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN, *_LOGIN)):
@@ -151,7 +151,7 @@ def format_error(error: BaseException, source: str) -> str:
 
 
 def _format_denied(error: BaseException) -> str:
-    """Say why somebody is refused, and where credentials come from; '' where it is not about them."""
+    """Return why a login failed, and where credentials come from; '' for other errors."""
     if _is_one_of(error, _CREDENTIALS):
         return (
             "this host has no credentials for it. Set them with --env, or store them in files of the "

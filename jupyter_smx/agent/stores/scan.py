@@ -14,7 +14,7 @@ PART = ".smx-part-"
 _MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 Stamp = Tuple[int, int, int]
-"""What tells two contents of a file apart: size, time of its last change as anybody may set it, and as nobody may."""
+"""Identity of a file's content: size, and the times of its last change that programs can and cannot set."""
 
 
 class FolderScan(NamedTuple):

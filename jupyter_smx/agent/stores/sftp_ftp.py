@@ -58,7 +58,7 @@ class RemoteFolders:
     def __init__(self) -> None:
         self._existing: Set[str] = set()
         self._making = threading.Lock()
-        """Held while one is made: of two who find it missing, one would be refused."""
+        """Held while a folder is created: of two threads that find it missing, one would fail."""
 
     def make(self, system: Any, folder: str) -> None:
         """Make a folder unless it is there."""
@@ -70,7 +70,7 @@ class RemoteFolders:
                 self._existing.add(folder)
 
     def invalidate(self, folder: str) -> None:
-        """Take a folder for one that may be gone: who leaves one empty takes it away."""
+        """Mark a folder as possibly removed: writers remove a folder that they leave empty."""
         with self._making:
             self._existing.discard(folder)
 
@@ -97,7 +97,7 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Any]:
-        """Lend one; where the server takes no more of them, one that somebody gives back."""
+        """Lend a connection; if the server accepts no more of them, wait for one that is returned."""
         if self._all is not None:
             yield self._all
             return
@@ -144,9 +144,9 @@ def temporary_name(name: str, writer: str) -> str:
 
 
 def filter_temporary(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str, Any]:
-    """Leave out what is written aside of the files of a place, after a writer's own of them were deleted.
+    """Leave out temporary files of writers in a listing, after a writer's own ones were deleted.
 
-    What was about to be replaced when somebody was killed is a file again.
+    A file that was about to be replaced when its writer was killed is restored.
     """
     aside = {name: info for name, info in found.items() if name.rpartition("/")[2].startswith(scan.PART)}
     whole = {name: info for name, info in found.items() if name not in aside}

@@ -1,7 +1,7 @@
 """Upload outputs and checkpoints, which appear in their store complete or not at all.
 
-That is what buckets do by themselves. On a server of files it takes a rename; who has none that replaces a file, as
-HDFS, writes a small one in its place.
+Buckets do this by themselves. On a file server it takes a rename; a system whose rename replaces no file, as HDFS,
+writes a small file directly in its place.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def _delete_one(system: Any, top: str, name: str) -> None:
 
 
 def _remove_empty_folders(system: Any, path: str, top: str) -> None:
-    """Remove the folders that a file leaves empty: a file may want the name of one."""
+    """Remove the folders that a file leaves empty, because a file may need the name of one."""
     folder = path.rpartition("/")[0]
     while folder != top and not system.ls(folder, detail=False):
         system.rmdir(folder)

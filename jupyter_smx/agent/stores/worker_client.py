@@ -48,7 +48,7 @@ class WorkerOptions(NamedTuple):
 
 
 class FsspecWorker:
-    """One courier at work, until it is closed; ``what`` is what it works for, as ``channel train``."""
+    """One fsspec worker, until it is closed; ``what`` is its purpose in messages, as ``channel train``."""
 
     def __init__(self, options: WorkerOptions, what: str) -> None:
         self._options = options
@@ -65,10 +65,10 @@ class FsspecWorker:
             self._process = None
 
     def request(self, source: str, do: str, **words: Any) -> Any:
-        """Ask a courier, and the next one where this one lacks a package.
+        """Send a request to an fsspec worker; if that lacks a package, to the next interpreter's.
 
         :raises FetchError: it cannot be done; the text says why, and what to install where.
-        :raises OSError: there is no room for what it brings.
+        :raises OSError: there is no space for the files.
         """
         while True:
             if self._process is None:

@@ -19,11 +19,11 @@ _IDENTITY = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
-"""Variables that together say who asks: those of two are nobody's."""
+"""Variables that only together identify a user: a mix of two sources identifies none."""
 
 
 def with_identity(inherited: Mapping[str, str], given: Mapping[str, str]) -> Dict[str, str]:
-    """Add to variables those of a job, which says as a whole who asks, or leaves that as it is.
+    """Add the variables of a job, which replace the credentials as a whole, or leave these as they are.
 
     A session token of one and keys of another are refused, and a profile is not looked at where keys are inherited.
     """
@@ -34,9 +34,9 @@ def with_identity(inherited: Mapping[str, str], given: Mapping[str, str]) -> Dic
 def worker_environment(
     inherited: Mapping[str, str], given: Mapping[str, str], *, is_ours: bool, is_the_jobs: bool
 ) -> Dict[str, str]:
-    """Make the environment of a courier of what this process inherited and of what the job was given.
+    """Build the environment of an fsspec worker from the inherited variables and those of the job.
 
-    ``is_ours`` and ``is_the_jobs`` say whether the courier's Python is that of this process, and that of the job.
+    ``is_ours`` and ``is_the_jobs``: the worker's Python is that of this process, or that of the job.
     """
     mine = {name: value for name, value in inherited.items() if is_ours or name not in _OF_ONE_PYTHON}
     return with_identity(

@@ -72,9 +72,9 @@ def read_process(pid: int) -> Optional[Tuple[Key, ProcessSample]]:
 class ProcessTree:
     """Follows the processes of one job.
 
-    What ended goes on to count: the system adds a child that was waited for to its parent, and what nobody of the
-    tree waited for is remembered here as its collector told of it, or as it was seen last. ``base`` are the seconds
-    of CPU of its own process before the job was one.
+    Ended processes still count: the system adds a child that was waited for to its parent. For other children, the last
+    sample or the report of their collector is kept here. ``base`` are the CPU seconds of its own process before the
+    job.
     """
 
     def __init__(self, base: float = 0.0) -> None:

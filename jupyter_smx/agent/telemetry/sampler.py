@@ -27,7 +27,7 @@ STRIDE_LINES = 1024
 INTERVAL = 1.0
 """Seconds between two samples."""
 FIRST_DELAY = 0.02
-"""Seconds from the start to the first one: what a job does first, and who waits for it, is not disturbed."""
+"""Seconds from the start to the first sample, so that the beginning of the job is not slowed down."""
 SECOND_DELAY = 0.25
 """Seconds until the next one, so that short jobs have a percentage."""
 PAUSE_FACTOR = 200.0
@@ -70,14 +70,14 @@ class Sampler:
         """The highest figures so far; what was never known is not in it."""
 
     def start(self, pid: int) -> None:
-        """Begin, as soon as process ``pid`` was told to; where there is no ``/proc`` nothing is measured."""
+        """Begin when the job is sent to process ``pid``; without ``/proc`` nothing is measured."""
         if process.LINUX:
             self._tree = proc_usage.ProcessTree(process.cpu_seconds(pid))
             self._loop.on_orphan_exit = self._tree.add_orphan
             self._timer = self._loop.later(FIRST_DELAY, self._take_first)
 
     def finish(self) -> None:
-        """Take the last sample; somebody waits for it, so nothing is looked for that was not found yet. Idempotent."""
+        """Take the last sample. The end of the job waits for it, so it searches for nothing new. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -70,7 +70,7 @@ class HostFolder:
         self.unmovable: Tuple[str, ...] = ()
         """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
         self.mounted_names: Tuple[str, ...] = ()
-        """Names in the folder for temporary files where somebody else has mounted something, so that they stay."""
+        """Names in the folder for temporary files that another program has mounted over, so that they stay."""
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""

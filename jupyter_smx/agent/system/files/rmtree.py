@@ -12,9 +12,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def remove(path: str) -> None:
-    """Delete a file or a folder; nobody may write to it meanwhile.
+    """Delete a file or a folder; no process may write to it meanwhile.
 
-    :raises OSError: it cannot be deleted; ``filename`` says what.
+    :raises OSError: it cannot be deleted; ``filename`` has its path.
     """
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         os.unlink(path)

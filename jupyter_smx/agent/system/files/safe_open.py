@@ -14,7 +14,7 @@ _PIECE = 1 << 20
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """Open what a job may have put a pipe in the place of, to which nobody writes; the agent's loop would hang."""
+    """Open a file that a job may have replaced by a pipe without a writer, which would block the agent's loop."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -41,7 +41,7 @@ def open_to_write(path: str) -> BinaryIO:
 def copy(source: str, target: str) -> None:
     """Copy a file with its mode and times, in the place of what is there.
 
-    In pieces: ``shutil.copy2`` copies all of it by one call, and of that nobody sees how far it is.
+    In pieces: ``shutil.copy2`` copies all of it by one call, whose progress cannot be observed.
 
     :raises OSError: the source is no file or cannot be read, or there is no room.
     """

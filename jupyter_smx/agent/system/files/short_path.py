@@ -34,7 +34,7 @@ def make_short_path(folder: HostFolder) -> str:
 
 
 def _protects(place: str) -> bool:
-    """Say whether nobody else can replace there what this user made."""
+    """Return True if no other user can replace files of this user there."""
     try:
         mode = os.stat(place).st_mode
     except OSError:
@@ -94,7 +94,7 @@ def remove_link(root: str, name: str = "") -> None:
 
 
 def _read_text(record: str) -> str:
-    """Read a file that a job may have put something else in the place of: a link, or a pipe that nobody writes to."""
+    """Read a file that a job may have replaced by a link, or by a pipe without a writer."""
     if os.path.islink(record):
         return ""
     descriptor = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -76,7 +76,7 @@ def _queue_files(folder: HostFolder, *, private: bool) -> str:
 
 
 def take_baseline(folder: HostFolder, *, private: bool) -> HostBaseline:
-    """Write down the state of the host; ``private`` says that it shares memory tables with nobody."""
+    """Record the state of the host; ``private``: its shared memory belongs to it alone."""
     queues = _own_files(_queue_files(folder, private=private))
     return HostBaseline(_own_files(SHM), queues, _sysv_objects(private=private))
 
@@ -91,9 +91,9 @@ def _maps_key(path: str) -> Tuple[str, str]:
 
 
 def _in_use(place: str, names: Set[str]) -> Set[str]:
-    """Find which shared memory files and queues a living process has; only asked where others share them.
+    """Find the shared memory files and queues of living processes; only needed if other hosts share them.
 
-    Who made a semaphore has it under the name that it had for a moment: glibc makes each ready under another one.
+    The creator of a semaphore has it under a temporary name, because glibc prepares each under another one.
     """
     files = {}
     for name in names:
@@ -170,9 +170,9 @@ def remove_leftovers(folder: HostFolder, before: HostBaseline, *, private: bool)
 
 
 def describe_processes(pids: List[int]) -> List[str]:
-    """Say which processes were still running, and on which ports they listened; to be asked before they are killed.
+    """Describe the processes that still run, and the ports where they listen; call it before they are killed.
 
-    Of many the first are named and the others counted: meanwhile they run on, and nobody else is answered.
+    Of many the first are named and the others counted: meanwhile they run on, and the agent answers no requests.
     """
     named, more = pids[:_NAMED_PROCESSES], len(pids[_NAMED_PROCESSES:])
     ports = process.listening_ports(named)
@@ -202,10 +202,10 @@ def move_to_trash(source: str, target: str) -> None:
 
 
 def _restore_permissions(folder: HostFolder, trash: str) -> bool:
-    """Give the folders of the host their permissions back, and move away what stands in the place of one.
+    """Restore the permissions of the host's folders, and move away what has replaced one.
 
-    Outer ones come first: through a link in the place of one everything inside it would be somebody else's. True
-    where nothing is missing.
+    Outer ones come first: through a link in the place of one, everything inside would belong to another user. Returns
+    True if no folder is missing.
     """
     is_whole = True
     own = [os.path.normpath(os.path.join(folder.ml, name)) for name in _PERMANENT_FOLDERS]

@@ -58,7 +58,7 @@ def bind(source: str, target: str) -> None:
 
 
 def bind_read_only(source: str, target: str) -> None:
-    """Show a file or a folder at ``target``, where nobody can write to it; how much is in it does not matter.
+    """Mount a file or a folder read-only at ``target``, independent of its size.
 
     :raises OSError: the system refuses.
     """
@@ -109,7 +109,7 @@ def mount_overlay(store: str, lower: str, upper: str, work: str, target: str) ->
 
 
 def mounts_in(folder: str, told: str) -> Tuple[str, ...]:
-    """Name what in a folder is a mount, or has one in it; ``told`` is the text of ``/proc/self/mountinfo``."""
+    """Return the entries of a folder that are or contain a mount, by the text of ``/proc/self/mountinfo``."""
     places = (row.split(" ")[_MOUNT_POINT_INDEX] for row in told.splitlines() if row.count(" ") > _MOUNT_POINT_INDEX)
     plain = (_ESCAPED.sub(lambda found: chr(int(found[1], 8)), place) for place in places)
     top = folder.rstrip("/") + "/"
@@ -117,7 +117,7 @@ def mounts_in(folder: str, told: str) -> Tuple[str, ...]:
 
 
 def detach(target: str) -> None:
-    """Take a mount away at once, whoever still uses it.
+    """Unmount at once, also while processes use it.
 
     :raises OSError: there is none.
     """
@@ -139,10 +139,11 @@ def _read_capabilities() -> int:
 
 
 def keep_mount_capability() -> None:
-    """Keep, of all that a user may do in a world of its own, the right to mount alone.
+    """Keep only the right to mount, of all rights of a user in its own namespace.
 
-    With the others this process would read and delete what a job has closed to its own user. The one to override
-    permissions sleeps: a layer's own folders are closed to everybody, and who mounts it has to be able to open them.
+    With the others, this process could read and delete files that a job has closed to its own user. The right to
+    override permissions stays inactive: a layer's own folders are closed to all, and the mounting process must open
+    them.
     """
     if os.getuid() != 0:
         _set_capabilities(_MOUNTING, _MOUNTING | _OVERRIDING)
@@ -206,7 +207,7 @@ class Mounts:
             self._targets.append(request["target"])
 
     def add(self, target: str) -> None:
-        """Take note of something that was mounted for the job by somebody else."""
+        """Record a mount that another component created for the job."""
         self._targets.append(target)
 
     def unmount_all(self) -> None:

@@ -28,7 +28,7 @@ _NSCD = "/run/nscd"
 
 
 class NamespacePlan(NamedTuple):
-    """What the host shall look like from inside: names with their addresses; ``own_tmp`` replaces ``/tmp``."""
+    """The view from inside a host: names with their addresses; ``own_tmp`` replaces ``/tmp``."""
 
     folder: HostFolder
     host: str
@@ -124,7 +124,7 @@ def _rebuild_opt(stage: str, ml: str) -> None:
 
 
 def _show_queues(folder: HostFolder) -> None:
-    """Let the message queues of this world be seen as files: without that nobody could say which a job left."""
+    """Show the message queues of this namespace as files, so that queues which a job left can be found."""
     with contextlib.suppress(OSError):  # a kernel without them has none to leave
         mounts.mount("mqueue", folder.queues, "mqueue", 0)
         if os.path.isdir(QUEUES):

@@ -51,9 +51,9 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
 
 
 def _path(known: str, python: str) -> str:
-    """Put the folder of this Python first, unless its programs are found before another Python's as it is.
+    """Put the folder of this Python first in ``PATH``, unless its programs come before another Python's already.
 
-    Whoever wrote the ``PATH`` of an image, or of a shell, may want some programs to be found before them.
+    The author of an image's or shell's ``PATH`` may rely on other programs in front of them.
     """
     first, folders = os.path.dirname(python), [entry for entry in known.split(os.pathsep) if entry]
     with_python = (entry for entry in folders if any(map(_is_program, (f"{entry}/python", f"{entry}/python3"))))

@@ -143,7 +143,7 @@ class Loop:
         self._on_exit[pid] = callback
 
     def watched_pids(self) -> List[int]:
-        """Give the processes whose end somebody waits for."""
+        """Return the processes whose exit has a callback."""
         return list(self._on_exit)
 
     def unwatch_exit(self, pid: int) -> None:

@@ -121,11 +121,11 @@ class ForkedTask:
             done(result, error)
 
     def activity(self) -> List[str]:
-        """Give what changes whenever it or what it started does anything; nothing where nobody can know."""
+        """Return values that change with any activity of the task or its children; empty if they cannot be read."""
         return process.activity(process.tree([self._pid])) if self._pid else []
 
     def abort(self, why: str) -> None:
-        """End it now, as one that failed; who waits for it hears ``why``, also where its process cannot be killed."""
+        """End it now, as failed; its callback gets ``why``, also if its process cannot be killed."""
         done = self._done
         self.cancel()
         self.was_aborted = True

@@ -58,7 +58,7 @@ def die_with_parent() -> None:
 
 
 def has_machine_pids() -> bool:
-    """Say whether processes have the numbers here that the machine's drivers know them by; in a container, no."""
+    """Return True if PIDs here are those of the machine's drivers; in a container they are not."""
     try:
         return os.readlink("/proc/self/ns/pid") == _FIRST_NAMESPACE
     except OSError:  # no Linux, or no namespaces
@@ -142,11 +142,11 @@ def start_time(pid: int) -> int:
 
 
 def activity(pids: Iterable[int]) -> List[str]:
-    """Give what changes whenever one of these processes does anything; nothing where nobody can know.
+    """Return values that change with any activity of these processes; empty if they cannot be read.
 
-    Bytes alone do not: they count when a call returns, of a copy by ``sendfile`` after all of it, and what goes over a
-    socket never. Who waits for a slow line or a slow disk is woken each time that it gets on, which is counted of each
-    thread. So is who looks at a clock now and then: of that one it cannot be known that it stands still.
+    Bytes alone are not enough. They count when a call returns: a copy by ``sendfile`` after all of it, and data of a
+    socket never. A thread that waits for a slow connection or disk is woken with each progress, and each thread has a
+    counter of that. A thread that polls a clock is woken, too, so a stall of that one cannot be detected.
     """
     return [sign for pid in pids for sign in _process_activity(pid) if sign]
 
@@ -162,9 +162,9 @@ def _process_activity(pid: int) -> List[str]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give what a process and the children that it waited for have computed; 0 where it cannot be known.
+    """Return the CPU seconds of a process and of the children that it waited for; 0 if they cannot be read.
 
-    One that ended can be asked, too, until somebody collects it.
+    Also works for a process that has ended, until it is collected.
     """
     return parse_cpu_seconds(read_stat(pid))
 
@@ -330,9 +330,9 @@ def _open_files(pid: int) -> List[str]:
 
 
 def kill_all(pids: Iterable[int], seconds: float) -> None:
-    """Kill processes, and what they leave to this one meanwhile, until nothing of them is there or time is over.
+    """Kill processes and the orphans that they leave to this one, until all are gone or the time is over.
 
-    Only for who leaves: what its children left with, who waits for it never learns.
+    Only for a process that is about to exit: it collects its children, and their exit codes are lost.
     """
     until = time.monotonic() + seconds
     left = list(pids)

@@ -27,7 +27,7 @@ _SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("libiomp", ("omp_set_num_threads",)),
 )
 _PRESET_LIBRARIES = ("openblas", "libgomp")
-"""Parts of the names of those that start nothing in a zygote which is told how many threads its children have."""
+"""Parts of the names of libraries that start no threads in a zygote that sets the thread count of its children."""
 
 
 class _ThreadedLibraries(NamedTuple):
@@ -37,11 +37,11 @@ class _ThreadedLibraries(NamedTuple):
     threads: int
 
     def preset(self) -> List[str]:
-        """Name those that were told their threads before the fork."""
+        """Return the libraries that got their thread count before the fork."""
         return [path for path in self.libraries if any(part in os.path.basename(path) for part in _PRESET_LIBRARIES)]
 
     def unset(self, count: int) -> List[str]:
-        """Name those that do not know this number of threads yet."""
+        """Return the libraries that do not have this thread count yet."""
         known = self.preset() if count == self.threads else []
         return [path for path in self.libraries if path not in known]
 
@@ -50,10 +50,11 @@ _ahead: List[_ThreadedLibraries] = []
 
 
 def prepare_libraries(count: int) -> None:
-    """Find the numeric libraries of this process for its children to come; it loads no others from here on.
+    """Find the numeric libraries of this process for its later children; it loads no others from here on.
 
-    Some learn already how many threads a child has. OpenBLAS, told in a forked process, starts them there and then, and
-    told before the fork with the first computation, which most jobs never come to; GNU's OpenMP only notes the number.
+    Some get the thread count of a child before the fork. If it is set in a forked process, OpenBLAS starts its threads
+    at once. If it is set before the fork, it starts them with the first computation, which most jobs never do; GNU's
+    OpenMP only stores the number.
     """
     _ahead[:] = [_ThreadedLibraries(_numeric_libraries(), count)]
     _set_in(_ahead[0].preset(), count)

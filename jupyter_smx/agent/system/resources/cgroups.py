@@ -23,8 +23,8 @@ _PAUSE = 0.005
 class JobCgroups(NamedTuple):
     """CPUs and bytes (0: no limit) of all processes of a job together, and the folder of the group for each.
 
-    ``groups`` has ``cpu`` and ``memory`` where they are applied; ``reason`` says why one is not. ``of`` is the type
-    whose they are. ``whole`` names those that bind the host as a whole, which nobody has to join.
+    ``groups`` has ``cpu`` and ``memory`` if they are applied; ``reason`` explains a missing one. ``of`` is their
+    instance type. ``whole`` names limits of the host as a whole, which no process has to join.
     """
 
     cpus: int = 0
@@ -99,7 +99,7 @@ class GroupJoin:
 
 
 def remove(groups: Mapping[str, str]) -> None:
-    """Remove groups that nobody is in any more; what is left somebody else removes."""
+    """Remove groups without processes; a later release or start removes the rest."""
     end = time.monotonic() + _PATIENCE
     for folder in dict.fromkeys(groups.values()):
         with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 DiskPaths = Sequence[Tuple[str, str]]
-"""Names that a user knows, and where they really are."""
+"""Paths as the user sees them, and their real places."""
 
 _LOW_BYTES = 1 << 16
 """Bytes; less than that is no room."""

@@ -57,7 +57,7 @@ def machine_memory(root: str = "/") -> Dict[str, int]:
 
 
 def limit(root: str = "/") -> Tuple[int, str]:
-    """Give the bytes that there can be at most, 0 where nobody says it, and whose limit that is."""
+    """Return the limit of memory in bytes, 0 if there is none, and the owner of the limit."""
     found = []
     for folder in _groups(root):
         for name in ("memory.max", "memory.limit_in_bytes"):

@@ -1,6 +1,6 @@
-"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, Docker.
+"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, engines.
 
-    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun] [docker]
+    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun] [docker] [ssh]
                     [compare --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
@@ -26,6 +26,7 @@ PARTS = (
     "heterogeneous",
     "torchrun",
     "docker",
+    "ssh",
     "compare",
 )
 

@@ -77,6 +77,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whose interpreter ``--python`` names: this machine's, or the hosts' by :meth:`Engine.resolve_interpreter`."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else they are brought, see ``provide_files``."""
+    shared_folders: tuple[str, ...] = ()
+    """Folders whose files agents find at the same paths, such as a network disk; the configuration names them."""
 
 
 class HostSpec(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -96,9 +97,11 @@ class SubmissionValidator:
             builds=capabilities.environments or capabilities.images or capabilities.builds_environments,
             builds_remotely=capabilities.builds_environments,
         )
-        shared = capabilities.shared_folder and capabilities.same_paths
-        checkpoint_rules.check(spec, shared_folder=shared)
-        continuous_output_rules.check(spec, shared_folder=shared)
+        shares_all = capabilities.shared_folder and capabilities.same_paths
+        folders = ("/",) if shares_all else capabilities.shared_folders
+        is_shared = partial(host_visibility.is_below, folders=folders)
+        checkpoint_rules.check(spec, is_shared=is_shared)
+        continuous_output_rules.check(spec, is_shared=is_shared)
         host_visibility.check(spec, same_paths=capabilities.same_paths)
         if spec.network_isolation:  # the question to all engines imports each of them
             able = engine_capabilities.isolating_engines(self._engine_of, self._engines)

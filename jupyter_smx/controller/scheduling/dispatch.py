@@ -144,12 +144,15 @@ class Dispatcher:
     ) -> Mapping[str, str]:
         engine = self._engine_of(job.spec.engine)
         its = {channel.name for channel in job.spec.channels if has_channel(host, channel)}
-        wanted = host_visibility.paths_to_provide(job.spec, (one for one in here if one.channel in its))
-        places = await engine.provide_files(handle, host.name, wanted)
+        needed = host_visibility.paths_to_provide(job.spec, (one for one in here if one.channel in its))
+        folders = engine.capabilities.shared_folders
+        shared = {path: path for path in needed if host_visibility.is_below(path, folders)}
+        sources = [path for path in needed if path not in shared]
+        places = await engine.provide_files(handle, host.name, sources)
         if places is None:
             stream = self._agents.stream(job.cluster, host.name)
-            places = await self._file_sender.send(stream, wanted, job.spec.payload_digests())
-        return places
+            places = await self._file_sender.send(stream, sources, job.spec.payload_digests())
+        return {**places, **shared}
 
     def dispatch(self, job: Job, runtime: JobRuntime) -> None:
         """Send a job to those of its hosts that do not have it."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from traitlets import Bool, Dict, Float, Unicode, default
+from traitlets import Bool, Dict, Float, List, Unicode, default
 
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import data_dir
@@ -67,6 +67,13 @@ class RemoteEngine(Engine):
         key_trait=Unicode(),
         help="Shell lines by name, such as ``module load python``, that ``--python NAME`` runs before python3.",
     ).tag(config=True)
+    shared_folders = List(
+        Unicode(),
+        help=(
+            "Folders that the machines see at the same paths as this one, such as a network disk. Their files are not "
+            "sent, and checkpoints and continuous outputs may lie there."
+        ),
+    ).tag(config=True)
     isolate = Bool(
         default_value=True,
         help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if the machine allows mount namespaces.",
@@ -96,7 +103,7 @@ class RemoteEngine(Engine):
     @property
     def capabilities(self) -> Capabilities:
         """Say that interpreters and GPUs are those of the machines."""
-        return Capabilities(interpreters="remote", own_gpus=True)
+        return Capabilities(interpreters="remote", own_gpus=True, shared_folders=tuple(self.shared_folders))
 
     @abstractmethod
     def machine_options(self) -> Mapping[str, MachineOptions]:

@@ -9,6 +9,8 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.policy import urls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 
@@ -21,8 +23,8 @@ _RESERVED_FOLDERS = tuple(
 _HOST_FOLDERS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there
 
 
-def check(spec: JobSpec, *, shared_folder: bool) -> None:
-    """Refuse a place that the hosts of an engine cannot reach.
+def check(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
+    """Refuse a place that the hosts of an engine cannot reach; ``is_shared`` says whether they see a folder.
 
     :raises ValidationError: a URL that nothing can be written to, a relative path, or a folder that is not theirs.
     """
@@ -31,7 +33,7 @@ def check(spec: JobSpec, *, shared_folder: bool) -> None:
     if urls.is_url(spec.checkpoint):
         _check_url(spec.checkpoint)
     elif spec.checkpoint:
-        _check_folder(spec, shared_folder=shared_folder)
+        _check_folder(spec, is_shared=is_shared)
 
 
 def _check_local_path(spec: JobSpec) -> None:
@@ -71,7 +73,7 @@ def _check_url(place: str) -> None:
         )
 
 
-def _check_folder(spec: JobSpec, *, shared_folder: bool) -> None:
+def _check_folder(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
     if not spec.checkpoint.startswith("/"):
         raise ValidationError(
             f"--checkpoint: {spec.checkpoint} is not a folder of this machine.",
@@ -88,9 +90,9 @@ def _check_folder(spec: JobSpec, *, shared_folder: bool) -> None:
             rule="Each host has its own files in it, which are deleted with the job.",
             cure="Use a folder of this machine; the job finds it at /opt/ml/checkpoints.",
         )
-    if not shared_folder:
+    if not is_shared(spec.checkpoint):
         raise ValidationError(
-            f"--checkpoint: hosts of the engine {spec.engine} share no folder with this machine.",
+            f"--checkpoint: hosts of the engine {spec.engine} do not share this folder with this machine.",
             field="checkpoint",
             value=spec.checkpoint,
             rule="Hosts write checkpoints directly, so they need access to the folder.",

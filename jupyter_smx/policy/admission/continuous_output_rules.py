@@ -9,6 +9,8 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.policy import urls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jupyter_smx.model.spec.channel import Output
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -16,15 +18,17 @@ _PARAMETER = "sagemaker_s3_output"
 """Hyperparameter of sagemaker-training: where its images bring that folder."""
 
 
-def check(spec: JobSpec, *, shared_folder: bool) -> None:
+def check(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
     """Refuse continuous outputs that cannot be copied before the job ends.
+
+    ``is_shared`` says whether hosts see a folder of this machine.
 
     :raises ValidationError: names the output, or the hyperparameter.
     """
     for output in spec.outputs:
         if output.mode == "Continuous":
-            _check(output, spec, shared_folder=shared_folder)
-    _check_intermediate(spec, shared_folder=shared_folder)
+            _check(output, spec, is_shared=is_shared)
+    _check_intermediate(spec, is_shared=is_shared)
 
 
 def intermediate_destination(spec: JobSpec) -> str:
@@ -39,14 +43,14 @@ def intermediate_destination(spec: JobSpec) -> str:
     return found if isinstance(found, str) and not found.startswith("file:") else ""
 
 
-def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
+def _check_intermediate(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
     place = intermediate_destination(spec)
     rule = urls.unwritable_reason(place) if urls.is_url(place) else ""
     if place and not urls.is_url(place):
         if not place.startswith("/"):
             rule = "Files of a running job can be copied to a URL or to an absolute path."
-        elif not shared_folder:
-            rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
+        elif not is_shared(place):
+            rule = f"Hosts of the engine {spec.engine} do not share this folder with this machine."
     if rule:
         raise ValidationError(
             f"--hp {_PARAMETER}: /opt/ml/output/intermediate cannot be copied to {place!r}.",
@@ -57,7 +61,7 @@ def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
         )
 
 
-def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:
+def _check(output: Output, spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
     if spec.kind == "train":
         rule, cure = (
             "The archives of a training job are created when it ends.",
@@ -69,8 +73,8 @@ def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:
     elif not output.destination.startswith("/"):
         rule = "Continuous copies files while the job runs, so --output must name a folder or a URL."
         cure = f"For example --output {output.name}={output.path}:{output.name},mode=Continuous."
-    elif not shared_folder:
-        rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
+    elif not is_shared(output.destination):
+        rule = f"Hosts of the engine {spec.engine} do not share this folder with this machine."
         cure = "Remove mode=Continuous: the files are copied when the job ends."
     else:
         rule = cure = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -52,6 +53,12 @@ def is_local_path(channel: Channel) -> bool:
 def has_local_files(spec: JobSpec) -> bool:
     """Say whether a job needs anything of this machine."""
     return bool(spec.payloads()) or any(map(is_local_path, spec.channels))
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Say whether an absolute path is one of some folders, or lies below one."""
+    place = normpath(path) + "/"
+    return any(place.startswith(normpath(folder).rstrip("/") + "/") for folder in folders)
 
 
 def check(spec: JobSpec, *, same_paths: bool) -> None:

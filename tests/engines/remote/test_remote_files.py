@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel
 
 if TYPE_CHECKING:
@@ -88,3 +89,21 @@ def test_without_namespaces_a_host_whose_files_a_job_changed_takes_no_other_job(
     remote.run(spoil, channels=channels)
     log = remote.run("print(open(os.environ['SM_CHANNEL_ROWS'] + '/rows.csv').read(), end='')", channels=channels).log()
     assert "kept\ndone" in log
+
+
+def test_a_folder_that_both_machines_have_is_used_where_it_is(
+    remote: RemoteWorld, configure: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shared = tmp_path_factory.mktemp("shared")
+    configure(f"c.ToyEngine.shared_folders = [{str(shared)!r}]")
+    (shared / "rows.csv").write_text("1\n")
+    channels = (Channel(name="rows", source=str(shared / "rows.csv"), mode="File"),)
+    body = """
+    print("rows", open(os.environ["SM_CHANNEL_ROWS"] + "/rows.csv").read())
+    open("/opt/ml/checkpoints/step-1", "w").write("saved")
+    """
+    assert "rows 1\n" in remote.run(body, channels=channels, checkpoint=str(shared / "kept")).log()
+    assert (shared / "kept" / "step-1").read_text() == "saved"
+    assert not [*remote.machine.glob("clusters/*/algo-1/inputs/provided/files/*")], "nothing was sent"
+    with pytest.raises(ValidationError, match="do not share this folder"):
+        remote.submit(checkpoint=str(remote.folder / "kept"))

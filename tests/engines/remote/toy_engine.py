@@ -70,6 +70,7 @@ class ToyEngine(LocalEngine):
     has_parents = Bool(
         default_value=False, help="Whether each agent has a parent process with which it ends, as those of a scheduler."
     ).tag(config=True)
+    shared_folders = List(Unicode(), help="Folders that the machine has, too.").tag(config=True)
     reads_spools = Bool(
         default_value=False, help="Whether the spool of a host can be read after its agent has ended."
     ).tag(config=True)
@@ -77,7 +78,9 @@ class ToyEngine(LocalEngine):
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # the local engine's is a class attribute
         """Say that interpreters are the machine's, and that it hands out GPUs if it has any."""
-        return Capabilities(interpreters="remote", own_gpus=bool(self.machine_gpus))
+        return Capabilities(
+            interpreters="remote", own_gpus=bool(self.machine_gpus), shared_folders=tuple(self.shared_folders)
+        )
 
     @property
     def _machine(self) -> Gateway:

@@ -55,7 +55,7 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
         ("process", "s3://", True, "has no bucket"),
         ("process", "memory://x/out", True, "exists only inside one process"),
         ("process", "simplecache::s3://bucket/out", True, "not a chain"),
-        ("process", "/home/me/out", False, "share no folder"),
+        ("process", "/home/me/out", False, "do not share this folder"),
         ("train", "/home/me/out", True, "archives of a training job"),
     ],
 )
@@ -65,10 +65,10 @@ def test_only_what_can_be_brought_before_the_end_is_continuous(
     output = Output(name="table", path="/opt/ml/processing/table", destination=destination, mode="Continuous")
     spec = JobSpec(kind=kind, source="pass", outputs=(output,))
     if not sentence:
-        continuous_output_rules.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, is_shared=lambda _path: shared)
         return
     with pytest.raises(ValidationError, match=f"--output table: it cannot be Continuous.*{sentence}"):
-        continuous_output_rules.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, is_shared=lambda _path: shared)
 
 
 WORK = """
@@ -191,7 +191,7 @@ def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
         ("file:///x", False, ""),
         ("7", False, ""),
         ("/home/me/x", True, ""),
-        ("/home/me/x", False, "share no folder with this machine"),
+        ("/home/me/x", False, "do not share this folder with this machine"),
         ("runs", True, "to an absolute path"),
         ("https://example.org/x", True, "are read-only"),
     ],
@@ -199,11 +199,11 @@ def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
 def test_where_it_cannot_be_brought_is_refused(place: str, shared: bool, sentence: str) -> None:
     spec = JobSpec(kind="train", source="pass", hyperparameters={"sagemaker_s3_output": place})
     if not sentence:
-        continuous_output_rules.check(spec, shared_folder=shared)
+        continuous_output_rules.check(spec, is_shared=lambda _path: shared)
         return
     with pytest.raises(ValidationError, match=f"--hp sagemaker_s3_output: .* cannot be copied to .*{sentence}"):
-        continuous_output_rules.check(spec, shared_folder=shared)
-    continuous_output_rules.check(JobSpec(**{**asdict(spec), "kind": "process"}), shared_folder=shared)
+        continuous_output_rules.check(spec, is_shared=lambda _path: shared)
+    continuous_output_rules.check(JobSpec(**{**asdict(spec), "kind": "process"}), is_shared=lambda _path: shared)
 
 
 NOWHERE = "https://example.org/x"
@@ -231,9 +231,9 @@ def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_on
     told = {"name": "job-1", "kind": kind, "contract": contract, "hyperparameters": spec.all_hyperparameters()}
     if training_toolkit.intermediate_destination(told):
         with pytest.raises(ValidationError, match=r"--hp sagemaker_s3_output: .* cannot be copied to"):
-            continuous_output_rules.check(spec, shared_folder=True)
+            continuous_output_rules.check(spec, is_shared=lambda _path: True)
     else:
-        continuous_output_rules.check(spec, shared_folder=True)
+        continuous_output_rules.check(spec, is_shared=lambda _path: True)
 
 
 @pytest.mark.processes

@@ -174,3 +174,18 @@ def test_mpi_by_the_hyperparameter_of_sagemaker_is_no_other_wish(flag: str | Non
         return
     with pytest.raises(ValidationError, match=r"--hp sagemaker_mpi_enabled: .* on several hosts"):
         host_visibility.check(two, same_paths=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "folders", "is_below"),
+    [
+        ("/scratch/me/x", ("/scratch",), True),
+        ("/scratch", ("/scratch/",), True),
+        ("/scratching/x", ("/scratch",), False),
+        ("/scratch/../etc/x", ("/scratch",), False),
+        ("/etc", ("/",), True),
+        ("/etc", (), False),
+    ],
+)
+def test_a_shared_folder_is_compared_name_by_name(path: str, folders: tuple[str, ...], is_below: bool) -> None:
+    assert host_visibility.is_below(path, folders) is is_below

@@ -225,16 +225,16 @@ def test_the_wait_is_over_once(goal: DesiredState, until: float | None, over: bo
         ("/opt/ml/checkpoints", True, "is a folder inside the hosts"),
         ("/opt//ml/../ml", True, "is a folder inside the hosts"),
         ("/dev/shm/kept", True, "is a folder inside the hosts"),  # noqa: S108 - no file is made there
-        ("/kept", False, "hosts of the engine local share no folder"),
+        ("/kept", False, "do not share this folder"),
     ],
 )
 def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        checkpoint_rules.check(a_spec(checkpoint=place), shared_folder=shared)
-    checkpoint_rules.check(a_spec(checkpoint="/kept"), shared_folder=True)
-    checkpoint_rules.check(a_spec(), shared_folder=False)
+        checkpoint_rules.check(a_spec(checkpoint=place), is_shared=lambda _path: shared)
+    checkpoint_rules.check(a_spec(checkpoint="/kept"), is_shared=lambda _path: True)
+    checkpoint_rules.check(a_spec(), is_shared=lambda _path: False)
     for url in ("s3://bucket", "s3://bucket/kept/", "gs://bucket/kept", "abfs://x@y/kept"):
-        checkpoint_rules.check(a_spec(checkpoint=url), shared_folder=False)
+        checkpoint_rules.check(a_spec(checkpoint=url), is_shared=lambda _path: False)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,10 @@ def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, wo
 )
 def test_a_folder_of_the_job_that_cannot_have_checkpoints_is_refused(wish: dict[str, str], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        checkpoint_rules.check(a_spec(**wish), shared_folder=True)
-    checkpoint_rules.check(a_spec(checkpoint="/kept", checkpoint_local_path="/opt/ml/models/x"), shared_folder=True)
+        checkpoint_rules.check(a_spec(**wish), is_shared=lambda _path: True)
+    checkpoint_rules.check(
+        a_spec(checkpoint="/kept", checkpoint_local_path="/opt/ml/models/x"), is_shared=lambda _path: True
+    )
 
 
 def test_when_the_clock_is_set_the_wait_is_as_long_as_before() -> None:

@@ -1,0 +1,66 @@
+"""A controller with hosts on the machines of the test world: ``ssh_controller``; the first submission starts it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
+
+from ssh_controller import SshControllerWorld
+from world import ROOT, surround
+
+from jupyter_smx.engines import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worlds.ssh.ssh_world import SshWorld
+
+_ENTRY_POINT = "[jupyter_smx.engines]\nssh = jupyter_smx.engines.ssh.engine:SshEngine\n"
+_SLOTS = 4
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Callable[[str], None]:
+    """Give ``configure(text)``, which adds lines to the configuration before a controller starts."""
+
+    def add(text: str) -> None:
+        with (tmp_path / "config" / "jupyter_smx_config.py").open("a") as file:
+            file.write(text + "\n")
+
+    return add
+
+
+@pytest.fixture
+def ssh_controller(
+    tmp_path: Path, ssh_world: SshWorld, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SshControllerWorld]:
+    """Give a world whose controller reaches three machines; no controller runs yet."""
+    options = {
+        "program": os.fspath(ssh_world.bin / "ssh"),
+        "connect_timeout": 2.0,
+        "grace": 0.5,
+        "machines": {machine.alias: {"slots": _SLOTS} for machine in ssh_world.machines},
+    }
+    text = "".join(f"c.SshEngine.{name} = {value!r}\n" for name, value in options.items())
+    surround(monkeypatch, tmp_path, f"{text}c.ControllerApp.grace = 0.5\n")
+    if "ssh" not in registry.installed_engines():
+        _install(tmp_path / "site", monkeypatch)
+    made = SshControllerWorld(tmp_path, ssh_world)
+    yield made
+    ssh_world.reset()
+    made.close()
+
+
+def _install(site: Path, patch: pytest.MonkeyPatch) -> None:
+    """Write what an installation made before this engine lacks."""
+    installed = site / "ssh_engine-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: ssh-engine\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(_ENTRY_POINT)
+    patch.setenv("PYTHONPATH", os.pathsep.join(map(os.fspath, (ROOT, site))))

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,8 @@ SERVER_ALIVE_INTERVAL, SERVER_ALIVE_COUNT = 15, 3
 """Seconds between two questions to a silent machine, and how many of them a master waits for."""
 _PERSIST = 600
 """Seconds for which a master stays without a session: a controller that was killed leaves it."""
-_MAX_PATH = 107 - 17
-"""Bytes of a control path: a unix socket has 107, and ssh writes a name with 17 characters more first."""
+_MAX_PATH = (103 if sys.platform == "darwin" else 107) - 17
+"""Bytes of a control path: ssh first makes a unix socket with 17 characters more, which has 107, on macOS 103."""
 _ALIAS = re.compile(r"[A-Za-z0-9_\[:][A-Za-z0-9_.:@%+\[\]-]*")
 _NONE = "none"
 
@@ -55,6 +56,7 @@ class AliasConfig(Struct, frozen=True):
     host_name: str = ""
     control_path: str = ""
     jump: str = ""
+    identity_files: tuple[str, ...] = ()
 
 
 def check_alias(alias: str) -> None:
@@ -107,7 +109,12 @@ def parse_config(text: str) -> AliasConfig:
     def value(name: str) -> str:
         return "" if values.get(name, _NONE) == _NONE else values[name]
 
-    return AliasConfig(host_name=value("hostname"), control_path=value("controlpath"), jump=value("proxyjump"))
+    return AliasConfig(
+        host_name=value("hostname"),
+        control_path=value("controlpath"),
+        jump=value("proxyjump"),
+        identity_files=tuple(line[13:] for line in text.splitlines() if line.startswith("identityfile ")),
+    )
 
 
 def is_configured(dump: str, dump_of_other: str) -> bool:

@@ -115,9 +115,10 @@ class SshConnection:
             await self._ready()
             if stream := await self._forwarded(socket):
                 return stream
-            if socket in self._forwards and await self._master.check():
+            if not await self._master.check():
+                self._master.lose()
+            elif socket in self._forwards:
                 break
-            self._master.lose()
         if self._relay_command is None:
             raise failures.no_listener(self.name)
         return await self._relayed(self._relay_command(socket))
@@ -162,24 +163,30 @@ class SshConnection:
     async def _run_once(
         self, command: str, data: bytes, remaining: float, timeout: float
     ) -> tuple[Completed, SessionEnd]:
-        words = commands.session_words(self.name, self._master.path, command, self._options)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + remaining
+        await self._take_slot(remaining)
         try:
-            done = await asyncio.wait_for(self._run_in_slot(words, data, timeout), remaining)
+            words = commands.session_words(self.name, self._master.path, command, self._options)
+            done = await self._master.client.run(words, data, deadline - loop.time())
+            end = failures.session_end(done)
+            if end is SessionEnd.NO_SESSION:
+                self._slots.lower()
         except asyncio.TimeoutError:
             self._master.doubt()
             raise failures.no_answer(self.name, timeout) from None
-        end = failures.session_end(done)
+        finally:
+            self._slots.release()
         if end is SessionEnd.UNCERTAIN:
             await self._check_connection()
             end = SessionEnd.COMMAND
         return done, end
 
-    async def _run_in_slot(self, words: list[str], data: bytes, timeout: float) -> Completed:
-        async with self._slots.take():
-            done = await self._master.client.run(words, data, timeout)
-            if failures.session_end(done) is SessionEnd.NO_SESSION:
-                self._slots.lower()
-            return done
+    async def _take_slot(self, timeout: float) -> None:
+        try:
+            await asyncio.wait_for(self._slots.acquire(), timeout)
+        except asyncio.TimeoutError:
+            raise failures.no_session(self.name) from None
 
     # Long ones
 
@@ -201,7 +208,7 @@ class SshConnection:
 
     async def _start_session(self, words: list[str], timeout: float) -> LongSession | None:
         """Start a session; returns None if nothing was run there and it may be asked for again."""
-        await self._slots.acquire()
+        await self._take_slot(timeout)
         async with AsyncExitStack() as undo:
             undo.callback(self._slots.release)
             session = await LongSession.start(self._master.client, words)

@@ -29,8 +29,8 @@ SSH_FAILED = 255
 class Target(Struct, frozen=True):
     """What sentences say of a machine.
 
-    ``command`` opens its master connection in a terminal; ``config`` is the file that has the alias. ``jump`` is the
-    machine over which ssh goes there, "" if there is none.
+    ``command`` opens its master connection in a terminal; ``config`` is the file that has the alias. ``jump`` are the
+    machines over which ssh goes there, "" if there is none. ``locked_key`` is a key file with a passphrase.
     """
 
     alias: str
@@ -38,144 +38,148 @@ class Target(Struct, frozen=True):
     config: str = "~/.ssh/config"
     jump: str = ""
     is_configured: bool = True
+    locked_key: str = ""
 
 
 class Failure(NamedTuple):
-    """One kind of failure; texts have places for ``{alias}``, ``{command}``, ``{config}``, ``{jump}``, groups."""
+    """One kind of failure; texts have places for ``{machine}``, which may be one on the way, and parts of a target."""
 
     pattern: str
-    """In one line of what ssh printed."""
+    """In one line of what ssh printed; its group ``what`` is a place, too."""
     message: str
     cure: str
     waits: bool
     """True: UnavailableError, asked again by itself."""
 
 
-_OPEN = "Open the session in a terminal: {command}"
-_CONTINUES = " Jobs that wait for {alias} continue then."
-_ASK_OWNER = "If its owner confirms the new key, delete the old one (ssh-keygen -R {alias}) and run: {command}"
+_OPEN = "Open the session in a terminal; jobs that wait for {alias} continue then: {command}"
 
-_TABLE = (
+_BEFORE_LOGIN = (
+    Failure(
+        r"^\S+:? line \d+: |terminating, \d+ bad configuration options|Can't open user config file|"
+        r"Bad owner or permissions on",
+        "The configuration of ssh has an error, so {alias} cannot be reached.",
+        "Correct it; ssh -G {alias} shows whether ssh can read it.",
+        waits=False,
+    ),
     Failure(
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for .* has changed",
-        "The host key of {alias} is another one than the one recorded on this machine.",
-        f"Another machine may answer in its place. {_ASK_OWNER}",
+        "The host key of {machine} is not the one that is recorded on this machine.",
+        "Another machine may answer in its place. If its owner confirms the new key, delete the old one "
+        "({forget}) and run: {command}",
         waits=False,
     ),
     Failure(
-        r"REVOKED HOST KEY|marked as revoked|is revoked by file",
-        "The host key of {alias} is revoked.",
-        "Ask the owner of the machine for its new key.",
-        waits=False,
-    ),
-    Failure(
-        r"Bad configuration option|[Uu]nsupported option|keyword \S+ extra arguments|line \d+: .*(argument|[Bb]ad)|"
-        r"terminating, \d+ bad configuration options|Can't open user config file|Bad owner or permissions on",
-        "The configuration of ssh has an error, so {alias} cannot be reached.",
-        "Correct it; ssh -G {alias} shows whether it can be read.",
-        waits=False,
-    ),
-    Failure(
-        r"UNPROTECTED PRIVATE KEY FILE|bad permissions",
-        "ssh does not use the private key for {alias}, because others can read its file.",
-        "Let this user alone read it: chmod 600 FILE.",
-        waits=False,
-    ),
-    Failure(
-        r"Too many authentication failures",
-        "{alias} ended the login, because ssh offered more keys than it accepts.",
-        "Name the right key in {config}: IdentityFile, with IdentitiesOnly yes.",
-        waits=False,
-    ),
-    Failure(
-        r"no matching (?P<what>[a-z ]+) found",
-        "ssh on this machine and {alias} have no {what} in common.",
-        "Set one that both have in {config}, or update the older side.",
+        r"REVOKED HOST KEY|marked as revoked|revoked by file",
+        "The host key of {machine} is revoked.",
+        "Ask the owner of {machine} for its new key.",
         waits=False,
     ),
     Failure(
         r"Host key verification failed|host key is known for",
-        "The host key of {alias} is not known on this machine, and a person must confirm it at the first contact.",
-        f"{_OPEN} and compare the fingerprint.{_CONTINUES}",
+        "The host key of {machine} is not known on this machine, and a person must confirm it at the first contact.",
+        "Open the session in a terminal and compare the fingerprint; jobs that wait for {alias} continue then: "
+        "{command}",
         waits=True,
     ),
     Failure(
-        r"administratively prohibited",
-        "{jump} does not let ssh go on to {alias}.",
-        "Its sshd must allow it: AllowTcpForwarding yes, and PermitOpen.",
+        r"no matching (?P<what>[a-z ]+) found",
+        "ssh on this machine and {machine} have no {what} in common.",
+        "Set one that both have in {config}, or update the older side.",
         waits=False,
     ),
     Failure(
-        r"channel \d+: open failed: (?P<what>.*)",
+        r"Too many authentication failures",
+        "{machine} ended the login, because ssh offered more keys than it accepts.",
+        "Name the right key in {config}: IdentityFile, with IdentitiesOnly yes.",
+        waits=False,
+    ),
+)
+_CONNECTION = (
+    Failure(
+        r"administratively prohibited",
+        "{jump} does not let ssh go on to {alias}.",
+        "Set AllowTcpForwarding yes in the sshd_config of {jump}, or correct ProxyJump in {config}.",
+        waits=False,
+    ),
+    Failure(
+        r"channel \d+: open failed: (connect failed: )?(?P<what>.*)",
         "{jump} cannot connect to {alias}: {what}.",
-        "Check that {alias} runs, and its name and port in {config}.",
+        "Check that {alias} runs, and HostName and Port in {config}.",
         waits=True,
     ),
     Failure(
         r"Temporary failure in name resolution",
-        "The name of {alias} cannot be looked up now.",
+        "The name of {machine} cannot be looked up now.",
         "Check the network of this machine.",
         waits=True,
     ),
     Failure(
         r"Could not resolve hostname (?P<what>\S+): ",
-        "No address is known for {what}, the host name of {alias}.",
+        "No address is known for {what}, the host name of {machine}.",
         "Check the network or VPN of this machine, and HostName in {config}.",
         waits=True,
     ),
     Failure(
-        r"connect to .* Connection refused",
-        "{alias} accepts no connection on the port of ssh.",
+        r"connect to .*Connection refused",
+        "{machine} accepts no connection on the port of ssh.",
         "Start sshd there, or correct Port in {config}.",
         waits=True,
     ),
     Failure(
         r"timed out|Timeout, server",
-        "{alias} does not answer.",
-        "Check that it runs and that this machine is in its network or VPN.",
+        "{machine} does not answer.",
+        "Check that {machine} runs, and that this machine is in its network or VPN.",
         waits=True,
     ),
     Failure(
-        r"Network is unreachable|No route to host|Host is down|Network is down",
-        "This machine has no way to {alias} through its network now.",
-        "Check the network or VPN of this machine, and that {alias} runs.",
+        r"connect to .* port \d+: ",
+        "This machine has no way to {machine} through its network now.",
+        "Check the network or VPN of this machine, and that {machine} runs.",
         waits=True,
     ),
     Failure(
-        r"cannot bind to path|too long for Unix domain socket|ControlSocket .* already exists",
+        r"No SSH version received|invalid format|Bad remote protocol version",
+        "What answers in place of {machine} is not an SSH server.",
+        "Check Port in {config}, and whether the network of this machine needs a login.",
+        waits=True,
+    ),
+    Failure(
+        r"cannot bind to path|too long for Unix domain socket|ControlPath too long",
         "ssh cannot make the control socket for {alias}.",
         "Check the folder of that path: this user must be able to write there.",
         waits=False,
     ),
     Failure(
-        r"Connection (closed|reset)|Broken pipe|Connection to .* closed|disconnect",
-        "{alias} ended the connection before the login was complete.",
+        r"Connection (closed|reset)|Broken pipe|Connection to .* closed|[Dd]isconnect",
+        "{machine} ended the connection before the login was complete.",
         "It may be starting, or too busy; if it stays so, look at the log of its sshd.",
         waits=True,
     ),
 )
-"""In this order: the sentence of ssh that says most comes before those that only follow from it."""
+"""In this order: a line of ssh that says more comes before those that follow from it."""
 
-_DENIED = re.compile(r"(?:(?P<account>\S+): )?Permission denied \((?P<methods>[a-z0-9@.,-]+)\)")
+_DENIED = re.compile(r"Permission denied \((?P<methods>[a-z0-9@.,-]+)\)")
 _TYPED = ("keyboard-interactive", "password")
 _UNKNOWN_NAME = re.compile(r"Could not resolve hostname \S+: (?!Temporary failure)")
-_JUMP_LINES = re.compile(r"UNKNOWN port 65535|stdio forwarding failed|kex_exchange_identification")
+_BETWEEN = "UNKNOWN port 65535"
+"""In the last line of ssh if it had no connection of its own: a machine on the way, or a program, failed."""
+_FOLLOWS = re.compile(rf"{_BETWEEN}|^kex_exchange_identification: Connection closed|^stdio forwarding failed")
+_FORGET = re.compile(r"ssh-keygen .*-R .*")
+_KEY_NOTES = re.compile(r"^(no such identity|Load key|sign_and_send_pubkey)")
+_SIGNING = re.compile(r"agent refused operation|device not found|signing failed")
 
 
 def of_start(text: str, target: Target) -> SmxError:
     """Return the error for a master that did not start, from all that ssh printed."""
-    if _UNKNOWN_NAME.search(text) and not target.is_configured:
-        return _unknown_alias(text, target)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for failure in _TABLE[:6]:
-        if found := _search(failure.pattern, lines):
-            return _error(failure, found, target, lines)
-    if denied := _search(_DENIED.pattern, lines):
-        return _denied(denied, target)
-    for failure in _TABLE[6:]:
-        if found := _search(failure.pattern, lines):
-            return _error(failure, found, target, lines)
-    return UnavailableError(
+    if _search(_UNKNOWN_NAME, lines) and not target.is_configured:
+        return _unknown_alias(lines, target)
+    if error := _find(_BEFORE_LOGIN, lines, target):
+        return error
+    if denied := _search(_DENIED, lines):
+        return _denied(denied, lines, target)
+    return _find(_CONNECTION, lines, target) or UnavailableError(
         f"ssh could not connect to {target.alias}.",
         rule=_quote(lines[-1:]),
         cure=f"Try it in a terminal: {target.command}",
@@ -278,66 +282,101 @@ def session_end(done: Completed) -> SessionEnd:
     return SessionEnd.NO_MASTER if commands.NO_MASTER in done.errors else SessionEnd.UNCERTAIN
 
 
-def _search(pattern: str, lines: Iterable[str]) -> re.Match[str] | None:
-    return next((found for line in lines if (found := re.search(pattern, line))), None)
+def _search(pattern: re.Pattern[str], lines: Iterable[str]) -> re.Match[str] | None:
+    return next((found for line in lines if (found := pattern.search(line))), None)
 
 
-def _error(failure: Failure, found: re.Match[str], target: Target, lines: list[str]) -> SmxError:
+def _find(failures: Iterable[Failure], lines: list[str], target: Target) -> SmxError | None:
+    for failure in failures:
+        if found := _search(re.compile(failure.pattern), lines):
+            return _error(failure, found, lines, target)
+    return None
+
+
+def _machine(lines: list[str], target: Target) -> str:
+    """Name the machine that a line of ssh is about: the one on the way if there was no connection beyond it."""
+    if not target.jump or not any(_BETWEEN in line for line in lines):
+        return target.alias
+    return f"one of {target.jump}" if "," in target.jump else target.jump
+
+
+def _way(machine: str, target: Target) -> str:
+    return "" if machine == target.alias else f" The way to {target.alias} leads over {target.jump}."
+
+
+def _error(failure: Failure, found: re.Match[str], lines: list[str], target: Target) -> SmxError:
+    machine = _machine(lines, target)
+    forget = _search(_FORGET, lines)
     places = {
         "alias": target.alias,
+        "machine": machine,
         "command": target.command,
         "config": target.config,
         "jump": target.jump or "The machine between",
         "what": str(found.groupdict().get("what") or "").strip(),
+        "forget": forget[0] if forget else f"ssh-keygen -R {machine}",
     }
-    message, cure = failure.message.format(**places), failure.cure.format(**places)
-    rule = _quote([found.string])
-    if target.jump and any(_JUMP_LINES.search(line) for line in lines) and "{jump}" not in failure.message:
-        rule += f" The way there leads over {target.jump}, which may be the reason."
+    message, cure = _sentence(failure.message.format(**places)), failure.cure.format(**places)
+    said = found.string if not _FOLLOWS.search(found.string) else lines[0]
+    rule = _quote([said]) + _way(machine, target)
     if failure.waits:
         return UnavailableError(message, rule=rule, cure=cure, transient=True)
     return RefusedError(message, field="machine", value=target.alias, rule=rule, cure=cure)
 
 
-def _denied(found: re.Match[str], target: Target) -> SmxError:
-    methods = found["methods"].split(",")
-    rule = f"It offers {', '.join(methods)}; ssh said: {found[0]}"
-    opening = _OPEN.format(command=target.command)
-    continues = _CONTINUES.format(alias=target.alias)
-    if any(method.startswith("gssapi") for method in methods):
-        return UnavailableError(
-            f"{target.alias} denied the login: the Kerberos ticket of this user has ended, or no key is accepted.",
-            rule=rule,
-            cure=f"Get a ticket with kinit.{continues} Or type what it asks for. {opening}",
-            transient=True,
+def _denied(found: re.Match[str], lines: list[str], target: Target) -> SmxError:
+    methods, machine = found["methods"].split(","), _machine(lines, target)
+    notes = [line for line in lines if _KEY_NOTES.search(line)]
+    rule = f"{_quote([*notes, found[0]])}{_way(machine, target)}"
+    opening = _OPEN.format(alias=target.alias, command=target.command)
+    is_typed = any(method in _TYPED for method in methods)
+
+    def waiting(message: str, cure: str) -> UnavailableError:
+        return UnavailableError(_sentence(message), rule=rule, cure=cure, transient=True)
+
+    if _search(_SIGNING, notes):
+        return waiting(
+            f"{machine} denied the login: the key of this user could not be used without a person.",
+            f"Unlock the key agent, or touch the key. {opening}",
         )
-    if any(method in _TYPED for method in methods):
-        return UnavailableError(
-            f"{target.alias} denied the login without a person, who must type a code or a password.",
-            rule=rule,
-            cure=f"{opening}{continues}",
-            transient=True,
+    if any(method.startswith("gssapi") for method in methods):
+        other = f" Or type a code or password: {target.command}" if is_typed else ""
+        return waiting(
+            f"{machine} denied the login: there is no valid Kerberos ticket, and no key of this user is accepted.",
+            f"Get a ticket with kinit; jobs that wait for {target.alias} continue then.{other}",
+        )
+    if is_typed:
+        return waiting(f"{machine} denied the login without a person, who must type a code or a password.", opening)
+    if target.locked_key:
+        return waiting(
+            f"{machine} denied the login: the key {target.locked_key} has a passphrase, which a person must type.",
+            opening,
         )
     return RefusedError(
-        f"{target.alias} denied the login: none of the keys of this user is accepted.",
+        _sentence(f"{machine} denied the login: it accepts none of the keys of this user."),
         field="machine",
         value=target.alias,
         rule=rule,
-        cure=f"Name the right key (IdentityFile in {target.config}), or load it with ssh-add. "
+        cure=f"Name the right key (IdentityFile in {target.config}), or have its owner accept the key. "
         f"Check with: ssh {target.alias}",
     )
 
 
-def _unknown_alias(text: str, target: Target) -> RefusedError:
+def _unknown_alias(lines: list[str], target: Target) -> RefusedError:
     return RefusedError(
         f"There is no machine {target.alias}: it is not in {target.config}, and its name has no address.",
         field="machine",
         value=target.alias,
-        rule=_quote([line for line in text.splitlines() if _UNKNOWN_NAME.search(line)][:1]),
+        rule=_quote([line for line in lines if _UNKNOWN_NAME.search(line)][:1]),
         cure=f"Correct the name, or add the machine to {target.config}.",
     )
 
 
+def _sentence(text: str) -> str:
+    """Begin a sentence with a capital letter, unless it begins with the name of a machine or program."""
+    return f"O{text[1:]}" if text.startswith("one of ") else text
+
+
 def _quote(lines: list[str]) -> str:
-    words = " ".join(line.strip().rstrip(".") for line in lines if line.strip())
+    words = " ".join(" ".join(line.strip("@. \t").split()) for line in lines if line.strip())
     return f"ssh said: {words}." if words else ""

@@ -11,25 +11,32 @@ import contextlib
 import logging
 import os
 import re
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.engines.remote.machine import Completed
-from jupyter_smx.engines.ssh import commands, failures
+from jupyter_smx.engines.ssh import commands, failures, key_files
 from jupyter_smx.engines.ssh.client import SshClient
-from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.engines.ssh.commands import AliasConfig
+from jupyter_smx.engines.ssh.failures import SessionEnd
+from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from jupyter_smx.engines.ssh.commands import AliasConfig, SshOptions
+    from jupyter_smx.engines.ssh.commands import SshOptions
     from jupyter_smx.engines.ssh.failures import Target
 
 _log = logging.getLogger(__name__)
 
-_CONTROL_TIMEOUT = 10.0
+_CONTROL_TIMEOUT = 5.0
 """Seconds for a question that the master, or ssh itself, answers without the machine."""
 _LOGIN_TIMEOUT = 20.0
 """Seconds for a login, beside the time to connect, at each machine on the way."""
+_PATIENCE = float(commands.SERVER_ALIVE_INTERVAL * commands.SERVER_ALIVE_COUNT)
+"""Seconds for which a master that a person opened may be silent before it is ended."""
 _END_CHECKS, _END_INTERVAL = 100, 0.02
 """Looks at a master after its exit was requested, and seconds between them."""
 _UNKNOWN_NAME = "smx-unknown.invalid"
@@ -52,6 +59,8 @@ class Master:
         self._is_up = False
         self._is_doubtful = False
         self._is_ours = False
+        self._last_pid = 0
+        self._silent_since = 0.0
         self._opening: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
@@ -97,23 +106,23 @@ class Master:
         if self._opening is not None and not self._opening.done():
             self._opening.cancel()
             await asyncio.wait([self._opening])
-        if self._is_up and self._is_ours:
+        if self._is_ours:
             await self._exit()
         self._is_up = self._is_ours = False
 
     async def _establish(self) -> None:
         if self._is_up and await self._answers():
-            self._is_doubtful = False
+            self._is_doubtful, self._silent_since = False, 0.0
             return
         if self._is_up:
             await self._give_up()
-        self._is_up = self._is_ours = False
+        self._is_up = False
         config = await self._config()
         if not await self._use(config.control_path):
             async with file_lock.acquire_async(self._lock_path()):
                 if not await self._use(self.own_path):
                     await self._open(config)
-        self._is_up, self._is_doubtful = True, False
+        self._is_up, self._is_doubtful, self._silent_since = True, False, 0.0
         self.generation += 1
         _log.info("machine=%s master connection at %s", self.alias, self.path)
 
@@ -122,46 +131,52 @@ class Master:
         return Path(f"{self.own_path}.lock")
 
     async def _use(self, path: str) -> bool:
-        if not path or not await self.check(path):
-            return False
-        self.path = path
-        return True
+        """Use the master at a path; returns False if none runs there."""
+        pid = await self._pid(path) if path and _exists(path) else 0
+        if pid:
+            self._is_ours = self._is_ours and pid == self._last_pid
+            self.path, self._last_pid = path, pid
+        return bool(pid)
 
     async def _config(self) -> AliasConfig:
         done = await self.ask(commands.config_words(self.alias, self._options))
         if done.code:
-            raise failures.of_start(done.errors, self._target(""))
+            raise failures.of_start(done.errors, self._target(AliasConfig()))
         return commands.parse_config(done.output.decode(errors="replace"))
 
     async def _open(self, config: AliasConfig) -> None:
         path, log = Path(self.own_path), Path(f"{self.own_path}.log")
-        _remove(path)  # what a master left that was killed
+        await self._kill(self._last_pid)  # it answers nothing, and its socket is about to be replaced
+        _remove(path)
         words = commands.master_words(self.alias, path, log, self._options)
         machines = 1 + len(config.jump.split(",")) if config.jump else 1
         limit = machines * (self._options.connect_timeout + _LOGIN_TIMEOUT)
+        self._is_ours = True  # from now on close() has something to end
         try:
             done = await self.client.run_logged(words, log, limit)
         except asyncio.TimeoutError:
             raise failures.no_answer(self.alias, limit) from None
-        if done.code or not await self.check(self.own_path):
-            raise failures.of_start(done.errors, await self._described(done.errors, config.jump))
-        self.path, self._is_ours = self.own_path, True
+        if done.code or not await self._use(self.own_path):
+            raise failures.of_start(done.errors, await self._described(done.errors, config))
+        self._is_ours = True
 
-    async def _described(self, errors: str, jump: str) -> Target:
-        if "Could not resolve hostname" not in errors:
-            return self._target(jump)
-        ours, other = [
-            await self.ask(commands.config_words(name, self._options)) for name in (self.alias, _UNKNOWN_NAME)
-        ]
-        return self._target(jump, commands.is_configured(ours.output.decode(), other.output.decode()))
+    async def _described(self, errors: str, config: AliasConfig) -> Target:
+        """Look at what else the sentence about a failed start needs."""
+        target = self._target(config)
+        if "Could not resolve hostname" in errors:
+            names = (self.alias, _UNKNOWN_NAME)
+            ours, other = [await self.ask(commands.config_words(name, self._options)) for name in names]
+            return replace(target, is_configured=commands.is_configured(ours.output.decode(), other.output.decode()))
+        if "Permission denied" in errors:
+            return replace(target, locked_key=key_files.find_locked_key(config.identity_files))
+        return target
 
-    def _target(self, jump: str, is_configured: bool = True) -> Target:
+    def _target(self, config: AliasConfig) -> Target:
         return failures.Target(
             alias=self.alias,
             command=commands.master_command(self.alias, self.own_path, self._options),
             config=self._options.config_file or "~/.ssh/config",
-            jump=jump,
-            is_configured=is_configured,
+            jump=config.jump,
         )
 
     async def _answers(self) -> bool:
@@ -172,23 +187,37 @@ class Master:
         except asyncio.TimeoutError:
             return False
         end = failures.session_end(done)
-        if end is failures.SessionEnd.UNCERTAIN:
+        if end is SessionEnd.UNCERTAIN:
             return await self.check()
-        return end is not failures.SessionEnd.NO_MASTER
+        return end is not SessionEnd.NO_MASTER
 
     async def _give_up(self) -> None:
-        """End a master that does not answer, unless it belongs to the user's own sessions."""
-        if await self.check() and self.path != self.own_path:
+        """End a master that does not answer. One that a person opened took a code: it gets time to answer again.
+
+        :raises UnavailableError: it gets more time, or is at the path of the user's own sessions.
+        """
+        now = asyncio.get_running_loop().time()
+        self._silent_since = self._silent_since or now
+        may_end = self._is_ours or (self.path == self.own_path and now - self._silent_since >= _PATIENCE)
+        if not may_end and await self.check():
             command = commands.exit_command(self.alias, self.path, self._options)
             raise failures.silent_connection(self.alias, command)
         await self._exit()
 
     async def _exit(self) -> None:
-        pid = await self._pid(self.path)
-        with contextlib.suppress(RefusedError, UnavailableError):
-            await self.ask(commands.control_words(self.alias, self.path, "exit", self._options))
-        if pid:
-            await _wait_end(pid)
+        """End the master at our path."""
+        pid = self._last_pid or await self._pid(self.own_path)
+        await self.ask(commands.control_words(self.alias, self.own_path, "exit", self._options))
+        if pid and not await _has_ended(pid):
+            await self._kill(pid)
+        self._last_pid = 0
+
+    async def _kill(self, pid: int) -> None:
+        """Kill a master at our path that does not exit, as one that was stopped by a signal."""
+        if pid and _is_master(pid, self.own_path):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            await _has_ended(pid)
 
     async def _pid(self, path: str) -> int:
         done = await self.ask(commands.control_words(self.alias, path, "check", self._options))
@@ -196,18 +225,31 @@ class Master:
         return int(found[1]) if found and not done.code else 0
 
 
+def _exists(path: str) -> bool:
+    return Path(path).exists()
+
+
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-async def _wait_end(pid: int) -> None:
-    """Wait for the end of a process that is no child of ours, for up to two seconds."""
+def _is_master(pid: int, path: str) -> bool:
+    """Return True if a process is the master at a path, which is in its title; a PID may have been reused."""
+    try:
+        return os.fsencode(path) in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+async def _has_ended(pid: int) -> bool:
+    """Wait for the end of a process that is no child of ours, for up to two seconds; returns False if it runs on."""
     for _ in range(_END_CHECKS):
         try:
             os.kill(pid, 0)
         except OSError:
-            return
+            return True
         await asyncio.sleep(_END_INTERVAL)
+    return False
 
 
 def _retrieve_exception(opening: asyncio.Task[None]) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 MAX_SESSIONS = 8
 """Sessions at once for each machine: two of sshd's ten are left for a person on the same connection."""
 _SHORT_SESSIONS = 3
 """Sessions that streams leave for commands, where each stream has a session of its own."""
+
+_RAISE_INTERVAL = 1.0
+"""Seconds after which one session more is tried again where sshd refused one: others may have ended meanwhile."""
 
 
 class SessionSlots:
@@ -23,20 +21,12 @@ class SessionSlots:
         self.limit = limit
         self.in_use = 0
         self._full = limit
+        self._timer: asyncio.TimerHandle | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def stream_limit(self) -> int:
-        """Give the number of sessions that may be streams, which last as long as a host."""
-        return max(1, self.limit - _SHORT_SESSIONS)
-
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Hold a slot; wait until one is free."""
-        await self.acquire()
-        try:
-            yield
-        finally:
-            self.release()
+        """Return the number of sessions that may be streams, which last as long as a host."""
+        return max(self.limit - _SHORT_SESSIONS, self.limit // 2)
 
     async def acquire(self) -> None:
         """Wait for a slot, which :meth:`release` gives back."""
@@ -60,13 +50,26 @@ class SessionSlots:
         self._start_waiting()
 
     def lower(self) -> None:
-        """Note that sshd refused a session: those that run beside it are all that it lets in, at least one."""
+        """Note that sshd refused a session of those in use: the others are all that it lets in now."""
         self.limit = max(1, min(self.limit, self.in_use - 1))
+        self._raise_later()
 
     def reset(self) -> None:
         """Forget what was refused: there is a new connection."""
         self.limit = self._full
         self._start_waiting()
+
+    def _raise_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_RAISE_INTERVAL, self._raise_limit)
+
+    def _raise_limit(self) -> None:
+        self._timer = None
+        if self.limit < self._full:
+            self.limit += 1
+            self._start_waiting()
+            self._raise_later()
 
     def _start_waiting(self) -> None:
         while self._waiting and self.in_use < self.limit:

@@ -1,9 +1,15 @@
-"""A controller with hosts on the machines of the test world: ``ssh_controller``; the first submission starts it."""
+"""Connections to the machines of the test world, and a controller with hosts there, ``ssh_controller``.
+
+The first submission starts that controller.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,17 +18,40 @@ import pytest
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
 from ssh_controller import SshControllerWorld
+from ssh_helpers import Sshs
 from world import ROOT, surround
 
 from jupyter_smx.engines import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from worlds.ssh.machine import Machine
     from worlds.ssh.ssh_world import SshWorld
 
 _ENTRY_POINT = "[jupyter_smx.engines]\nssh = jupyter_smx.engines.ssh.engine:SshEngine\n"
 _SLOTS = 4
+
+
+@pytest.fixture
+async def sshs(ssh_world: SshWorld) -> AsyncIterator[Sshs]:
+    folder = Path(tempfile.mkdtemp(prefix="smx-ssh-"))
+    made = Sshs(ssh_world, folder)
+    yield made
+    for connection in made.connections:
+        await connection.close()
+    left = made.processes()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(folder)
+    assert left == {}
+
+
+@pytest.fixture
+def one(ssh_world: SshWorld) -> Machine:
+    machine = ssh_world["one"]
+    machine.wipe()
+    return machine
 
 
 @pytest.fixture

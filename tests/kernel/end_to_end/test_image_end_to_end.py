@@ -136,7 +136,7 @@ def test_an_image_that_is_not_there_or_has_no_python_ends_the_job_with_the_cure(
 def test_what_no_image_can_have_is_refused_before_there_is_a_job(notebook: Any) -> None:
     for option, words in (
         ("", "--image: no image was given"),
-        (f"--image {IMAGE} --checkpoint here", "--checkpoint: hosts of the engine docker share no folder"),
+        (f"--image {IMAGE} --checkpoint here", "--checkpoint: hosts of the engine docker do not share this folder"),
         (f"--image {IMAGE} --python {sys.executable}", "is an interpreter of this machine"),
     ):
         with pytest.raises(ValidationError, match=words):

@@ -122,7 +122,9 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
     """
     folder = store.folder(name)
     devices = ",".join(store.description(name)["devices"])
-    variables = {**os.environ, "JUPYTER_SMX_HOST": "/".join(name), **dict.fromkeys(GPU_VARIABLES, devices)}
+    # The session's own variables, such as SSH_CONNECTION, mean nothing once it is closed.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SSH_")}
+    variables = {**inherited, "JUPYTER_SMX_HOST": "/".join(name), **dict.fromkeys(GPU_VARIABLES, devices)}
     listening, ready = os.pipe()
     os.set_inheritable(ready, True)
     log = os.open(folder.path(host_layout.AGENT_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

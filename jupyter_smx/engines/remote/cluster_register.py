@@ -6,6 +6,7 @@ By it a release asks those machines only, and the id of a released cluster is re
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +16,7 @@ from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -24,13 +26,35 @@ _LOCK = "lock"
 
 
 class Intention(Struct, frozen=True):
-    """What will be launched: for each host, in the job's order, the machine that it is launched on."""
+    """What will be launched: for each host, in the job's order, its machine, and how many GPUs it takes there."""
 
     places: dict[str, str]
+    gpus: dict[str, int] = {}
 
     def machines(self) -> list[str]:
         """Name each machine once."""
         return list(dict.fromkeys(self.places.values()))
+
+    def use_of(self, machine: str) -> tuple[int, int]:
+        """Count the hosts on a machine, and the GPUs that they take."""
+        hosts = [host for host, place in self.places.items() if place == machine]
+        return len(hosts), sum(self.gpus.get(host, 0) for host in hosts)
+
+
+def read_id(path: Path, new_id: Callable[[], str]) -> str:
+    """Read the id that a file has had since it was first asked for.
+
+    :raises UnavailableError: it can be neither read nor written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError), path.open("x", encoding="ascii") as file:
+            file.write(new_id())
+        return path.read_text(encoding="ascii")
+    except OSError as problem:
+        raise UnavailableError(
+            f"data_dir: {path} cannot be used ({problem}).", field="data_dir", value=path, transient=True
+        ) from problem
 
 
 class ClusterRegister:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.model.errors import RefusedError, ValidationError, suggest_names
 
@@ -18,10 +19,11 @@ MACHINE_OPTION = "machine"
 
 
 class MachineRoom(Struct, frozen=True):
-    """What a machine has: ``total`` slots, and free ``slots`` and ``gpus``; None where that is not known here."""
+    """What a machine has in all, and what of it is free; None where that is not known here."""
 
-    total: int | None = None
+    total_slots: int | None = None
     slots: int | None = None
+    total_gpus: int | None = None
     gpus: int | None = None
     is_reachable: bool = True
 
@@ -31,11 +33,10 @@ class MachineRoom(Struct, frozen=True):
 
     def less(self, host: HostSpec) -> MachineRoom:
         """Give what is left after a host."""
-        return MachineRoom(
-            self.total,
-            None if self.slots is None else self.slots - 1,
-            None if self.gpus is None else self.gpus - host.gpus,
-            self.is_reachable,
+        return replace(
+            self,
+            slots=None if self.slots is None else self.slots - 1,
+            gpus=None if self.gpus is None else self.gpus - host.gpus,
         )
 
 
@@ -44,10 +45,10 @@ def place_hosts(hosts: Sequence[HostSpec], rooms: Mapping[str, MachineRoom]) -> 
 
     Of machines with equal room the first one in the configuration.
 
-    :raises RefusedError: there is no room now (transient), or there are more hosts than slots.
+    :raises RefusedError: there is no room now (transient), or never: more hosts than slots, or too few GPUs.
     :raises ValidationError: an instance type is of a machine that the engine has not.
     """
-    totals = [room.total for room in rooms.values() if room.total is not None]
+    totals = [room.total_slots for room in rooms.values() if room.total_slots is not None]
     if len(totals) == len(rooms) and sum(totals) < len(hosts):
         raise RefusedError(
             f"--instance-count: {len(hosts)} hosts, and {_words(rooms)} can have {sum(totals)} at once.",
@@ -75,8 +76,16 @@ def _choose(host: HostSpec, rooms: Mapping[str, MachineRoom]) -> str:
             cure=suggest_names(wanted, rooms),
         )
     candidates = {name: room for name, room in rooms.items() if wanted in ("", name) and room.fits(host)}
+    where = wanted or _words(rooms)
+    possible = [room.total_gpus for name, room in rooms.items() if wanted in ("", name)]
+    if all(total is not None and total < host.gpus for total in possible):
+        raise RefusedError(
+            f"--instance-type: {host.instance_type} has {host.gpus} GPUs, and {where} has not so many in one machine.",
+            field="instance_type",
+            value=host.instance_type,
+            cure="Use a type with fewer GPUs, or another machine.",
+        )
     if not candidates:
-        where = wanted or _words(rooms)
         what = "GPU" if any(room.slots is None or room.slots > 0 for room in rooms.values()) else "slot"
         raise RefusedError(
             f"No {what} of {where} is free.",

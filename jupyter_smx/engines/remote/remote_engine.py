@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import os
-import socket
+import secrets
 from abc import abstractmethod
 from contextlib import aclosing
 from pathlib import Path
@@ -24,7 +23,7 @@ from jupyter_smx.engines.machine.host_folder import description
 from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.engines.remote import facts, interpreters
 from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
-from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention
+from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, read_id
 from jupyter_smx.engines.remote.placement import MachineRoom, place_hosts
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
@@ -144,7 +143,8 @@ class RemoteEngine(Engine):
                 raise request_validation.released_error(request.cluster)
             intention = register.read(request.cluster)
             if intention is None:
-                intention = Intention(await self._place(request))
+                places = await self._place(request)
+                intention = Intention(places, {host.host: host.gpus for host in request.hosts if host.gpus})
                 register.write(request.cluster, intention)
             networks = await self._networks(request.cluster, intention)
 
@@ -332,8 +332,8 @@ class RemoteEngine(Engine):
 
     @property
     def _owner(self) -> str:
-        """Tell this controller's hosts from those of others with the same account."""
-        return hashlib.sha256(f"{socket.gethostname()}\0{self.data_dir}".encode()).hexdigest()[:16]
+        """Tell this controller's hosts from those of others with the same account, by the id of its data folder."""
+        return read_id(self._folder / "id", secrets.token_hex)
 
     def _account(self, name: str) -> Account:
         if name not in self._accounts:
@@ -366,10 +366,9 @@ class RemoteEngine(Engine):
         names = [*self.machine_options()]
         if len(names) > 1:
             await self._contact(names)
-        places = place_hosts(request.hosts, {name: self._room(name) for name in names})
-        if len(names) == 1:
-            await self._contact(names)
-        return places
+        elif names[0] not in self._contacts:
+            await self._contact(names)  # later the launch itself is the first question
+        return place_hosts(request.hosts, {name: self._room(name) for name in names})
 
     async def _contact(self, names: Iterable[str]) -> None:
         """Ask machines that have not been asked lately what they have.
@@ -396,12 +395,20 @@ class RemoteEngine(Engine):
         return answer
 
     def _room(self, name: str) -> MachineRoom:
-        used = [
-            host for found in self._register.live().values() for host, place in found.places.items() if place == name
-        ]
-        slots = self._slots_of(name)
-        is_reachable = self._contacts.get(name, (0.0, True))[1]
-        return MachineRoom(total=slots, slots=None if slots is None else slots - len(used), is_reachable=is_reachable)
+        uses = [found.use_of(name) for found in self._register.live().values()]
+        slots, gpus = self._slots_of(name), self._gpus_of(name)
+        return MachineRoom(
+            total_slots=slots,
+            slots=None if slots is None else slots - sum(hosts for hosts, _ in uses),
+            total_gpus=gpus,
+            gpus=None if gpus is None else gpus - sum(taken for _, taken in uses),
+            is_reachable=self._contacts.get(name, (0.0, True))[1],
+        )
+
+    def _gpus_of(self, name: str) -> int | None:
+        options = self.machine_options().get(name)
+        known = self._facts.read(name)
+        return len(options.gpus) if options and options.gpus else (len(known.gpus) if known else None)
 
     async def _networks(self, cluster: str, intention: Intention) -> dict[str, HostNetwork]:
         machines = {}

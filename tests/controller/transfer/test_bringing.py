@@ -264,7 +264,7 @@ def test_what_is_not_there_ends_the_job_with_its_name(far: Simulation, data: Pat
 
 
 def test_what_comes_back_while_the_job_runs_needs_a_url(far: Simulation, tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="--checkpoint: hosts of the engine fake do not share this folder") as refused:
+    with pytest.raises(ValidationError, match="hosts of the engine fake do not share this folder") as refused:
         far.submit(checkpoint=str(tmp_path))
     assert "s3://" in refused.value.cure
     output = Output(name="out", path="/opt/ml/processing/output/out", destination=str(tmp_path), mode="Continuous")

@@ -19,9 +19,12 @@ from jupyter_smx.agent.remote.verb_error import VerbError
 VERBS = {
     "delete": "records",
     "delete_archives": "records",
+    "delete_environments": "environments",
+    "environment": "environments",
     "facts": "facts",
     "launch": "launch",
     "list_clusters": "observe",
+    "list_environments": "environments",
     "observe": "observe",
     "read": "records",
     "release": "release",
@@ -38,7 +41,8 @@ def main(words: List[str]) -> int:
         from jupyter_smx.agent.remote import terminal  # noqa: PLC0415 - each process loads what it needs
 
         return terminal.shell(store, words[2:]) if verb == "shell" else terminal.relay(words[2])
-    _say(answer(store, verb, json.load(sys.stdin)))
+    # One line, as the input stays open while an answer takes long.
+    _say(answer(store, verb, json.loads(sys.stdin.readline())))
     return 0
 
 

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 import json
 import os
 import shutil
-import signal
 import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.code import environment_build
 from jupyter_smx.controller_launch import controller_environment
+from jupyter_smx.engines.machine.line_process import kill_group, read_lines
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.policy.lifecycle import pip_output
 from jupyter_smx.policy.lifecycle.environment import format_for_pip, needs_pip
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from pathlib import Path
 
     from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 _TAIL_LINES = 80
 """Lines of the end, in which the reason of a failure stands."""
-_PIECE = 65_536
 
 
 class BuildError(SmxError):
@@ -61,13 +59,13 @@ class Installer:
             if child.stdin is not None:
                 child.stdin.write(json.dumps(order).encode() + b"\n")
             if child.stdout is not None:
-                async for line in _lines(child.stdout):
+                async for line in read_lines(child.stdout):
                     last.append(line)
                     if step := narrator.read_line(line):
                         say(step)
             code = await child.wait()
         finally:
-            await _kill(child)
+            await kill_group(child)
         if code:
             raise _build_error(list(last), "uv" if uv else "pip", code, folder.name)
 
@@ -92,27 +90,6 @@ async def _start(folder: Path) -> asyncio.subprocess.Process:
             value=sys.executable,
             cure="Check that this machine has free memory and process slots, then run the job again.",
         ) from error
-
-
-async def _kill(child: asyncio.subprocess.Process) -> None:
-    """Leave nothing of a child: its group has everything that it started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    if child.stdin is not None:
-        child.stdin.close()
-    await child.wait()
-
-
-async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Give the lines of a stream, however long they are."""
-    left = b""
-    while piece := await stream.read(_PIECE):
-        *whole, left = (left + piece).split(b"\n")
-        for line in whole:
-            yield line.decode(errors="replace")
-        left = left[-_PIECE:]
-    if left:
-        yield left.decode(errors="replace")
 
 
 def _uv() -> list[str]:

@@ -24,12 +24,22 @@ from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.engines.remote import facts, interpreters
 from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
 from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, read_id
+from jupyter_smx.engines.remote.environments import DEFAULT_LIMIT, environment_request, provide
 from jupyter_smx.engines.remote.placement import MachineRoom, place_hosts
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Callable,
+        Collection,
+        Coroutine,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from jupyter_smx.engines.base import HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
@@ -73,6 +83,14 @@ class RemoteEngine(Engine):
             "sent, and checkpoints and continuous outputs may lie there."
         ),
     ).tag(config=True)
+    environment_limit = Float(
+        DEFAULT_LIMIT, min=1.0, help="Seconds that the installation of ``--requirements`` may take."
+    ).tag(config=True)
+    environments_unused = Float(
+        30 * 86_400.0,
+        min=0.0,
+        help="Seconds after which environments of ``--requirements`` are deleted on a machine, if no job used them.",
+    ).tag(config=True)
     isolate = Bool(
         default_value=True,
         help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if the machine allows mount namespaces.",
@@ -101,8 +119,9 @@ class RemoteEngine(Engine):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Say that interpreters and GPUs are those of the machines."""
-        return Capabilities(interpreters="remote", own_gpus=True, shared_folders=tuple(self.shared_folders))
+        """Say that interpreters, GPUs and environments are those of the machines."""
+        shared = tuple(self.shared_folders)
+        return Capabilities(interpreters="remote", own_gpus=True, builds_environments=True, shared_folders=shared)
 
     @abstractmethod
     def machine_options(self) -> Mapping[str, MachineOptions]:
@@ -125,12 +144,14 @@ class RemoteEngine(Engine):
                 "setup": found.setup,
                 host_layout.DESCRIPTION: {name: value for name, value in described.items() if name not in _FILLED_IN},
             }
-        return {"engine": self.name, "machines": [*self.machine_options()], "hosts": hosts}
+        more = {"requirements": [*request.requirements]} if request.requirements else {}
+        return {"engine": self.name, "machines": [*self.machine_options()], "hosts": hosts, **more}
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Choose a machine for each host, write that down, and launch them there.
 
-        Yields an empty handle before the first launch, and a new handle whenever another host listens.
+        Yields an empty handle before the first launch, and a new handle whenever another host listens. Requirements are
+        installed on these machines before, with a :class:`QueueStatus` for each step.
 
         :raises RefusedError: before anything was launched, or there is no slot or GPU on the machine.
         :raises UnavailableError: a machine cannot be reached, or a host did not come up.
@@ -147,9 +168,17 @@ class RemoteEngine(Engine):
                 intention = Intention(places, {host.host: host.gpus for host in request.hosts if host.gpus})
                 register.write(request.cluster, intention)
             networks = await self._networks(request.cluster, intention)
+            pythons: dict[str, str] = {}
+            async with aclosing(self._provide_environments(request, intention)) as reports:
+                async for report in reports:
+                    if isinstance(report, dict):
+                        pythons = report
+                    else:
+                        yield report
 
             async def launch_host(host: HostSpec) -> HostHandle:
-                return await self._launch_host(request, host, intention.places[host.host], networks[host.host])
+                place = intention.places[host.host]
+                return await self._launch_host(request, host, place, networks[host.host], pythons.get(place, ""))
 
             async with aclosing(launch_all(self, request, launch_host)) as handles:
                 async for handle in handles:
@@ -317,6 +346,7 @@ class RemoteEngine(Engine):
         question = {"owner": self._owner, "keep": [cluster for cluster in ended if is_needed(cluster)]}
         deleted = await account.ask("delete", question)
         await account.ask("delete_archives", {"archive": agent_zipapp.file_name()})
+        await account.ask("delete_environments", {"unused_seconds": float(self.environments_unused)})
         return deleted
 
     # What is below
@@ -438,8 +468,26 @@ class RemoteEngine(Engine):
         )
         return {**common, "notice_grace": float(self.notice_grace), "archive": agent_zipapp.file_name()}
 
+    async def _provide_environments(
+        self, request: ClusterRequest, intention: Intention
+    ) -> AsyncGenerator[Handle | QueueStatus | dict[str, str], None]:
+        """Install requirements on the machines of a cluster; gives the interpreter of each last."""
+        found = interpreters.interpreter(request.python, self._environments())
+        wanted = environment_request(request, found.path, found.setup, os.environ)
+        if wanted is None:
+            return
+        # From here on the cluster is released when it fails, and holds its slots until then.
+        yield Handle(engine=self.name, cluster=request.cluster)
+        accounts = {name: (self._account(name), wanted) for name in intention.machines()}
+        async with aclosing(provide(accounts, float(self.environment_limit))) as reports:
+            async for report in reports:
+                if isinstance(report, dict):
+                    yield {name: environment.python for name, environment in report.items()}
+                else:
+                    yield report
+
     async def _launch_host(
-        self, request: ClusterRequest, host: HostSpec, name: str, network: HostNetwork
+        self, request: ClusterRequest, host: HostSpec, name: str, network: HostNetwork, python: str
     ) -> HostHandle:
         options = self.machine_options().get(name)
         found = interpreters.interpreter(request.python, self._environments())
@@ -454,7 +502,7 @@ class RemoteEngine(Engine):
             "gpus": host.gpus,
             "cpus": host.vcpus,
             "memory": host.memory,
-            "python": found.path or (DEFAULT_PYTHON if found.setup else account.python),
+            "python": python or found.path or (DEFAULT_PYTHON if found.setup else account.python),
             "setup": found.setup,
             "timeout": float(self.launch_timeout),
         }

@@ -41,9 +41,18 @@ _ERROR_PREFIX = re.compile(
 )
 _PIP_ERROR = "subprocess-exited-with-error"
 
+_NETWORK = re.compile(
+    r"connection (refused|reset|broken|error)|timed? ?out|dns error|error sending request|name or service not known|"
+    r"temporary failure in name resolution|failed to establish a new connection|network is unreachable|"
+    r"no route to host|failed to lookup address|tunnel connection failed|client error \(connect\)",
+    re.IGNORECASE,
+)
+_NO_SPACE = re.compile(r"no space left|disk quota", re.IGNORECASE)
+_NO_VENV = re.compile(r"ensurepip is not\s+available|No module named (venv|ensurepip|pip)\b")
+
 _CURES = (
     (
-        re.compile(r"no space left|disk quota", re.IGNORECASE),
+        _NO_SPACE,
         "Free some space on the disk of the data folder.",
     ),
     (
@@ -51,15 +60,11 @@ _CURES = (
         "The file on the index does not match the hash in the requirement.",
     ),
     (
-        re.compile(
-            r"connection (refused|reset|broken|error)|timed? ?out|dns error|error sending request|"
-            r"name or service not known|temporary failure in name resolution|failed to establish a new connection",
-            re.IGNORECASE,
-        ),
+        _NETWORK,
         "The package index is unreachable: try again, or set another one with --index-url in the file.",
     ),
     (
-        re.compile(r"ensurepip is not\s+available|No module named (venv|ensurepip|pip)\b"),
+        _NO_VENV,
         (
             "This Python cannot create virtual environments: run `pip install uv` in the environment of "
             "jupyter_smx, or install python3-venv."
@@ -81,6 +86,11 @@ _CURES = (
     ),
 )
 _CURE = "Correct the requirements."
+_REMOTE_CURES: dict[re.Pattern[str] | None, str] = {
+    _NO_SPACE: "Free some space on the disk of {}.",
+    _NO_VENV: "The Python of {0} cannot create virtual environments: install uv or python3-venv on {0}.",
+}
+"""What helps on another machine, if that is not what helps on this one."""
 
 
 class InstallProgress:
@@ -116,15 +126,28 @@ def _format_packages(count: int, verb: str) -> str:
     return f"{verb} {format_count(count, 'package')}"
 
 
-def failure_reason(lines: Sequence[str], ended: str) -> tuple[str, str]:
+def is_network_failure(lines: Sequence[str]) -> bool:
+    """Return True if an installation failed because it reached no package index."""
+    return any(_NETWORK.search(line) for line in lines)
+
+
+def lacks_venv(lines: Sequence[str]) -> bool:
+    """Return True if the base interpreter cannot create virtual environments."""
+    return _NO_VENV.search("\n".join(lines)) is not None
+
+
+def failure_reason(lines: Sequence[str], ended: str, machine: str = "") -> tuple[str, str]:
     """Say why an installation failed, from its last lines, and what helps.
 
-    ``ended`` says how the program ended, as ``pip ended with exit code 1``.
+    ``ended`` says how the program ended, as ``pip ended with exit code 1``; ``machine`` names another machine than this
+    one, on which it ran.
     """
     text = "\n".join(lines)
     package = next((found[1] for pattern in _PACKAGES if (found := pattern.search(text))), "").rstrip("`:,.)")
     package = package or next((found[1] for line in reversed(lines) if (found := _COLLECTING.match(line))), "")
-    cure = next((cure for pattern, cure in _CURES if pattern.search(text)), _CURE)
+    matching, cure = next(((pattern, cure) for pattern, cure in _CURES if pattern.search(text)), (None, _CURE))
+    if machine and matching in _REMOTE_CURES:
+        cure = _REMOTE_CURES[matching].format(machine)
     told = [line for line in lines if not _NOISE.match(line)]
     errors = [line for line in told if _ERROR_PREFIX.match(line) and _PIP_ERROR not in line]
     chosen = list(dict.fromkeys(_ERROR_PREFIX.sub("", line, count=1).strip() for line in (errors or told)[-3:]))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
-ENTRY_POINTS = "[jupyter_smx.engines]\ntoy = toy_engine:ToyEngine\n"
+ENTRY_POINTS = "[jupyter_smx.engines]\ntoy = toy_engine:ToyEngine\nshell = shell_engine:ShellEngine\n"
 
 
 class RemoteWorld(World):

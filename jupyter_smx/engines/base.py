@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 DEFAULT_OBSERVE_INTERVAL = 5.0
 """Seconds between two looks at an engine, whatever the number of its clusters."""
+DOCTOR_TIMEOUT = 15.0
+"""Seconds for which a doctor asks the machines of an engine that a user named."""
 
 
 class Observation(str, Enum):
@@ -393,8 +395,13 @@ class Engine(LoggingConfigurable):
         del is_needed
         return []
 
-    async def doctor(self) -> dict[str, object]:
-        """Give what a doctor's page shows of this engine: facts by name, looked at now."""
+    async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
+        """Give what a doctor's page shows of this engine: facts by name, looked at now.
+
+        ``machines`` among them has the facts of each of its machines by name, where it has several. They are asked
+        side by side for ``timeout`` seconds; of one that cannot be used the only fact is its ``problem``, a sentence.
+        """
+        del timeout
         return {}
 
 

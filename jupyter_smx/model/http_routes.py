@@ -148,6 +148,7 @@ BEFORE_BYTE = QueryParameter("before", -1, "only lines that begin before this by
 SINCE = QueryParameter("since", 0.0, "only what is newer than this moment, in seconds since the epoch")
 SINCE_EVENT = QueryParameter("since", 0, "the number of the last event that is known")
 ABANDON = QueryParameter("abandon", False, "1 waits for no host that cannot be reached: the job ends now")
+ENGINE = QueryParameter("engine", "", "the name of one engine, also with a machine as `ssh:NAME`; all by default")
 FROM_JOB = QueryParameter("from", "", "the earlier job; by default the run of the same base name before this one")
 
 _RECORD = "Job, with its `summary`, `status`, `secondary_status`, `queue_position`, `cost` and `bill` as of now"
@@ -410,8 +411,10 @@ ROUTES: tuple[Route[Action], ...] = (
         "doctor",
         "diagnose",
         "Return the doctor's report on the controller and on every engine.",
-        "the controller's part of the doctor's page",
+        "the controller's part of the doctor's page; with `engine` only `{engines}`, which may take 15 s",
+        query=(ENGINE,),
         proxy=Proxy(
+            query=(),
             help="Return the reports of the Jupyter server and the controller. A missing controller is no error.",
             answer="`{server, controller, problem}`",
         ),
@@ -420,8 +423,9 @@ ROUTES: tuple[Route[Action], ...] = (
         "POST",
         "doctor",
         "fix",
-        "Remove hosts of clusters without a record.",
-        "removed clusters, by engine",
+        "Remove hosts of clusters without a record, and what ended clusters left on other machines.",
+        "what was removed, by engine",
+        query=(ENGINE,),
     ),
 )
 

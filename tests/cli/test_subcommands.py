@@ -280,8 +280,8 @@ def test_the_doctor_has_one_page(terminal: Terminal) -> None:
     told = terminal.document("doctor")
     assert told["data_folder"] == os.environ["JUPYTER_SMX_DATA_DIR"]
     assert told["controller"]["engines"]["local"]
-    assert "ended" not in told
-    assert "local" not in terminal.document("doctor", "--fix")["ended"]
+    assert "removed" not in told
+    assert "local" not in terminal.document("doctor", "--fix")["removed"]
 
 
 def test_what_the_controller_refuses_is_a_sentence_or_an_error_body(terminal: Terminal) -> None:

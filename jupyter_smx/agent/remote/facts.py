@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent.remote import records
@@ -17,12 +18,16 @@ from jupyter_smx.agent.telemetry import gpu
 if TYPE_CHECKING:
     from jupyter_smx.agent.remote.cluster_store import ClusterStore
 
+_ARCHIVES = "archives"
 _ANY_ADDRESS = ("192.0.2.1", 9)
 """An address that no machine has (RFC 5737). The machine would take its main address to get there; it sends nothing."""
 
 
 def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Describe the machine; with ``usage`` in ``asked`` also how much room this account takes, which reads its disk."""
+    """Describe the machine.
+
+    With ``usage_limit`` in ``asked``, also how much room this account takes; its disk is read for so many seconds.
+    """
     found = gpu.find()
     described = machine.describe(socket.gethostname(), 0, 0)
     os.makedirs(store.root, mode=0o700, exist_ok=True)
@@ -44,14 +49,21 @@ def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
         "limits": cgroup_limits.find_parents().description(),
         "hosts": len(store.live_hosts()),
     }
-    return {**answer, "usage": _usage(store)} if asked.get("usage") else answer
+    return {**answer, **_usage(store.root, float(asked["usage_limit"]))} if "usage_limit" in asked else answer
 
 
-def _usage(store: ClusterStore) -> Dict[str, int]:
-    with contextlib.suppress(FileNotFoundError):
-        names = [entry for entry in os.listdir(store.root) if os.path.isdir(os.path.join(store.root, entry))]
-        return {name: records.disk_usage(os.path.join(store.root, name)) for name in sorted(names)}
-    return {}
+def _usage(root: str, limit: float) -> Dict[str, Any]:
+    """Count bytes by the name of the folder below the root; files of the root itself are archives of agents."""
+    deadline = time.monotonic() + limit
+    usage: Dict[str, int] = {}
+    for name in sorted(os.listdir(root)):
+        path = os.path.join(root, name)
+        with contextlib.suppress(OSError):
+            if os.path.isdir(path):
+                usage[name] = records.disk_usage(path, deadline)
+            elif name.startswith(records.ARCHIVE_PREFIX):
+                usage[_ARCHIVES] = usage.get(_ARCHIVES, 0) + records.file_size(path)
+    return {"usage": usage, "is_usage_partial": time.monotonic() > deadline}
 
 
 def main_address() -> str:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import os
 import stat
+import time
 from typing import Any, Dict, Iterator
 
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
@@ -13,6 +14,7 @@ from jupyter_smx.agent.system.files import rmtree
 
 READ_LIMIT = 1 << 20
 """Bytes that one answer has at most."""
+ARCHIVE_PREFIX = "agent-"
 _BLOCK = 512
 """Bytes that ``st_blocks`` counts."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
@@ -79,19 +81,35 @@ def delete(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 def delete_archives(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Delete archives of other versions of the agent that no host of this account runs; says which."""
     used = {asked["archive"]} | {str(store.description(name).get("archive", "")) for name in store.live_hosts()}
-    found = [name for name in os.listdir(store.root) if name.startswith("agent-") and name not in used]
+    found = [name for name in os.listdir(store.root) if name.startswith(ARCHIVE_PREFIX) and name not in used]
     for name in found:
         os.unlink(os.path.join(store.root, name))
     return {"deleted": found}
 
 
-def disk_usage(path: str) -> int:
-    """Count the bytes that a folder takes on its disk; what cannot be read counts nothing."""
-    return sum(_sizes(path))
+def disk_usage(path: str, deadline: float = float("inf")) -> int:
+    """Count the bytes that a folder takes on its disk; what cannot be read counts nothing.
+
+    Ends at ``deadline``, by the clock of ``time.monotonic``, with what was counted so far.
+    """
+    counted = 0
+    for size in _sizes(path):
+        counted += size
+        if time.monotonic() > deadline:
+            break
+    return counted
 
 
 def _sizes(path: str) -> Iterator[int]:
     for folder, _, names in os.walk(path):
         for name in names:
             with contextlib.suppress(OSError):
-                yield os.lstat(os.path.join(folder, name)).st_blocks * _BLOCK
+                yield file_size(os.path.join(folder, name))
+
+
+def file_size(path: str) -> int:
+    """Give the bytes that a file takes on its disk.
+
+    :raises OSError: there is none.
+    """
+    return os.lstat(path).st_blocks * _BLOCK

@@ -43,13 +43,13 @@ def describe_controller(request: ApiHandler) -> Answer:
 
 
 async def diagnose(request: ApiHandler) -> Answer:
-    """Give what a doctor's page shows of the controller and its engines."""
-    return json_answer(await request.facade.doctor())
+    """Give what a doctor's page shows of the controller and its engines, or of one engine."""
+    return json_answer(await request.facade.doctor(request.query(routes.ENGINE)))
 
 
 async def fix(request: ApiHandler) -> Answer:
-    """Remove hosts of clusters without a record."""
-    return json_answer(await request.facade.fix())
+    """Remove hosts of clusters without a record, and files of ended clusters on other machines."""
+    return json_answer(await request.facade.fix(request.query(routes.ENGINE)))
 
 
 ACTIONS: Actions = {

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from jupyter_smx.controller.api.array_facade import ArrayFacade
 from jupyter_smx.controller.api.shell_commands import ShellCommands
 from jupyter_smx.controller.api.submission import SubmissionValidator
+from jupyter_smx.controller.scheduling.engine_doctor import EngineDoctor
 from jupyter_smx.controller.state.engine_limits import types_of_engine
 from jupyter_smx.model.errors import (
     RefusedError,
@@ -66,6 +67,7 @@ class ControllerFacade:
         self._engines = engines
         self.validator = SubmissionValidator(live_state, engine_of, engines)
         self.arrays = ArrayFacade(live_state, reconciler, self.validator)
+        self._doctor = EngineDoctor(live_state, engine_of)
         self.shell_commands = ShellCommands(live_state, engine_of)
 
     # Jobs
@@ -351,19 +353,18 @@ class ControllerFacade:
 
         :raises ResourceNotFoundError: there is no such engine.
         """
-        if engine_kind(name) not in self._engines:
-            raise ResourceNotFoundError(
-                f"There is no engine {name!r}.",
-                field="engine",
-                value=name,
-                rule=f"Installed engines: {', '.join(sorted(self._engines))}.",
-                cure=suggest_names(name, self._engines),
-            )
+        self._check_engine(name)
         declared = self._engine_of(name).capabilities
         return EngineInfo(name=name, interpreters="local" if declared.images else declared.interpreters)
 
-    async def doctor(self) -> dict[str, Any]:
-        """Say what a doctor's page shows of the controller and of every engine."""
+    async def doctor(self, engine: str = "") -> dict[str, Any]:
+        """Give what a doctor's page shows of the controller and of every engine, or of one engine alone.
+
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        if engine:
+            self._check_engine(engine)
+            return {"engines": await self._doctor.examine([engine], is_brief=False)}
         limits = self._live_state.limits
         used = self._used_share()
         rows = (
@@ -378,39 +379,32 @@ class ControllerFacade:
             "epoch": self._live_state.store.epoch,
             "jobs": len(self._live_state.jobs),
             "pools": len(self._live_state.clusters),
-            "engines": {name: await _examine(self._engine_of, name) for name in self._engine_names(self._engines)},
+            "engines": await self._doctor.examine(self._engine_names(self._engines), is_brief=True),
             "instance_types": sorted(limits.catalogue),
             "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
             "keep_alive_cap": limits.keep_alive_cap,
         }
 
-    async def fix(self) -> dict[str, list[str]]:
-        """Let every engine end hosts without a record; return what was ended, or why nothing was, by engine."""
-        found = {
-            name: await _sweep(self._engine_of, name, lambda: [*self._live_state.clusters])
-            for name in self._engine_names(self._engines)
-        }
-        return {name: ended for name, ended in found.items() if ended}
+    async def fix(self, engine: str = "") -> dict[str, list[str]]:
+        """Let every engine, or one, remove what it left; return what was removed, or why nothing was, by engine.
+
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        if engine:
+            self._check_engine(engine)
+        return await self._doctor.fix([engine] if engine else self._engine_names(self._engines))
+
+    def _check_engine(self, name: str) -> None:
+        if engine_kind(name) not in self._engines:
+            raise ResourceNotFoundError(
+                f"There is no engine {name!r}.",
+                field="engine",
+                value=name,
+                rule=f"Installed engines: {', '.join(sorted(self._engines))}.",
+                cure=suggest_names(name, self._engines),
+            )
 
 
 def _is_reached(job: Job, until: str) -> bool:
     return is_final(job.state) or (until == "first_line" and "first_line" in job.timings)
-
-
-async def _examine(engine_of: Callable[[str], Engine], engine: str) -> dict[str, Any]:
-    """Give the report of an engine on itself, or the error that it raised."""
-    try:
-        found = await engine_of(engine).doctor()
-    except (SmxError, OSError) as error:
-        return {"trouble": str(error)}
-    brought = [kind.name for kind in types_of_engine(engine_of, engine)]
-    return {**found, "instance_types": brought} if brought else found
-
-
-async def _sweep(engine_of: Callable[[str], Engine], engine: str, known: Callable[[], Collection[str]]) -> list[str]:
-    """Name what an engine ended of clusters that are none of those that ``known`` gives, or say why it could not."""
-    try:
-        return await engine_of(engine).sweep(known)
-    except (SmxError, OSError) as error:
-        return [f"Stopping failed: {error}"]

@@ -15,7 +15,7 @@ from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import data_dir
-from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation
 from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
@@ -288,8 +288,9 @@ class DockerEngine(Engine):
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
-    async def doctor(self) -> dict[str, object]:
+    async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Say which daemon it is, how hosts are closed in, and what is given up here."""
+        del timeout
         daemon = self._daemons.default()
         info = await daemon.info()
         await self._users.detect(daemon)

@@ -16,7 +16,7 @@ from traitlets import Bool, Enum, Float, List, Unicode, default
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
-from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.local import namespaces
 from jupyter_smx.engines.local.limits import LocalLimits
 from jupyter_smx.engines.local.start import CLAIM_LOST, AgentStart, Children, format_exit
@@ -166,8 +166,9 @@ class LocalEngine(Engine):
         birth = await asyncio.to_thread(folder.read_agent)
         return None if birth is None else namespaces.shell_command(birth.pid, os.fspath(folder.path / host_layout.ML))
 
-    async def doctor(self) -> dict[str, object]:
+    async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
+        del timeout
         archive = await asyncio.to_thread(agent_zipapp.write_archive, self._root)
         if not self.isolate:
             found: dict[str, object] = {"isolation": "variables", "reason": "LocalEngine.isolate is off."}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import zlib
@@ -90,7 +91,8 @@ class Account:
             f't="$r"/.archive.$$; mkdir -p "$r" && "$p" -I -c {shlex.quote(_UNPACK)} > "$t" && mv "$t" "$r"/{name} '
             '|| { c=$?; rm -f "$t"; exit $c; }'
         )
-        done = await self.machine.run(command, _packed_archive(), _SEND_TIMEOUT)
+        archive = await asyncio.to_thread(_packed_archive)  # about a second of work, once
+        done = await self.machine.run(command, archive, _SEND_TIMEOUT)
         if done.code:
             full = "no space left" in done.errors.lower() or "quota" in done.errors.lower()
             raise RefusedError(

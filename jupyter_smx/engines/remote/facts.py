@@ -27,7 +27,10 @@ class MachineGpu(Struct, frozen=True):
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
-    """What a machine said of itself; sizes in bytes, ``uv`` is a path or "", ``hosts`` counts those that run."""
+    """What a machine said of itself; sizes in bytes, ``uv`` is a path or "", ``hosts`` counts those that run.
+
+    ``usage`` is what lies in ``root`` by its kind; ``is_usage_partial`` says that the time was too short to count all.
+    """
 
     host_name: str = ""
     platform: str = ""
@@ -44,6 +47,7 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     limits: str = ""
     hosts: int = 0
     usage: dict[str, int] = {}
+    is_usage_partial: bool = False
 
 
 class FactsStore:

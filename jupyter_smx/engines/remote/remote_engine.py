@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import secrets
+import time
 from abc import abstractmethod
 from contextlib import aclosing
 from pathlib import Path
@@ -16,12 +17,12 @@ from traitlets import Bool, Dict, Float, List, Unicode, default
 
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import data_dir
-from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.addresses import MachineNetwork, host_networks
 from jupyter_smx.engines.machine.host_folder import description
 from jupyter_smx.engines.machine.launch_hosts import launch_all
-from jupyter_smx.engines.remote import facts, interpreters
+from jupyter_smx.engines.remote import facts, interpreters, machine_check
 from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
 from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, read_id
 from jupyter_smx.engines.remote.environments import DEFAULT_LIMIT, environment_request, provide
@@ -348,6 +349,16 @@ class RemoteEngine(Engine):
         await account.ask("delete_archives", {"archive": agent_zipapp.file_name()})
         await account.ask("delete_environments", {"unused_seconds": float(self.environments_unused)})
         return deleted
+
+    async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
+        """Look at each machine, side by side; a machine that cannot be used is a sentence with its cure."""
+        options = self.machine_options()
+        looks = (machine_check.check(self._account(name), timeout, time.monotonic) for name in options)
+        found = dict(zip(options, await asyncio.gather(*looks), strict=True))
+        for name, one in found.items():
+            if not one.problem:
+                self._facts.write(name, one.facts)
+        return {"machines": {name: machine_check.report(self.name, options[name], one) for name, one in found.items()}}
 
     # What is below
 

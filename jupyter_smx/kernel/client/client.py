@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for an answer that needs no waiting."""
+_LOOK_LIMIT, _FIX_LIMIT = 15.0, 90.0
+"""More seconds, for engines that look at machines, or delete files there."""
 
 _ERROR = 400
 _Model = TypeVar("_Model")
@@ -281,13 +283,19 @@ class Client:
         """List the instance types that jobs may ask for."""
         return self._request("list_instance_types", TypesListing)
 
-    def doctor(self) -> dict[str, Any]:
-        """Read the controller's part of the doctor's page."""
-        return self._request("diagnose", dict[str, Any])
+    def doctor(self, engine: str = "") -> dict[str, Any]:
+        """Read the controller's part of the doctor's page, or only what one engine says of itself.
 
-    def fix(self) -> dict[str, list[str]]:
-        """Let engines remove hosts without a record; return their names by engine."""
-        return self._request("fix", dict[str, list[str]])
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        return self._request("diagnose", dict[str, Any], query={"engine": engine} if engine else None, wait=_LOOK_LIMIT)
+
+    def fix(self, engine: str = "") -> dict[str, list[str]]:
+        """Let engines, or one, remove what they left; return what was removed, by engine.
+
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        return self._request("fix", dict[str, list[str]], query={"engine": engine} if engine else None, wait=_FIX_LIMIT)
 
     def close(self) -> None:
         """Break off what threads wait for; from then on nothing is asked and no controller is started."""

@@ -43,6 +43,15 @@ def collect_facts(client: Client) -> dict[str, Any]:
     }
 
 
+def has_problem(facts: dict[str, Any]) -> bool:
+    """Return True if an engine, or one of its machines, cannot be used."""
+    return any(
+        not report.keys().isdisjoint(("trouble", "not_usable"))
+        or any("problem" in machine for machine in report.get("machines", {}).values())
+        for report in facts["engines"].values()
+    )
+
+
 def _format_facts(told: dict[str, Any]) -> dict[str, Any]:
     facts = {name: value for name, value in told.items() if name not in ("version", "pid", "data_dir")}
     if isinstance(capacity := facts.get("capacity"), dict):

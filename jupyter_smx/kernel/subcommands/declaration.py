@@ -18,6 +18,7 @@ Completion = Literal["", "job", "live_job", "pool", "status", "file", "subcomman
 """Where the values of an argument come from."""
 SurfaceName = Literal["notebook", "terminal"]
 SUCCESS = 0
+FAILURE = 1
 NO_CONTROLLER = 4
 """Exit code of a terminal if no controller runs."""
 

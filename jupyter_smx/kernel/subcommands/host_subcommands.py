@@ -6,7 +6,15 @@ import time
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.client.client import Pools
-from jupyter_smx.kernel.subcommands.declaration import NO_CONTROLLER, POOL, SUCCESS, Argument, Result, Subcommand
+from jupyter_smx.kernel.subcommands.declaration import (
+    FAILURE,
+    NO_CONTROLLER,
+    POOL,
+    SUCCESS,
+    Argument,
+    Result,
+    Subcommand,
+)
 from jupyter_smx.kernel.text.pages import facts_page, format_keep_alive, pools_page, text_page, types_page
 from jupyter_smx.model import duration
 
@@ -37,12 +45,17 @@ def _types(_: Namespace, surface: Surface) -> Result:
 
 
 def _doctor(found: Namespace, surface: Surface) -> Result:
-    from jupyter_smx.kernel.display.doctor import collect_facts  # noqa: PLC0415 - reads package metadata, which few need
+    # It reads package metadata, which few need.
+    from jupyter_smx.kernel.display.doctor import collect_facts, has_problem  # noqa: PLC0415
 
+    if found.engine:
+        removed = {"removed": surface.client.fix(found.engine) or "nothing was left"} if found.fix else {}
+        facts = surface.client.doctor(found.engine) | removed
+        return Result(facts, facts_page(facts), FAILURE if has_problem(facts) else SUCCESS)
     facts = collect_facts(surface.client)
     is_running = isinstance(facts["controller"], dict)
     if found.fix and is_running:
-        facts["ended"] = surface.client.fix() or "nothing was left of any cluster"
+        facts["removed"] = surface.client.fix() or "nothing was left of any cluster"
     return Result(facts, facts_page(facts), SUCCESS if is_running else NO_CONTROLLER)
 
 
@@ -62,5 +75,17 @@ DOCTOR = Subcommand(
     "doctor",
     "check the installation",
     _doctor,
-    (Argument(name="fix", spellings=("--fix",), help="remove hosts of clusters without a record"),),
+    (
+        Argument(
+            name="engine",
+            spellings=("--engine",),
+            metavar="ENGINE",
+            help="look at one engine and its machines, e.g. ssh:gpu-box",
+        ),
+        Argument(
+            name="fix",
+            spellings=("--fix",),
+            help="remove hosts of clusters without a record, and files of ended clusters on other machines",
+        ),
+    ),
 )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.instance import InstanceType, TypesListing
 
 _HALF_A_CENT = 0.005
+_NAMED = ("engines", "machines")
+"""Facts of a doctor that are grouped by names."""
 
 Page = tuple[str, str]
 """The same thing as text and as HTML."""
@@ -140,19 +142,19 @@ def facts_page(facts: dict[str, Any]) -> Page:
     return text_page("\n".join(_fact_lines(facts, "")))
 
 
-def _fact_lines(facts: dict[str, Any], indent: str) -> list[str]:
+def _fact_lines(facts: dict[str, Any], indent: str, *, of_names: bool = False) -> list[str]:
+    """Write facts; the keys are names of engines or machines where ``of_names`` says so, else words."""
     lines = []
     for name, value in facts.items():
+        label = name if of_names else _label(name)
         if isinstance(value, dict) and value:
-            lines += [f"{indent}{_label(name)}:", *_fact_lines(value, indent + "  ")]
+            lines += [f"{indent}{label}:", *_fact_lines(value, indent + "  ", of_names=name in _NAMED)]
         elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-            lines.append(f"{indent}{_label(name)}:")
+            lines.append(f"{indent}{label}:")
             for item in value:
                 lines.append(f"{indent}  {_format_value(item)}")
         else:
-            lines.append(
-                f"{indent}{_label(name)}" if value == "" else f"{indent}{_label(name)}: {_format_value(value)}"
-            )
+            lines.append(f"{indent}{label}" if value == "" else f"{indent}{label}: {_format_value(value)}")
     return lines
 
 

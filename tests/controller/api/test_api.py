@@ -254,7 +254,7 @@ async def test_one_bad_look_does_not_end_the_controller(
 async def test_an_engine_in_trouble_is_part_of_what_the_doctor_says(
     world: World, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    async def doctor() -> None:
+    async def doctor(_timeout: float) -> None:
         raise trouble
 
     monkeypatch.setattr(world.engine, "doctor", doctor, raising=False)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from blocks import EXECUTED, INERT, PAGES, ROOT, Block, blocks, expected, is_example
 from readers import Desk, Stopwatch, Terminal, commands, same
+from ssh_machine import name_machines
 
 from jupyter_smx import controller_launch
 from jupyter_smx.testing.docker.images import PYTHON
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 TUTORIAL = ROOT / "docs" / "users" / "tutorial.md"
 IMAGES = ROOT / "docs" / "users" / "howto" / "images.md"
+SSH = ROOT / "docs" / "users" / "howto" / "ssh.md"
 FROM_A_REGISTRY = "python:3.11-slim"
 """What a reader has from a registry, for which an image of this machine's own Python stands in here."""
 TWO_MINUTES = 120.0
-MOST_SKIPPED = 13
+MOST_SKIPPED = 15
 
 
 def name(page: Path) -> str:
@@ -85,10 +87,16 @@ def type_in(block: Block, desk: Desk) -> None:
 
 @pytest.mark.parametrize("page", with_examples(), ids=name)
 def test_every_example_runs_and_prints_what_the_page_says(
-    page: Path, request: pytest.FixtureRequest, record_property: pytest.RecordProperty
+    page: Path,
+    request: pytest.FixtureRequest,
+    record_property: pytest.RecordProperty,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if page == IMAGES:
         request.getfixturevalue("docker")
+    if page == SSH:
+        name_machines(request.getfixturevalue("ssh_world"), tmp_path, monkeypatch)
     desk: Desk = request.getfixturevalue("desk")
     watch = Stopwatch()
     follow(page, desk)

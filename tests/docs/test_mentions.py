@@ -17,12 +17,16 @@ import jupyter_smx as smx
 from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
+from jupyter_smx.engines.remote.machine import MachineOptions
+from jupyter_smx.engines.remote.remote_engine import RemoteEngine
+from jupyter_smx.engines.ssh.engine import SshEngine
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.subcommands.table import rows_on
 from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ReuseKey
 
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "jupyter_smx"
 NOT_FOR_READERS = {"update", "add_listener", "latest_record", "notify_listeners"}
 """Methods of a handle by which the package talks to itself."""
 
@@ -146,6 +150,23 @@ def test_every_engine_has_its_words_for_users_and_for_operators(name: str) -> No
     kind = registry.engine_class(name)
     assert mentions(text("operators"), kind.__name__), f"configure c.{kind.__name__} in docs/operators"
     assert mentions(text("users/howto"), name), f"say in docs/users/howto/hosts.md what --engine {name} is"
+
+
+def test_the_page_on_ssh_names_every_trait_and_every_option_of_a_machine() -> None:
+    page = (DOCS / "users/howto/ssh.md").read_text(encoding="utf-8")
+    own = [name for kind in (RemoteEngine, SshEngine) for name in kind.class_own_traits(config=True)]
+    known = {*own, *MachineOptions.__struct_fields__} - {"data_dir"}
+    assert sorted(name for name in known if not mentions(page, name)) == []
+
+
+def test_the_cures_on_the_page_on_ssh_are_of_sentences_that_there_are() -> None:
+    page = (DOCS / "users/howto/ssh.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \|", page.partition("## Troubleshooting")[2], flags=re.MULTILINE)
+    folders = [SOURCE / name for name in ("engines/ssh", "engines/remote", "agent/remote")]
+    sources = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py"))
+    parts = [part.strip() for row in rows for part in row.split("…") if part.strip(" .")]
+    assert len(rows) > 10
+    assert [part for part in parts if part not in sources] == []
 
 
 def test_every_trait_of_an_engine_says_what_it_is_for() -> None:

@@ -228,7 +228,8 @@ def traits(argument: str) -> str:
 
 
 def _engine(kind: type[Any]) -> str:
-    words = [f"{field} {_format_capability(value)}" for field, value in _fields(kind.capabilities)]
+    declared = kind().capabilities if isinstance(kind.capabilities, property) else kind.capabilities
+    words = [f"{field} {_format_capability(value)}" for field, value in _fields(declared)]
     doc = (inspect.getdoc(kind) or "").split("\n\n")[0]
     return f"`--engine {kind.name}`. {doc} Capabilities: {', '.join(words)}."
 

@@ -159,7 +159,7 @@ class Engine(LoggingConfigurable):
     takes_target: ClassVar[bool] = False
     """Whether ``--engine NAME:TARGET`` is this engine for one of its machines."""
     target = ""
-    """What follows the colon; :func:`jupyter_smx.engines.registry.create` sets it, and ``name`` to all of it."""
+    """What follows the colon; ``jupyter_smx.engines.registry.create`` sets it, and ``name`` to all of it."""
 
     interruptions_per_hour = Float(
         0.0,

@@ -187,7 +187,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "plan",
         "plan_job",
         "Say where a job would run and why. Nothing is created.",
-        "`{sentence, why, engine_request}`",
+        "`{sentence, why, engine_request, sent: [PlannedFiles]}`; `sent` is empty where hosts see the same files",
         body='{"spec"}',
     ),
     Route(

@@ -207,7 +207,8 @@ def test_a_plan_says_what_would_happen_and_starts_nothing(terminal: Terminal, wo
     assert done.stdout.startswith("Warm: ")
     assert done.stdout.endswith("Nothing was started.\n")
     plan = terminal.document(*words)
-    assert set(plan) == {"sentence", "why", "engine_request"}
+    assert set(plan) == {"sentence", "why", "engine_request", "sent"}
+    assert plan["sent"] == []
     assert set(plan["why"]) == fields(Why)
     assert terminal.document("jobs", "--limit", "1") == before
 

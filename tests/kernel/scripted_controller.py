@@ -234,7 +234,10 @@ class _Handler(BaseHTTPRequestHandler):
             case "POST", ["jobs"]:
                 return self._submit(msgspec.json.decode(body, type=_Wish))
             case "POST", ["plan"]:
-                return 200, {"sentence": "A cold start on local.", "why": None, "engine_request": {"hosts": 1}}, {}
+                packed = msgspec.json.decode(body)["spec"]["send"]
+                sent = packed and [{"kind": "variables", "name": ", ".join(packed["sizes"]), "size": packed["size"]}]
+                plan = {"sentence": "A cold start on local.", "why": None, "engine_request": {"hosts": 1}}
+                return 200, {**plan, "sent": sent or []}, {}
             case "GET", ["jobs"]:
                 tasks = query.get("tasks", "1") == "1"
                 found = [job for job in reversed(fake.jobs.values()) if tasks or job.spec.array is None]
@@ -258,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._changes(int(query["since"]), float(query.get("wait", 0)))
             case "GET", ["engines", name]:
                 whose = "remote" if name in fake.remote_interpreters else "local"
-                return 200, {"name": name, "interpreters": whose}, {}
+                return 200, {"name": name, "interpreters": whose, "same_paths": whose == "local"}, {}
             case "GET", ["doctor"]:
                 return 200, {"isolation": {"mode": "variables", "reason": "not allowed"}, "engines": ["local"]}, {}
             case _, ["arrays", *rest]:

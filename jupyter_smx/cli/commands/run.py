@@ -72,7 +72,7 @@ def _submit_request(found: Namespace, options: LineOptions, context: CliContext)
     line_parser.check_kind(kind, options)
     asked, spec, grid = _spec(found.script, kind, options, context)
     if options.flag("plan"):
-        return _show_plan(spec, context)
+        return _show_plan(spec, asked.source_dir, context)
     packed = with_source_dir(spec, asked.source_dir)
     if grid is not None:
         return arrays.submit_array(packed, grid, context, detach=found.detach)
@@ -96,8 +96,10 @@ def _plan(found: Namespace, context: CliContext) -> int:
     return _run(found, context)
 
 
-def _show_plan(spec: JobSpec, context: CliContext) -> int:
-    plan = context.client.plan(spec)
+def _show_plan(spec: JobSpec, source_dir: str, context: CliContext) -> int:
+    """Show the plan; a folder is packed only where it would be sent, and then its size is known."""
+    sees_files = context.client.engine_info(spec.engine).same_paths
+    plan = context.client.plan(spec if sees_files else with_source_dir(spec, source_dir))
     context.output.show(plan, plan_page(plan)[0])
     return conventions.SUCCESS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from jupyter_smx.controller.api.shell_commands import ShellCommands
 from jupyter_smx.controller.api.submission import SubmissionValidator
 from jupyter_smx.controller.scheduling.engine_doctor import EngineDoctor
 from jupyter_smx.controller.state.engine_limits import types_of_engine
+from jupyter_smx.controller.transfer.planned_files import list_planned_files
 from jupyter_smx.model.errors import (
     RefusedError,
     ResourceInUseError,
@@ -27,7 +29,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.comparison import Comparison, compare
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.summary import base_name_of
-from jupyter_smx.model.results.reports import EngineInfo, Why
+from jupyter_smx.model.results.reports import EngineInfo, PlannedFiles, Why
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
@@ -35,7 +37,6 @@ from jupyter_smx.policy.lifecycle import keep_alive
 from jupyter_smx.policy.scheduling import capacity, placement, reuse
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Collection, Iterable
 
     from jupyter_smx.controller.agents.connections import Agents
@@ -130,6 +131,16 @@ class ControllerFacade:
         warm = isinstance(decision, placement.Reuse)
         asked = {} if warm else self._engine_of(spec.engine).plan(request)
         return {"sentence": decision.why.sentence, "why": asdict(decision.why), "engine_request": asked}
+
+    async def planned_files(self, spec: JobSpec) -> tuple[PlannedFiles, ...]:
+        """List what hosts of another machine would be sent, as far as they do not see it; asks no host."""
+        capabilities = self._engine_of(spec.engine).capabilities
+        if capabilities.same_paths:
+            return ()
+        files = await asyncio.to_thread(list_planned_files, spec, capabilities.shared_folders)
+        if not (capabilities.builds_environments and spec.requirements):
+            return files
+        return (*files, PlannedFiles(kind="requirements", name=", ".join(spec.requirements)))
 
     def job(self, ref: str) -> Job:
         """Find a job.
@@ -355,7 +366,8 @@ class ControllerFacade:
         """
         self._check_engine(name)
         declared = self._engine_of(name).capabilities
-        return EngineInfo(name=name, interpreters="local" if declared.images else declared.interpreters)
+        interpreters = "local" if declared.images else declared.interpreters
+        return EngineInfo(name=name, interpreters=interpreters, same_paths=declared.same_paths)
 
     async def doctor(self, engine: str = "") -> dict[str, Any]:
         """Give what a doctor's page shows of the controller and of every engine, or of one engine alone.

@@ -62,11 +62,12 @@ async def _submit(request: ApiHandler, job_id: str, spec: JobSpec) -> Answer:
 
 
 async def plan_job(request: ApiHandler) -> Answer:
-    """Say where a job would run and why."""
+    """Say where a job would run and why, and what would be sent there."""
     spec = request.body(PlanRequest).spec
     image = await request.facade.validator.peek_image(spec)
     interpreter = await request.facade.validator.resolve_interpreter(spec)
-    return json_answer(request.facade.plan(spec, image, interpreter))
+    plan = request.facade.plan(spec, image, interpreter)
+    return json_answer({**plan, "sent": await request.facade.planned_files(spec)})
 
 
 def list_jobs(request: ApiHandler) -> Answer:

@@ -97,8 +97,8 @@ def report(engine: str, options: MachineOptions, found: MachineCheck) -> dict[st
     }
     if any(size for kind, size in facts.usage.items() if kind != ARCHIVES):
         lines["to_free_space"] = (
-            f"`%smx doctor --fix --engine {engine}` deletes files of clusters that have ended, and agents of other "
-            "versions."
+            f"`%smx doctor --fix --engine {engine}` deletes files of clusters that have ended, agents of other "
+            "versions, and environments that no job has used for a while."
         )
     return lines
 

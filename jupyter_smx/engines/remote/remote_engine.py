@@ -145,8 +145,13 @@ class RemoteEngine(Engine):
                 "setup": found.setup,
                 host_layout.DESCRIPTION: {name: value for name, value in described.items() if name not in _FILLED_IN},
             }
-        more = {"requirements": [*request.requirements]} if request.requirements else {}
-        return {"engine": self.name, "machines": [*self.machine_options()], "hosts": hosts, **more}
+        given: dict[str, object] = {
+            "engine": self.name,
+            "machines": [*self.machine_options()],
+            "agent": f"{agent_zipapp.file_name()}, 3 MiB, sent where it is missing",
+            "hosts": hosts,
+        }
+        return {**given, "requirements": [*request.requirements]} if request.requirements else given
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Choose a machine for each host, write that down, and launch them there.

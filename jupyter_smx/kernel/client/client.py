@@ -17,7 +17,7 @@ from jupyter_smx.model.http_routes import METHODS, controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.progress import JobMetrics
-from jupyter_smx.model.results.reports import Bill, EngineInfo, JobAdvice, Why
+from jupyter_smx.model.results.reports import Bill, EngineInfo, JobAdvice, PlannedFiles, Why
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.model.spec.instance import TypesListing
@@ -77,6 +77,7 @@ class Plan(Struct, frozen=True):
     sentence: str
     why: Why | None = None
     engine_request: Any = None
+    sent: tuple[PlannedFiles, ...] = ()
 
 
 class ControllerInfo(Struct, frozen=True):
@@ -123,7 +124,7 @@ class Client:
         # Weakly, because a thread that ends takes its connection with it.
         self._connections = weakref.WeakSet({self._quick})
         self._closed = False
-        self._interpreters: dict[str, Literal["local", "remote"]] = {}
+        self._engine_infos: dict[str, EngineInfo] = {}
 
     def controller_info(self) -> ControllerInfo:
         """Ask who is there and what the newest sequence number is."""
@@ -266,17 +267,21 @@ class Client:
         return self._request("list_changes", Changes, query={"since": since, "wait": seconds}, wait=seconds)
 
     def interpreters_of(self, engine: str) -> Literal["local", "remote"]:
-        """Say whose interpreters ``--python`` names on an engine; asked once for each.
+        """Say whose interpreters ``--python`` names on an engine."""
+        return self.engine_info(engine).interpreters
 
-        An engine that is not there counts as local: the submission is refused with the names that there are.
+    def engine_info(self, engine: str) -> EngineInfo:
+        """Describe an engine; asked once for each.
+
+        One that is not there counts as one of this machine: the submission is refused with the names that there are.
         """
-        found = self._interpreters.get(engine)
+        found = self._engine_infos.get(engine)
         if found is None:
             try:
-                found = self._request("get_engine", EngineInfo, engine).interpreters
+                found = self._request("get_engine", EngineInfo, engine)
             except ResourceNotFoundError:
-                return "local"  # so does a controller of an earlier version, which has no other ones
-            self._interpreters[engine] = found
+                return EngineInfo(name=engine)  # so does a controller of an earlier version, which has no other ones
+            self._engine_infos[engine] = found
         return found
 
     def instance_types(self) -> TypesListing:

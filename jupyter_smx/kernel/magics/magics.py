@@ -106,6 +106,8 @@ class SmxMagics(Magics, Defaults):
         spec = request.build_spec(code, lines_before, here, submitted_at)
         variables = payload.select_variables(options.words("send"), session.namespace)
         if options.flag("plan"):
+            if not session.client.engine_info(spec.engine).same_paths:
+                spec = session.pack(spec, variables, source_dir=request.source_dir)
             session.screen.show_page(*plan_page(session.client.plan(spec)))
             return
         waits = self._should_wait(option=options.flag("wait"))

@@ -14,7 +14,7 @@ from jupyter_smx.kernel.text.formats import (
     readable,
 )
 from jupyter_smx.model.spec.array import format_counts
-from jupyter_smx.model.text import format_duration
+from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Plan
     from jupyter_smx.model.records.event import PoolSummary
     from jupyter_smx.model.records.job import JobSummary
-    from jupyter_smx.model.results.reports import JobAdvice
+    from jupyter_smx.model.results.reports import JobAdvice, PlannedFiles
     from jupyter_smx.model.spec.array import ArraySummary
     from jupyter_smx.model.spec.instance import InstanceType, TypesListing
 
@@ -131,10 +131,29 @@ def format_dollars(dollars: float | None) -> str:
 def plan_page(plan: Plan) -> Page:
     """Say what would happen, why, and what the engine would be asked for."""
     lines = [plan.sentence, *(plan.why.notes if plan.why else ())]
+    lines += _sent_lines(plan)
     if plan.engine_request:
         lines.append(json.dumps(plan.engine_request, indent=2, default=str))
     lines.append("Nothing was started.")
     return text_page("\n".join(lines))
+
+
+def _sent_lines(plan: Plan) -> list[str]:
+    """Say what hosts of another machine get, by the machines that the engine names."""
+    if not plan.sent:
+        return []
+    asked = plan.engine_request if isinstance(plan.engine_request, dict) else {}
+    machines = asked.get("machines") or ["the hosts"]
+    where = machines[0] if len(machines) == 1 else f"one or more of {format_list(machines)}"
+    return [f"Sent to {where}, unless it is there already:", *map(_format_sent, plan.sent)]
+
+
+def _format_sent(sent: PlannedFiles) -> str:
+    if sent.kind == "requirements":
+        return f"  {sent.kind} {sent.name}: installed there"
+    files = "" if sent.kind == "variables" else f"{format_count(sent.files, 'file')}, "
+    size = f"{files}{format_size(sent.size)}"
+    return f"  {sent.kind} {sent.name}: {f'at least {size}' if sent.is_partial else size}"
 
 
 def facts_page(facts: dict[str, Any]) -> Page:

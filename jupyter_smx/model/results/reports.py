@@ -17,10 +17,29 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class EngineInfo(Struct, frozen=True, kw_only=True):
-    """Describe an engine for a submitter: whose interpreters ``--python`` names."""
+    """Describe an engine for a submitter: whose interpreters ``--python`` names.
+
+    ``same_paths`` says that its hosts see the files of the submitter's machine, so that none is sent.
+    """
 
     name: str
     interpreters: Literal["local", "remote"] = "local"
+    same_paths: bool = True
+
+
+class PlannedFiles(Struct, frozen=True, kw_only=True):
+    """What hosts of another machine would be sent for a job, unless they have it already.
+
+    ``kind`` is "variables", "source folder", "channel NAME" or "requirements", and ``name`` the variables, a path, or
+    the requirements, which have no files: they are installed there. ``size`` is in bytes. ``is_partial`` says that
+    there are more files than were counted.
+    """
+
+    kind: str
+    name: str
+    files: int = 0
+    size: int = 0
+    is_partial: bool = False
 
 
 class Why(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.local_harness import LocalHarness
@@ -57,7 +58,9 @@ class RemoteHarness(LocalHarness):
         for host in sorted(process_scan.agents(cluster)):
             described = process_scan.read_json(self.cluster_folder(cluster) / host / host_layout.DESCRIPTION)
             hosts[host] = {"python": "python3", "setup": "", host_layout.DESCRIPTION: described}
-        return {"engine": self.engine.name, "machines": [*self.engine.machine_options()], "hosts": hosts}  # type: ignore[attr-defined]
+        agent = f"{agent_zipapp.file_name()}, 3 MiB, sent where it is missing"
+        machines = [*self.engine.machine_options()]  # type: ignore[attr-defined]
+        return {"engine": self.engine.name, "machines": machines, "agent": agent, "hosts": hosts}
 
     def invalid_request(self) -> ClusterRequest:
         """Ask for an environment that is not configured."""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import pytest_asyncio
+from ssh_terminal import read_smx, run_smx
 
-from jupyter_smx import controller_launch
 from jupyter_smx.engines.ssh.engine import SshEngine
-from jupyter_smx.testing.teardown import stop_everything
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from ssh_controller import SshControllerWorld
     from worlds.ssh.ssh_world import SshWorld
 
 ALIASES = ("smx-one", "smx-two", "smx-three")
-LIMIT = 60.0
 FOLDER = "/home/far-user/.local/share/jupyter_smx"
 
 
@@ -93,68 +89,37 @@ async def test_a_silent_connection_is_reported_within_the_limit_and_works_again_
     assert "problem" not in (await machines_of(engine))["smx-one"]
 
 
-class Terminal:
-    """Runs ``jupyter smx`` in a folder of its own with the world's machines configured."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "jupyter_smx.cli", *words]
-        return subprocess.run(command, cwd=self.folder, timeout=LIMIT, check=False, text=True, capture_output=True)
-
-    def engine_facts(self, engine: str, *words: str) -> dict[str, Any]:
-        done = self.run("doctor", "--engine", engine, *words, "--json")
-        assert done.returncode == 0, done.stdout + done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+def examine(world: SshControllerWorld, engine: str, *words: str) -> Any:
+    return read_smx(world.folder, "doctor", "--engine", engine, *words)["engines"][engine]["machines"]
 
 
-@pytest.fixture
-def terminal(ssh_world: SshWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """Give a terminal with a controller of its own."""
-    config = tmp_path / "config"
-    config.mkdir()
-    options = {
-        "SshEngine.program": os.fspath(ssh_world.bin / "ssh"),
-        "SshEngine.config_file": os.fspath(ssh_world.folder / "ssh_config.direct"),
-        "ControllerApp.grace": 0.5,
-    }
-    text = "".join(f"c.{name} = {value!r}\n" for name, value in options.items())
-    (config / "jupyter_smx_config.py").write_text(text)
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", os.fspath(config))
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, os.fspath(tmp_path / "smx"))
-    yield Terminal(tmp_path)
-    stop_everything()
-    ssh_world["one"].wipe()
-
-
-def test_the_command_examines_a_machine_and_frees_its_disk(terminal: Terminal, ssh_world: SshWorld) -> None:
-    (terminal.folder / "hello.py").write_text('print("hello")\n')
-    done = terminal.run("run", "hello.py", "--engine", "ssh:smx-one", "--keep-alive", "10m")
-    assert done.returncode == 0, done.stdout + done.stderr
-    machine = terminal.engine_facts("ssh:smx-one", "--fix")["engines"]["ssh:smx-one"]["machines"]["smx-one"]
-    assert machine["slots"].startswith("1 of ")
+def test_the_command_examines_a_machine_and_frees_its_disk(
+    ssh_controller: SshControllerWorld, ssh_world: SshWorld
+) -> None:
+    ssh_controller.run(engine="ssh:smx-one", keep_alive=600)
+    machine = examine(ssh_controller, "ssh:smx-one", "--fix")["smx-one"]
+    assert machine["slots"] == "1 of 4 in use"
     assert machine["files_there"].startswith("archives 3.")
     assert ", clusters " in machine["files_there"]
     assert "--fix --engine ssh:smx-one" in machine["to_free_space"]
-    (pool,) = json.loads(terminal.run("pools", "--json").stdout)["pools"]
-    assert terminal.run("release", pool["name"]).returncode == 0
-    folders = ssh_world["one"].home / FOLDER.removeprefix("/home/far-user/") / "clusters"
-    assert [path.name for path in folders.iterdir()] == [pool["id"]]
-    page = terminal.run("doctor", "--engine", "ssh:smx-one", "--fix").stdout
-    assert "\n        slots: 0 of " in page
-    assert "\nremoved:\n  ssh:smx-one: files of 1 ended cluster" in page
-    assert [*folders.iterdir()] == []
+    (pool,) = ssh_controller.pools()
+    ssh_controller.client.release(pool.id)
+    eventually_blocking(lambda: not ssh_controller.pools(), "the pool is released")
+    folders = ssh_world["one"].home / ".local/share/jupyter_smx/clusters"
+    assert pool.id in [path.name for path in folders.iterdir()]
+    page = run_smx(ssh_controller.folder, "doctor", "--engine", "ssh:smx-one", "--fix").stdout
+    assert "\n        slots: 0 of 4 in use\n" in page
+    assert "\nremoved:\n  ssh:smx-one: files of 1 ended cluster\n" in page
+    assert pool.id not in [path.name for path in folders.iterdir()]
 
 
-def test_the_command_fails_where_a_machine_or_an_engine_is_not_there(terminal: Terminal, ssh_world: SshWorld) -> None:
+def test_the_command_fails_where_a_machine_or_an_engine_is_not_there(
+    ssh_controller: SshControllerWorld, ssh_world: SshWorld
+) -> None:
     ssh_world["two"].stop_sshd()
-    done = terminal.run("doctor", "--engine", "ssh:smx-two")
+    done = run_smx(ssh_controller.folder, "doctor", "--engine", "ssh:smx-two")
     assert done.returncode == 1
     assert "      smx-two:\n        problem: smx-two accepts no connection on the port of ssh." in done.stdout
-    done = terminal.run("doctor", "--engine", "slurm:smx-two")
+    done = run_smx(ssh_controller.folder, "doctor", "--engine", "slurm:smx-two")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("There is no engine 'slurm:smx-two'. Installed engines: ")
-    page = terminal.run("doctor").stdout
-    assert "    ssh:\n      not usable: --engine: 'ssh' has no machines." in page

@@ -257,6 +257,17 @@ def test_a_plan_says_what_would_happen_and_nothing_does(
     assert not (data_folder / "payloads").exists()
 
 
+def test_a_plan_for_another_machine_says_which_variables_are_sent(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController
+) -> None:
+    controller.remote_interpreters.add("far")
+    shell.user_ns["cfg"] = bytes(5_000)
+    assert run(shell, "%%train --engine far --plan --send cfg\npass").success
+    shown = front_end.shown[0]["data"]["text/plain"]
+    assert "Sent to the hosts, unless it is there already:\n  variables cfg: 4.9 KiB\n" in shown
+    assert controller.jobs == {}
+
+
 def test_help_is_the_manual(shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController) -> None:
     assert run(shell, "%%train --help\npass").success
     assert "--keep-alive DURATION" in front_end.shown[0]["data"]["text/plain"]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 STREAM_LIMIT = 1024 * 1024
 """Bytes that the reader of a stream holds before the other side waits."""
 
+_PIPES_INTERVAL = 0.2
+"""Seconds after which the pipes of a process that ended are closed."""
+
 
 class SshClient:
     """Starts processes of ``ssh`` with the options of one machine."""
@@ -86,15 +89,19 @@ async def end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    # A master may hold the other ends of the pipes longer than the process lived.
-    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio has no other way
+    transport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio has no other way to close pipes
     waiting = asyncio.ensure_future(process.wait())
     cancelled: asyncio.CancelledError | None = None
     while not waiting.done():
         try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError as error:  # noqa: PERF203 - each cancellation is one
+            await asyncio.wait({waiting}, timeout=_PIPES_INTERVAL)
+        except asyncio.CancelledError as error:
             cancelled = error
+        # A master may hold the other ends of the pipes longer, for which some versions of asyncio wait. Before the end
+        # of the process its transport must not be closed: it would take the exit code from asyncio.
+        if process.returncode is not None:
+            transport.close()
+    transport.close()
     if cancelled is not None:
         raise cancelled
 

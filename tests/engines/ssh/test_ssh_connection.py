@@ -92,7 +92,8 @@ async def test_a_master_that_was_killed_is_replaced_at_the_next_command(sshs: Ss
     assert len(sshs.masters()) == 1
 
 
-async def test_a_stopped_master_is_ended_and_replaced(sshs: Sshs) -> None:
+async def test_a_stopped_master_is_ended_and_replaced(sshs: Sshs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jupyter_smx.engines.ssh.master._CONTROL_TIMEOUT", 1.0)
     connection = sshs.connect()
     await connection.run("true")
     kill_master(sshs, signal.SIGSTOP)

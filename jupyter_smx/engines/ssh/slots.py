@@ -40,7 +40,7 @@ class SessionSlots:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()
-            else:
+            elif turn in self._waiting:  # release() skips those that are cancelled, and takes them out
                 self._waiting.remove(turn)
             raise
 

@@ -46,6 +46,7 @@ print(json.dumps({
 """
 _DESCRIBE_TIMEOUT = 60.0
 """Seconds; an interpreter on a slow network disk may take long to start."""
+_PIECE = 4_096
 _MAX_LINE = 4_000
 """Characters of an installer's line that are reported; the log has the rest."""
 _UNKNOWN_ARGUMENT = "unexpected argument"
@@ -57,7 +58,7 @@ _MIN_UNUSED = 600.0
 
 
 def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Provide an environment; ends with all that it started when its output is closed.
+    """Provide an environment; ends with all that it started when its input or its output is closed.
 
     ``asked`` has
 
@@ -77,7 +78,7 @@ def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     :raises VerbError: the base cannot be started, or packages are missing that were sent.
     :raises OSError: the disk cannot be written.
     """
-    _end_with_reader()
+    _end_with_engine()
     root = Path(store.root)
     base = _describe(asked)
     variables = base.pop("variables")
@@ -102,10 +103,11 @@ def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     return failed or {**answer, "seconds": time.monotonic() - begun, "built": True}
 
 
-def _end_with_reader() -> None:
-    """Go on in a session of its own, which ends as a whole when the reader of the output or this process is gone.
+def _end_with_engine() -> None:
+    """Go on in a session of its own, which ends as a whole when the engine or this process is gone.
 
-    An installer starts processes, and none of them may go on for a launch that was given up.
+    An installer starts processes, and none of them may go on for a launch that was given up. Of a controller that was
+    killed, ssh passes on the end of the input only; of one that closes the session also the end of the output.
     """
     theirs, _ours = os.pipe()
     child = os.fork()
@@ -118,10 +120,14 @@ def _end_with_reader() -> None:
 
 
 def _watch(parent: int) -> NoReturn:
-    waiter = select.poll()
+    waiter, asked = select.poll(), sys.stdin.fileno()
+    waiter.register(asked, select.POLLIN)
     for descriptor in (sys.stdout.fileno(), parent):
         waiter.register(descriptor, 0)  # errors and hang-ups are always reported
-    waiter.poll()
+    while True:
+        ended = [descriptor for descriptor, _ in waiter.poll()]
+        if ended != [asked] or not os.read(asked, _PIECE):
+            break
     os.killpg(0, signal.SIGKILL)
     raise SystemExit(1)
 

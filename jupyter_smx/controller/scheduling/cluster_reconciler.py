@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
-from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation
+from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation, RequirementsError
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
 from jupyter_smx.model.spec.instance import leader_of
@@ -283,7 +283,8 @@ class ClusterReconciler:
             raise
         except RefusedError as error:
             # Asked once more, an engine speaks of what became of the first time, and not of the job: others may do.
-            told = error if first or launch.is_no_room(error) else UnavailableError(str(error), transient=True)
+            is_about_job = first or launch.is_no_room(error) or isinstance(error, RequirementsError)
+            told = error if is_about_job else UnavailableError(str(error), transient=True)
             await self._abandon_launch(cluster, told, launched=not first)
         except SmxError as error:
             await self._abandon_launch(cluster, error)

@@ -43,6 +43,8 @@ _PROGRESS_INTERVAL = 0.5
 _TAIL_LINES = 80
 _PIECE = 8 * 2**20
 """Bytes of a package that one command takes."""
+_BLOCK = 65_536
+"""Bytes that are written at once there, of which a piece has a whole number."""
 _SEND_TIMEOUT = 300.0
 """Seconds that a piece may take, which is 27 KiB/s at least."""
 
@@ -257,7 +259,7 @@ class _Build:
         with file.open("rb") as source:
             for offset in range(0, max(size, 1), _PIECE):
                 data = await asyncio.to_thread(source.read, _PIECE)
-                await self._append(target, data, is_first=offset == 0)
+                await self._write(target, data, offset)
 
     async def _send_uv(self) -> bool:
         """Send uv to a machine whose Python cannot create virtual environments; False if that cannot help."""
@@ -273,15 +275,18 @@ class _Build:
         await self._command(f"chmod 700 {old} && mv {old} {new}", b"", target)
         return True
 
-    async def _append(self, path: str, data: bytes, *, is_first: bool) -> None:
+    async def _write(self, path: str, data: bytes, offset: int) -> None:
+        """Write a piece at its place, since a command may run twice where a connection is lost."""
         folder, file = shlex.quote(os.path.dirname(path)), shlex.quote(path)  # noqa: PTH120 - a path of another machine
-        await self._command(f"umask 077; mkdir -p {folder} && cat {'>' if is_first else '>>'} {file}", data, path)
+        block = f"bs={_BLOCK} seek={offset // _BLOCK} conv=notrunc"
+        await self._command(f"umask 077; mkdir -p {folder} && dd of={file} {block}", data, path)
 
     async def _command(self, script: str, data: bytes, path: str) -> None:
         done = await self._machine.run(f"exec sh -c {shlex.quote(script)}", data, _SEND_TIMEOUT)
         if done.code:
             raise UnavailableError(
-                f"--requirements: packages cannot be written to {self._machine.name} ({done.errors.strip()[-200:]}).",
+                f"--requirements: packages cannot be written to {self._machine.name} "
+                f"({(done.errors.strip().splitlines() or ['it gave no reason'])[0]}).",
                 field="requirements",
                 value=path,
                 cure="Free some space there, or make the folder writable.",

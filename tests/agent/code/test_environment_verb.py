@@ -201,14 +201,17 @@ def test_a_second_launch_waits_for_the_build_of_the_first(account: Account, slow
     assert not slow.begun.exists(), "it was built once"
 
 
-@pytest.mark.parametrize("how", ["output closed", "process killed"])
-def test_a_build_whose_reader_is_gone_ends_with_all_its_processes_and_the_next_one_begins_at_the_start(
+@pytest.mark.parametrize("how", ["input closed", "output closed", "process killed"])
+def test_a_build_whose_engine_is_gone_ends_with_all_its_processes_and_the_next_one_begins_at_the_start(
     account: Account, slow: Slow, how: str
 ) -> None:
     asked = account.start("environment", **question(*slow.lines))
     pid = slow.pid()
+    assert asked.stdin is not None
     assert asked.stdout is not None
-    if how == "output closed":
+    if how == "input closed":
+        asked.stdin.close()
+    elif how == "output closed":
         asked.stdout.close()
     else:
         asked.send_signal(signal.SIGKILL)

@@ -130,3 +130,13 @@ def test_a_new_controller_asks_for_the_same_requirements(remote: Simulation) -> 
     remote.pass_time(START)
     assert {(each.requirements, each.requirements_only) for each in requests(remote)} == {(("numpy",), True)}
     assert remote.job(job).state is SecondaryStatus.TRAINING
+
+
+def test_a_new_controller_does_not_build_again_what_has_failed_for_it(remote: Simulation) -> None:
+    job = remote.submit(requirements=("nosuch",))
+    remote.pass_time(START / 10)
+    remote.kill_controller()
+    remote.restart()
+    remote.pass_time(20 * START)
+    assert remote.job(job).failure_reason.startswith("AlgorithmError: InstallRequirementsError: ")
+    assert len(requests(remote)) == 2, "once for each controller"

@@ -46,10 +46,6 @@ def shell_command(pid: int, ml: str) -> Optional[List[str]]:
     return [*enter, *_shell_in("/opt/ml")]
 
 
-def _namespace(pid: str, name: str) -> str:
-    return os.readlink(f"/proc/{pid}/ns/{name}")
-
-
 def _shell_in(folder: str) -> List[str]:
     return ["sh", "-c", 'cd "$1" && exec "${SHELL:-sh}"', "sh", folder]
 

@@ -193,7 +193,10 @@ def announced(command: str) -> str:
 def terminal_words(alias: str, path: Path | str, command: str, options: SshOptions) -> list[str]:
     """Build a session for a person's terminal: over the master if it runs, else over a connection of its own."""
     own = ["ControlMaster=no", f"ControlPath={path}", "RemoteCommand=none", "ClearAllForwardings=yes"]
-    return [*_program(options), "-t", "-x", "-a", *_set([*own, *options.extra]), "--", alias, command]
+    # The terminal need not have the variables that the controller has, such as the socket of a key agent.
+    variables = [f"{name}={value}" for name, value in options.environment.items()]
+    client = [*(["env", *variables] if variables else []), *_program(options)]
+    return [*client, "-t", "-x", "-a", *_set([*own, *options.extra]), "--", alias, command]
 
 
 def environment(options: SshOptions, ours: Mapping[str, str]) -> dict[str, str]:

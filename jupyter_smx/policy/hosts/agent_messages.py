@@ -52,13 +52,6 @@ class _Exception(Struct, frozen=True):
     line: _Number | None = None
 
 
-class _MissingPreloads(Struct, frozen=True):
-    """Preloads that a job did not find, and in sentences why."""
-
-    modules: list[str] = []
-    reasons: list[str] = []
-
-
 class _Record(Struct, frozen=True):
     """The end of a job on one host; other fields are read leniently, without invalid values."""
 
@@ -79,7 +72,6 @@ class _Record(Struct, frozen=True):
     modules: list[str] = []
     packages: dict[str, str] = {}
     notes: list[str] = []
-    missing_preloads: _MissingPreloads = _MissingPreloads()
 
 
 class _Preload(Struct, frozen=True):
@@ -122,7 +114,6 @@ class _Event(_Preload, frozen=True):
     at: _Moments = {}
     total: _Count = 0
     reason: str = ""
-    missing_preloads: _MissingPreloads = _MissingPreloads()
 
 
 class _EndedEvent(_Event, frozen=True):

@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 import recorded_data
 from nbclient import NotebookClient
-from recorded_data import FIXTURE, FOLDER, PYTHON, Asker, controller, restore, substitute, variables, wait_for
+from recorded_data import FIXTURE, PYTHON, Asker, controller, placeholders, restore, substitute, variables, wait_for
 
 FIT = """%%train --name fit --keep-alive 1h --hp depth=2 --env GREETING=hello --metric "loss=loss ([0-9.]+)" \
 --input train=numbers.txt --send factor --receive total --as fit
@@ -58,7 +58,7 @@ LEFT_OUT = re.compile(
     r"\.(sock|lock|pyz)$|-(wal|shm)$|/(controller\.log|claim|shortcut|\.reserve)$|/(slots|trash)(/|$)"
 )
 """Files of processes that ran, and what the next one makes again."""
-OURS = re.compile(rb"/root\b|(?<!@FOLDER@)/work\b|/home\b|/tmp/smx-fixture")
+OURS = re.compile(rb"/root\b|/work\b|/home\b|/tmp/smx-fixture")
 """Paths of the machine where this runs."""
 
 
@@ -70,6 +70,11 @@ def command(folder: Path, *words: str, code: int = 0) -> str:
     )
     assert done.returncode == code, (words, done)
     return done.stdout
+
+
+def page(folder: Path, *words: str) -> str:
+    """Give what a command prints, with placeholders."""
+    return recorded_data.replace_words(command(folder, *words).encode(), placeholders(folder)).decode()
 
 
 def run_notebook(folder: Path) -> None:
@@ -84,7 +89,7 @@ def run_notebook(folder: Path) -> None:
     NotebookClient(
         made, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(folder / "work")}}
     ).execute()
-    text = nbformat.writes(made).replace(str(folder), FOLDER).replace(sys.executable, PYTHON)
+    text = recorded_data.replace_words(nbformat.writes(made).encode(), placeholders(folder)).decode()
     text = re.sub(r'"[^"\n]*/site-packages/', f'"{PYTHON}/site-packages/', text)
     (FIXTURE / "cards.ipynb").write_text(text + "\n", encoding="utf-8")
 
@@ -135,7 +140,7 @@ def record(folder: Path) -> None:
     copy = folder / "copy"
     shutil.copytree(folder / "data", copy / "data", ignore=shutil.ignore_patterns("*.sock"))
     shutil.copytree(folder / "exported", copy / "exported")
-    words = {str(folder): FOLDER, sys.executable: PYTHON}
+    words = placeholders(folder)
     substitute(copy / "data", words)
     for path in (copy / "exported").rglob("*"):
         if path.is_file():
@@ -157,7 +162,7 @@ def ask(folder: Path, keep_alive_left: float, *, everything: bool) -> dict[str, 
         told: dict[str, Any] = {"pool": asker.wait_for_pool_end()}
         if everything:
             told["http"] = asker.answers()
-            told["pages"] = {" ".join(words): command(folder, *words).replace(str(folder), FOLDER) for words in PAGES}
+            told["pages"] = {" ".join(words): page(folder, *words) for words in PAGES}
     return told
 
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 FIXTURE = Path(__file__).parent / "made_by_6b340c9"
 FOLDER = "@FOLDER@"
-"""Stands for the folder that holds ``data``, ``work`` and ``config``."""
+"""Stands for the folder that holds ``data`` and :data:`WORK`."""
+WORK = "@WORK@"
+"""Stands for the folder in which notebook and commands ran."""
 PYTHON = "@PYTHON@"
 """Stands for the interpreter of notebook and jobs."""
 IDLE = 1000.0
@@ -38,6 +40,11 @@ PATIENCE = 30.0
 wait_for = functools.partial(eventually_blocking, within=PATIENCE)
 """Wait for a condition, as the project's tests do."""
 _RECORDS = {"jobs": ("summary", "record"), "clusters": ("record",), "events": ("body",), "arrays": ("record",)}
+
+
+def placeholders(folder: Path) -> dict[str, str]:
+    """Give the placeholder of each path of this machine, a folder before the one that it lies in."""
+    return {str(folder / "work"): WORK, str(folder): FOLDER, sys.executable: PYTHON}
 
 
 def variables(folder: Path) -> dict[str, str]:
@@ -55,7 +62,7 @@ def restore(folder: Path, keep_alive_left: float) -> Path:
     for name in ("data", "exported"):
         with tarfile.open(FIXTURE / f"{name}.tar.xz") as archive:
             archive.extractall(folder, filter="data")
-    substitute(folder / "data", {FOLDER: str(folder), PYTHON: sys.executable})
+    substitute(folder / "data", {word: path for path, word in placeholders(folder).items()})
     with closing(sqlite3.connect(folder / "data" / "smx.sqlite")) as records, records:
         for (record,) in records.execute("SELECT record FROM clusters WHERE state = 'Available'").fetchall():
             now = time.time()
@@ -148,7 +155,7 @@ class Asker:
             content = reply.read()
         kind = reply.getheader("Content-Type", "")
         if kind == "application/json":
-            return json.loads(replace_words(content, {str(self.folder): FOLDER, sys.executable: PYTHON}))
+            return json.loads(replace_words(content, placeholders(self.folder)))
         try:
             return {"status": reply.status, "type": kind, "text": content.decode()}
         except UnicodeDecodeError:

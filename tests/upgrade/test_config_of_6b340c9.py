@@ -80,7 +80,7 @@ def test_the_magics_take_each_trait() -> None:
 def test_the_classes_have_the_names_by_which_they_are_configured() -> None:
     found = {kind.__name__ for kind in (ControllerApp, SmxMagics, SmxServerExtension)}
     found |= {*registry.engine_class_names()}
-    assert found == {*COUNTS}
+    assert found >= {*COUNTS}, "engines may be added, and none of these goes"
     assert all(issubclass(kind, Configurable) for kind in (ControllerApp, SmxMagics, SmxServerExtension))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 from contextlib import closing
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recorded_data import FOLDER, IDLE, PYTHON, Asker, controller, restore
+from recorded_data import IDLE, Asker, controller, placeholders, replace_words, restore
 
 from jupyter_smx import cli
 
@@ -104,10 +103,10 @@ def test_records_of_ended_jobs_are_not_written_again(asker: Asker, tmp_path: Pat
 
 def rows_of(data: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Read the tables; paths are those of the placeholders."""
-    folder = str(data.parent).encode()
+    words = placeholders(data.parent)
 
     def plain(value: Any) -> Any:
-        return value.replace(folder, FOLDER.encode()) if isinstance(value, bytes) else value
+        return replace_words(value, words) if isinstance(value, bytes) else value
 
     with closing(sqlite3.connect(data / "smx.sqlite")) as records:
         names = [name for (name,) in records.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -123,8 +122,8 @@ def test_each_page_of_the_command_is_as_it_was(
     for name, text in said.items():
         if name.startswith("page: "):
             assert cli.main(name.split()[1:]) == 0, name
-            shown = capsys.readouterr().out.replace(str(asker.folder), FOLDER)
-            assert unaligned(shown) == unaligned(text.replace(PYTHON, sys.executable)), name
+            shown = replace_words(capsys.readouterr().out.encode(), placeholders(asker.folder)).decode()
+            assert unaligned(shown) == unaligned(text), name
 
 
 def unaligned(page: str) -> list[list[str]]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _PROGRAMS = ("ip", "ldconfig", "mount", "nsenter", "pivot_root", "ssh", "ssh-keygen", "umount", "unshare")
 _SSHD = "/usr/sbin/sshd"
+# A root without a login shell, as in CI, may have a PATH without the folders of root's programs.
+_SEARCH_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 _MACHINES = ("one", "two", "three")
 _CLOCK_OF_TWO = 3600.0
 _END_LIMIT = 30.0
@@ -160,6 +162,7 @@ class SshWorld:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env=os.environ | {"PATH": _SEARCH_PATH},
                 start_new_session=True,
             )
         assert self._process.stdout is not None
@@ -208,13 +211,14 @@ def unavailable_reason() -> str:
     """Say in a sentence why this machine cannot have a test world, empty when it can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "The test world for SSH needs Linux and root."
-    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    missing = [name for name in _PROGRAMS if shutil.which(name, path=_SEARCH_PATH) is None]
     missing += [] if Path(_SSHD).exists() else [_SSHD]
     if missing:
         names = ", ".join(missing)
         return f"The test world for SSH needs {names}: apt-get install openssh-server openssh-client iproute2."
     trial = ["unshare", *_APART, "sh", "-c", _TRIAL]
-    done = subprocess.run(trial, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PATH": _SEARCH_PATH}
+    done = subprocess.run(trial, capture_output=True, text=True, check=False, env=environment)
     return f"The test world for SSH needs namespaces and a bridge: {done.stderr.strip()}" if done.returncode else ""
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.cli import conventions
 from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
-from jupyter_smx.kernel.subcommands.completion import complete_argument, query_names
+from jupyter_smx.kernel.subcommands.completion import complete_argument, complete_option_value
 from jupyter_smx.kernel.subcommands.surface_subcommands import COMPLETION, SHELLS
 from jupyter_smx.kernel.subcommands.table import TABLE, rows_on
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.options.table import ROWS
+from jupyter_smx.model.options.table import TABLE as OPTIONS
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.options.subcommand_parser import Parser
     from jupyter_smx.kernel.subcommands.declaration import Argument
+    from jupyter_smx.model.options.option import Option
 
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""
@@ -56,7 +59,8 @@ def run_argcomplete(tree: Parser) -> None:
 def add_completers(parser: Parser, name: str = "") -> Parser:
     """Tell argcomplete where the names of each value come from: the row of the subcommand, if it has one."""
     row = TABLE.get(name)
-    sources = _SOURCES | {one.name: _from_table(one) for one in row.arguments if _has_names(one)} if row else _SOURCES
+    own = {one.name: _from_table(one) for one in row.arguments if _has_names(one)} if row else {}
+    sources = _OPTION_SOURCES | own
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to look at a parser
         source = sources.get(action.dest)
         if source is not None:
@@ -64,11 +68,12 @@ def add_completers(parser: Parser, name: str = "") -> Parser:
     return parser
 
 
-def _instance_types(**_: Any) -> Iterable[str]:
-    from jupyter_smx.model.spec.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
+def _from_option(option: Option) -> Callable[..., Iterable[str]]:
+    def complete(prefix: str = "", parsed_args: Namespace | None = None, **_: Any) -> Iterable[str]:
+        engine = getattr(parsed_args, "engine", None) or [str(ROWS["engine"].default)]
+        return complete_option_value(option, prefix, engine[-1])
 
-    # A controller that runs knows of the administrator's; without one those that ship are the best guess.
-    return query_names(lambda client: client.instance_types().names()) or sorted(catalogue())
+    return complete
 
 
 def _has_names(argument: Argument) -> bool:
@@ -79,9 +84,9 @@ def _has_names(argument: Argument) -> bool:
 def _from_table(argument: Argument) -> Callable[..., Iterable[str]]:
     if argument.completion == "subcommand":
         return lambda **_: [row.name for row in rows_on("terminal")]
-    return lambda **_: complete_argument(argument)
+    return lambda prefix="", **_: complete_argument(argument, prefix)
 
 
-_SOURCES: dict[str, Any] = {"instance_type": _instance_types}
+_OPTION_SOURCES = {option.name: _from_option(option) for option in OPTIONS if option.completion or option.choices}
 
 PRINT_COMPLETION = TerminalSubcommand(COMPLETION, _run)

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 from jupyter_smx.policy.preload import EXCLUDED_PACKAGES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_smx.engines.base import Engine
 
 _DAY = 86_400
@@ -291,6 +294,16 @@ class Engines:
             found = self._engines[name] = registry.create(name, parent=self._app)
         return found
 
+    def target_names(self, kind: str) -> Sequence[str]:
+        """List names that may follow the colon of ``--engine``. Blocks.
+
+        The engine is made for this question alone, because one without a target may be refused.
+
+        :raises ValidationError: no such engine.
+        :raises RefusedError: what it needs is not installed.
+        """
+        return registry.engine_class(kind)(parent=self._app).target_names()
+
 
 async def _acquire_lock(lock: SingletonLock) -> bool:
     """Take the lock; return False if another process has it and serves."""
@@ -323,11 +336,12 @@ async def serve(app: ControllerApp) -> None:
         from jupyter_smx.controller.housekeeping import MIB, RetentionPolicy  # noqa: PLC0415
         from jupyter_smx.controller.server import ControllerServer  # noqa: PLC0415
 
+        engines = Engines(app)
         service = ControllerServer(
             Store.open(data_dir / "smx.sqlite"),
             app.limits(),
-            Engines(app),
-            registry.installed_engines().keys(),
+            engines,
+            {name: partial(engines.target_names, name) for name in registry.installed_engines()},
             data_dir=data_dir,
             user=_user(),
             idle_exit=app.idle_exit,

@@ -33,7 +33,7 @@ from jupyter_smx.model.errors import SmxError
 from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.controller.db.store import Store
@@ -65,7 +65,7 @@ class ControllerServer:
         store: Store,
         limits: Limits,
         engine_of: Callable[[str], Engine],
-        engines: Collection[str],
+        engines: Mapping[str, Callable[[], Sequence[str]]],
         *,
         data_dir: Path,
         user: str,

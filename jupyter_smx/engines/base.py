@@ -254,6 +254,18 @@ class Engine(LoggingConfigurable):
         :raises RefusedError: it is not; the submission is refused.
         """
 
+    def target_names(self) -> Sequence[str]:
+        """List names that may follow the colon of ``--engine``, for completion; others may be valid, too.
+
+        Reads the configuration and files of this machine, and asks no network. It is called in a thread, also for
+        an engine that :meth:`check_target` refuses. Blocks.
+        """
+        return ()
+
+    def interpreter_names(self) -> Sequence[str]:
+        """List the environments that ``--python`` can name on the hosts, for completion: those of the configuration."""
+        return ()
+
     def slots(self) -> int | None:
         """Give the number of hosts that the engine can have at once; None: it has no limit that is known here.
 

@@ -57,6 +57,7 @@ Action = Literal[
     "release_pool",
     "get_pool_shell",
     "list_instance_types",
+    "list_engine_names",
     "get_engine",
     "list_changes",
     "diagnose",
@@ -149,6 +150,7 @@ SINCE = QueryParameter("since", 0.0, "only what is newer than this moment, in se
 SINCE_EVENT = QueryParameter("since", 0, "the number of the last event that is known")
 ABANDON = QueryParameter("abandon", False, "1 waits for no host that cannot be reached: the job ends now")
 ENGINE = QueryParameter("engine", "", "the name of one engine, also with a machine as `ssh:NAME`; all by default")
+NAMES_OF = QueryParameter("engine", "", "the engine whose names are listed, also with a machine as `ssh:NAME`")
 FROM_JOB = QueryParameter("from", "", "the earlier job; by default the run of the same base name before this one")
 
 _RECORD = "Job, with its `summary`, `status`, `secondary_status`, `queue_position`, `cost` and `bill` as of now"
@@ -386,6 +388,15 @@ ROUTES: tuple[Route[Action], ...] = (
         "list_instance_types",
         "List the instance types that jobs may ask for, the file of the administrator, and what engines add.",
         '`{"instance_types": [InstanceType], "file", "engines": {name: [InstanceType]}}`',
+    ),
+    Route(
+        "GET",
+        "engines",
+        "list_engine_names",
+        "List the names of engines; with `engine` also its machines, environments and instance types. They are read "
+        "from configuration, and no machine is asked.",
+        "EngineNames",
+        query=(NAMES_OF,),
     ),
     Route(
         "GET",

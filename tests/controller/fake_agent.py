@@ -156,6 +156,9 @@ class FakeEngine(Doors):
         self.gate = asyncio.Event()
         self.released: list[str] = []
         self.folder: Path | None = None
+        self.targets: Sequence[str] = ()
+        self.interpreters: Sequence[str] = ()
+        self.types: Sequence[InstanceType] = ()
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         return {"cluster": request.cluster}
@@ -182,7 +185,10 @@ class FakeEngine(Doors):
         return None
 
     def instance_types(self) -> Sequence[InstanceType]:
-        return ()
+        return self.types
+
+    def interpreter_names(self) -> Sequence[str]:
+        return self.interpreters
 
     def is_network_isolated(self) -> bool:
         return False

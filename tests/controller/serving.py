@@ -57,7 +57,7 @@ class World:
             Store.open(folder / "smx.sqlite"),
             Limits(),
             lambda _name: self.engine,
-            {"fake"},
+            {"fake": lambda: self.engine.targets},
             data_dir=folder,
             user="me",
             idle_exit=1000.0,

@@ -21,7 +21,7 @@ from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.event import Changes, Event, PoolSummary
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.records.summary import summary_of
-from jupyter_smx.model.results.reports import Bill, Why
+from jupyter_smx.model.results.reports import Bill, EngineNames, Why
 from jupyter_smx.model.spec.instance import catalogue, look_up
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final
@@ -62,6 +62,8 @@ class ScriptedController:
         self.connections = 0
         self.remote_interpreters: set[str] = set()
         """Engines whose hosts have interpreters of their own."""
+        self.engine_names: dict[str, EngineNames] = {}
+        """What it lists for completion, by the engine of the request."""
         self.on_submit: Callable[[ScriptedController, Job], None] | None = None
         self.answers_before_hanging_up: int | None = None
         self._news = threading.Condition()
@@ -223,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815 - names of the base class
 
-    def _route(  # noqa: C901, PLR0911 - one line for each row of the documented table
+    def _route(  # noqa: C901, PLR0911, PLR0912 - one line for each row of the documented table
         self, parts: list[str], query: dict[str, str], body: bytes
     ) -> tuple[int, Any, dict[str, str]]:
         fake = self.fake
@@ -259,6 +261,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._log(fake.find(ref), query)
             case "GET", ["changes"]:
                 return self._changes(int(query["since"]), float(query.get("wait", 0)))
+            case "GET", ["engines"] if (engine := query.get("engine", "")) in fake.engine_names:
+                return 200, fake.engine_names[engine], {}
             case "GET", ["engines", name]:
                 whose = "remote" if name in fake.remote_interpreters else "local"
                 return 200, {"name": name, "interpreters": whose, "same_paths": whose == "local"}, {}

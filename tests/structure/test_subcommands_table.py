@@ -204,7 +204,7 @@ def test_a_new_row_is_in_both_manuals_and_both_completions(greet: Callable[..., 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_a_shell_completes_each_argument_as_its_row_has_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_completion, "complete_argument", lambda argument: [argument.name])
+    monkeypatch.setattr(cli_completion, "complete_argument", lambda argument, _word: [argument.name])
     parser = add_completers(parser_of(SUBCOMMANDS[name]), name)
     completers = {action.dest: getattr(action, "completer", None) for action in parser._actions}
     for argument in TABLE[name].arguments:

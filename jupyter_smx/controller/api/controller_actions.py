@@ -20,6 +20,11 @@ def list_instance_types(request: ApiHandler) -> Answer:
     return json_answer(request.facade.instance_types())
 
 
+async def list_engine_names(request: ApiHandler) -> Answer:
+    """List the names of engines, and what options name on one of them."""
+    return json_answer(await request.facade.engine_names(request.query(routes.NAMES_OF)))
+
+
 def get_engine(request: ApiHandler) -> Answer:
     """Describe an engine for a submitter."""
     return json_answer(request.facade.engine(request.ref))
@@ -55,6 +60,7 @@ async def fix(request: ApiHandler) -> Answer:
 ACTIONS: Actions = {
     "describe_controller": describe_controller,
     "list_instance_types": list_instance_types,
+    "list_engine_names": list_engine_names,
     "get_engine": get_engine,
     "list_changes": list_changes,
     "diagnose": diagnose,

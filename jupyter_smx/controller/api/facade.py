@@ -13,6 +13,7 @@ from jupyter_smx.controller.api.array_facade import ArrayFacade
 from jupyter_smx.controller.api.shell_commands import ShellCommands
 from jupyter_smx.controller.api.submission import SubmissionValidator
 from jupyter_smx.controller.scheduling.engine_doctor import EngineDoctor
+from jupyter_smx.controller.scheduling.engine_listing import EngineListing
 from jupyter_smx.controller.state.engine_limits import types_of_engine
 from jupyter_smx.controller.transfer.planned_files import list_planned_files
 from jupyter_smx.model.errors import (
@@ -29,7 +30,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.comparison import Comparison, compare
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.summary import base_name_of
-from jupyter_smx.model.results.reports import EngineInfo, PlannedFiles, Why
+from jupyter_smx.model.results.reports import EngineInfo, EngineNames, PlannedFiles, Why
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
@@ -37,7 +38,7 @@ from jupyter_smx.policy.lifecycle import keep_alive
 from jupyter_smx.policy.scheduling import capacity, placement, reuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
@@ -51,7 +52,10 @@ if TYPE_CHECKING:
 
 
 class ControllerFacade:
-    """Answers requests; every change is the reconciler's."""
+    """Answers requests; every change is the reconciler's.
+
+    ``engines`` has, for each installed engine, the function that lists its machines.
+    """
 
     def __init__(
         self,
@@ -59,13 +63,14 @@ class ControllerFacade:
         agents: Agents,
         reconciler: JobReconciler,
         engine_of: Callable[[str], Engine],
-        engines: Collection[str],
+        engines: Mapping[str, Callable[[], Sequence[str]]],
     ) -> None:
         self._live_state = live_state
         self._agents = agents
         self._reconciler = reconciler
         self._engine_of = engine_of
         self._engines = engines
+        self._engine_listing = EngineListing(live_state, engine_of, engines)
         self.validator = SubmissionValidator(live_state, engine_of, engines)
         self.arrays = ArrayFacade(live_state, reconciler, self.validator)
         self._doctor = EngineDoctor(live_state, engine_of)
@@ -368,6 +373,15 @@ class ControllerFacade:
         declared = self._engine_of(name).capabilities
         interpreters = "local" if declared.images else declared.interpreters
         return EngineInfo(name=name, interpreters=interpreters, same_paths=declared.same_paths)
+
+    async def engine_names(self, engine: str = "") -> EngineNames:
+        """List the names of engines, and what options name on one of them.
+
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        if engine:
+            self._check_engine(engine)
+        return await self._engine_listing.list_names(engine)
 
     async def doctor(self, engine: str = "") -> dict[str, Any]:
         """Give what a doctor's page shows of the controller and of every engine, or of one engine alone.

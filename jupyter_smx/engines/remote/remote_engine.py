@@ -274,6 +274,10 @@ class RemoteEngine(Engine):
         )
         return [found for found in types if found is not None]
 
+    def interpreter_names(self) -> Sequence[str]:
+        """List the named environments of the engine and of its machines."""
+        return sorted(self._environments())
+
     async def resolve_interpreter(self, word: str) -> str:
         """Take a path of the machines, or a named environment.
 

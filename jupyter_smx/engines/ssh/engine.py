@@ -21,7 +21,7 @@ from jupyter_smx.engines.ssh.connection import SshConnection
 from jupyter_smx.model.errors import RefusedError, suggest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from traitlets import Bunch
 
@@ -99,6 +99,10 @@ class SshEngine(RemoteEngine):
                 rule="Machines are configured in c.SshEngine.machines, or named by an alias of ssh.",
                 cure="Write --engine ssh:NAME, with a name that `ssh NAME` takes.",
             )
+
+    def target_names(self) -> Sequence[str]:
+        """List the machines of the configuration, then the aliases of the user's ``~/.ssh/config``. Blocks."""
+        return [*dict.fromkeys((*self.machines, *host_aliases.read(self._config_path()).names))]
 
     async def resolve_interpreter(self, word: str) -> str:
         """Find the interpreter, and refuse a machine that there is not: both are asked at the submission.

@@ -17,7 +17,7 @@ from jupyter_smx.model.http_routes import METHODS, controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.progress import JobMetrics
-from jupyter_smx.model.results.reports import Bill, EngineInfo, JobAdvice, PlannedFiles, Why
+from jupyter_smx.model.results.reports import Bill, EngineInfo, EngineNames, JobAdvice, PlannedFiles, Why
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.model.spec.instance import TypesListing
@@ -283,6 +283,13 @@ class Client:
                 return EngineInfo(name=engine)  # so does a controller of an earlier version, which has no other ones
             self._engine_infos[engine] = found
         return found
+
+    def engine_names(self, engine: str = "") -> EngineNames:
+        """List the names of engines; with ``engine`` also those of its machines, environments and instance types.
+
+        :raises ResourceNotFoundError: there is no such engine.
+        """
+        return self._request("list_engine_names", EngineNames, query={"engine": engine} if engine else None)
 
     def instance_types(self) -> TypesListing:
         """List the instance types that jobs may ask for."""

@@ -1,4 +1,4 @@
-"""Tab completion on a magic's line: options, subcommands, and the names of jobs and pools."""
+"""Tab completion on a magic's line: options with their values, subcommands, and the names of jobs and pools."""
 
 from __future__ import annotations
 
@@ -6,36 +6,82 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.options import defaults
-from jupyter_smx.kernel.subcommands.completion import complete_argument
+from jupyter_smx.kernel.subcommands.completion import complete_argument, complete_option_value
 from jupyter_smx.kernel.subcommands.table import TABLE, rows_on
-from jupyter_smx.model.options.table import SPELLINGS
+from jupyter_smx.model.options.table import BY_SPELLING, ROWS, SPELLINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jupyter_smx.kernel.subcommands.declaration import Argument, Subcommand
+    from jupyter_smx.model.options.option import Option
 
 
-def complete_option(_: Any, event: Any) -> list[str]:
-    """Complete an option after a dash; values are not known here."""
-    return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
+def complete_option(chosen: defaults.Defaults, _: Any, event: Any) -> list[str]:
+    """Complete an option after a dash, or the value of one; asks a controller that runs, and starts none.
+
+    The engine of the line, or else of the defaults ``chosen``, decides which values there are.
+    """
+    before, word = _split(event.text_until_cursor)
+    option, typed = _option_at(before, word)
+    if option is None:
+        return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
+    engine = _engine_in(event.line.split()) or chosen.configured_options().get("engine", "")
+    return _fit(complete_option_value(option, typed, engine or str(ROWS["engine"].default)), typed, event.symbol)
 
 
 def complete_subcommand(_: Any, event: Any) -> list[str]:
     """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
-    before = event.text_until_cursor.removesuffix(event.symbol).split()[1:]
-    known = _complete_arguments(before) if before else _names()
-    return [word for word in known if word.startswith(event.symbol)]
+    before, word = _split(event.text_until_cursor)
+    known = _complete_arguments(before[1:], word) if before[1:] else _names()
+    return _fit(known, word, event.symbol)
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """Split a line at the cursor into the words before it, and the word that the cursor is in."""
+    words = text.split()
+    return (words[:-1], words[-1]) if words and text.endswith(words[-1]) else (words, "")
+
+
+def _fit(candidates: Iterable[str], word: str, symbol: str) -> list[str]:
+    """Keep what begins with a word; IPython replaces only ``symbol``, the end of the word after a colon or ``=``."""
+    kept = word.removesuffix(symbol)
+    return [each.removeprefix(kept) for each in candidates if each.startswith(word)]
+
+
+def _option_at(before: Sequence[str], word: str) -> tuple[Option | None, str]:
+    """Find the option whose value the cursor is in, and what is typed of the value."""
+    spelling, equals, typed = word.partition("=")
+    if equals and spelling.startswith("--"):
+        return _valued_option(spelling), typed
+    return _valued_option(before[-1]) if before else None, word
+
+
+def _valued_option(spelling: str) -> Option | None:
+    option = BY_SPELLING.get(spelling)
+    return None if option is None or option.is_flag else option
+
+
+def _engine_in(words: Sequence[str]) -> str:
+    """Find the engine in the words of a line."""
+    row = ROWS["engine"]
+    for before, word in pairwise(["", *words]):
+        spelling, equals, value = word.partition("=")
+        if before in row.spellings:
+            return word
+        if equals and spelling == row.spelling:
+            return value
+    return ""
 
 
 def _names() -> list[str]:
     return [row.name for row in rows_on("notebook")]
 
 
-def _complete_arguments(before: list[str]) -> Iterable[str]:
+def _complete_arguments(before: list[str], word: str) -> Iterable[str]:
     name, *taken = before
     if name == "config":
-        return [f"{option}=" for option in defaults.NAMES]
+        return _complete_assignment(word)
     if name == "help":
         return _names()
     row = TABLE.get(name)
@@ -44,8 +90,15 @@ def _complete_arguments(before: list[str]) -> Iterable[str]:
     options = {spelling: one for one in row.arguments for spelling in one.spellings}
     last = options.get(taken[-1]) if taken else None
     if last is not None and last.metavar:
-        return complete_argument(last)
+        return complete_argument(last, word)
     return [*_free_options(row, taken), *_next_word(row, taken, options)]
+
+
+def _complete_assignment(word: str) -> Iterable[str]:
+    name, equals, value = word.partition("=")
+    if not equals or name not in ROWS:
+        return [f"{option}=" for option in defaults.NAMES]
+    return [f"{name}={each}" for each in complete_option_value(ROWS[name], value, str(ROWS["engine"].default))]
 
 
 def _free_options(row: Subcommand, taken: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -150,11 +150,12 @@ SmxMagics.smx.__doc__ = subcommands.manual()
 def load(shell: Any) -> None:
     """Register the magics, their completion, and the binding of received variables between cells."""
     session = get_or_open_session(shell)
-    shell.register_magics(SmxMagics(shell, session))
+    magics = SmxMagics(shell, session)
+    shell.register_magics(magics)
     for event in _EVENTS:
         shell.events.register(event, session.on_cell_boundary)
     for name in ("%%train", "%%process", "%train", "%process"):
-        shell.set_hook("complete_command", complete_option, str_key=name)
+        shell.set_hook("complete_command", partial(complete_option, magics), str_key=name)
     shell.set_hook("complete_command", complete_subcommand, str_key="%smx")
 
 

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from jupyter_smx.model.options.option import Kind, Option
 
 
+_NOTES = (
+    "End a line with a backslash to continue it. Options are not evaluated. Tab completes options, and engines with "
+    "their machines, environments and instance types."
+)
+
+
 def manual(magic: Kind) -> str:
     """Write the page that ``%%train?`` and ``%%train --help`` show."""
     kind = "training" if magic == "train" else "processing"
@@ -32,7 +38,7 @@ def manual(magic: Kind) -> str:
             continue
         lines.append(f"  {', '.join(option.spellings)} {option.metavar}".rstrip())
         lines.append(f"      {help_text(option)}")
-    return "\n".join([*lines, "", "End a line with a backslash to continue it. Options are not evaluated."])
+    return "\n".join([*lines, "", _NOTES])
 
 
 def help_text(option: Option) -> str:

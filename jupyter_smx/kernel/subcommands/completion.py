@@ -2,45 +2,92 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.subcommands.job_subcommands import STATUSES
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.results.reports import EngineNames
+from jupyter_smx.model.spec.instance import catalogue
+from jupyter_smx.model.text import engine_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from jupyter_smx.kernel.client.client import Client
     from jupyter_smx.kernel.subcommands.declaration import Argument
+    from jupyter_smx.model.options.option import Option
 
 QUERY_TIMEOUT = 0.3
 """Seconds that a person waits for Tab without noticing."""
+ENGINE_GROUP = "jupyter_smx.engines"
+"""Entry points of engines; ``engines.registry`` has the same, and this side imports no engine."""
 _MAX_JOBS = 100
 """Jobs whose names are offered."""
+_Names = TypeVar("_Names")
 
 
-def complete_argument(argument: Argument) -> Iterable[str]:
+def complete_argument(argument: Argument, word: str = "") -> Iterable[str]:
     """Return values for an argument; asks a controller that runs, and starts none."""
     if argument.choices:
         return argument.choices
+    if argument.completion == "engine":
+        return complete_engine(word)
     if argument.completion == "status":
         return STATUSES
-    if argument.completion == "pool":
-        return query_names(lambda client: [pool.name for pool in client.pools()])
-    if argument.completion == "job":
-        return query_names(lambda client: [job.name for job in client.jobs(_MAX_JOBS)])
-    if argument.completion == "live_job":
-        return query_names(lambda client: [job.name for job in client.jobs(_MAX_JOBS) if not job.ended_at])
-    return []
+    ask = _NAMES_AT_CONTROLLER.get(argument.completion)
+    return [] if ask is None else query_names(ask, [])
 
 
-def query_names(ask: Callable[[Client], list[str]]) -> list[str]:
-    """Ask a controller that runs for names; return none if there is none or it is too slow for Tab."""
+def complete_option_value(option: Option, word: str, engine: str) -> Iterable[str]:
+    """Return values for an option of a job that runs on ``engine``; asks a controller that runs, and starts none."""
+    if option.completion == "engine":
+        return complete_engine(word)
+    if option.completion == "interpreter":
+        return _query_engine(engine).interpreters
+    if option.completion == "instance_type":
+        return _query_engine(engine).instance_types or sorted(catalogue())
+    return option.choices
+
+
+def complete_engine(word: str) -> list[str]:
+    """Return engines that begin with a word; if only one does, or its name is whole, also with its machines.
+
+    Only that engine is imported by the controller. Without a controller the names are those that are installed.
+    """
+    installed = _query_engine("").engines or _installed_engines()
+    engines = [name for name in installed if name.startswith(word)]
+    whole = word if ":" in word or word in engines else engines[0] if len(engines) == 1 else ""
+    if not whole:
+        return engines
+    kind = engine_kind(whole)
+    machines = [f"{kind}:{target}" for target in _query_engine(kind).targets]
+    return [*dict.fromkeys(name for name in (*engines, *machines) if name.startswith(word))]
+
+
+def query_names(ask: Callable[[Client], _Names], default: _Names) -> _Names:
+    """Ask a controller that runs for names; return ``default`` if there is none or it is too slow for Tab."""
     client = autostart.client_without_autostart(QUERY_TIMEOUT)
     try:
         return ask(client)
     except SmxError:
-        return []
+        return default
     finally:
         client.close()
+
+
+def _query_engine(engine: str) -> EngineNames:
+    return query_names(lambda client: client.engine_names(engine), EngineNames())
+
+
+def _installed_engines() -> list[str]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - costs milliseconds, and only a Tab needs it
+
+    return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
+
+
+_NAMES_AT_CONTROLLER: dict[str, Callable[[Client], list[str]]] = {
+    "pool": lambda client: [pool.name for pool in client.pools()],
+    "job": lambda client: [job.name for job in client.jobs(_MAX_JOBS)],
+    "live_job": lambda client: [job.name for job in client.jobs(_MAX_JOBS) if not job.ended_at],
+}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Client
     from jupyter_smx.model.records.job import Job
 
-Completion = Literal["", "job", "live_job", "pool", "status", "file", "subcommand"]
+Completion = Literal["", "job", "live_job", "pool", "engine", "status", "file", "subcommand"]
 """Where the values of an argument come from."""
 SurfaceName = Literal["notebook", "terminal"]
 SUCCESS = 0

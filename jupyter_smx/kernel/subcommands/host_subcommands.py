@@ -80,6 +80,7 @@ DOCTOR = Subcommand(
             name="engine",
             spellings=("--engine",),
             metavar="ENGINE",
+            completion="engine",
             help="look at one engine and its machines, e.g. ssh:gpu-box",
         ),
         Argument(

@@ -56,14 +56,15 @@ class CodeOptions(TypedDict, total=False):
         str | Path | None,
         Option(
             spellings=("--python",),
-            metavar="PATH|conda:NAME|uv:REQUIREMENTS",
+            metavar="PATH|conda:NAME|uv:REQUIREMENTS|remote:PATH|NAME",
             example="conda:torch",
             help="Python of the job: an interpreter, the folder of a virtual environment, a conda environment, or an "
-            "environment made of these requirements alone (a file, or names with commas); with --image always the "
-            "image's own",
+            "environment made of these requirements alone (a file, or names with commas); on another machine "
+            "remote:PATH, or an environment of the engine by its name; with --image always the image's own",
             keyword_help="Python of the job: an interpreter, the folder of a virtual environment, ``conda:NAME``, or "
-            "``uv:REQUIREMENTS`` for an environment of these requirements alone; with an image always the image's "
-            "own",
+            "``uv:REQUIREMENTS`` for an environment of these requirements alone; on another machine ``remote:PATH``, "
+            "or an environment of the engine by its name; with an image always the image's own",
+            completion="interpreter",
             keyword_example="'conda:torch'",
             default="",
             default_text="the Python of the kernel",

@@ -22,6 +22,7 @@ class HostOptions(TypedDict, total=False):
             metavar="TYPE",
             example="ml.m5.xlarge",
             help="instance type of the hosts",
+            completion="instance_type",
             keyword_example="'ml.m5.xlarge'",
             default_text="local",
             target="engine",
@@ -82,9 +83,11 @@ class HostOptions(TypedDict, total=False):
         Option(
             spellings=("-e", "--engine"),
             value="text",
-            metavar="NAME",
+            metavar="NAME[:MACHINE]",
             example="docker",
-            help="engine that provides the hosts: local, docker or another installed one",
+            help="engine that provides the hosts: local, docker, ssh:MACHINE for another machine, or another installed "
+            "one",
+            completion="engine",
             keyword_example="'local'",
             field="engine",
             target="engine",

@@ -27,6 +27,10 @@ Target = Literal["client", "controller", "engine", "host"]
 """The furthest process that reads the option."""
 
 
+Completion = Literal["", "engine", "instance_type", "interpreter"]
+"""What Tab offers for a value: names that a controller lists."""
+
+
 class SageMakerNames(Struct, frozen=True, kw_only=True):
     """What SageMaker calls an option; "" where it has none.
 
@@ -77,6 +81,7 @@ class Option(Struct, frozen=True, kw_only=True):
     """What a number counts, as ``of hosts``."""
     kind_rule: str = ""
     """Why the other kind of job does not have it."""
+    completion: Completion = ""
     label: str = ""
     """Its name in a comparison of two jobs; "" where the comparison has code of its own, or leaves it out."""
     configurable: bool = False

@@ -27,6 +27,18 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
     same_paths: bool = True
 
 
+class EngineNames(Struct, frozen=True, kw_only=True):
+    """Names that the line of a job may have: engines, and what options of a job name on one engine.
+
+    ``targets`` are machines that may follow the colon of ``--engine``, and ``interpreters`` named environments.
+    """
+
+    engines: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    interpreters: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+
+
 class PlannedFiles(Struct, frozen=True, kw_only=True):
     """What hosts of another machine would be sent for a job, unless they have it already.
 

@@ -125,7 +125,7 @@ class Controller:
             self.live_state, self.agents, pump, finisher, engine_of, environments=environments, new_id=ids, user=USER
         )
         self.reconciler.desired_state.draw = lambda: world.random_draw
-        self.facade = ControllerFacade(self.live_state, self.agents, self.reconciler, engine_of, (engine.name,))
+        self.facade = ControllerFacade(self.live_state, self.agents, self.reconciler, engine_of, {engine.name: tuple})
         self._ticker: asyncio.Task[None] | None = None
 
     def _on_message(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:

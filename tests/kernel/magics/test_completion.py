@@ -10,10 +10,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from jupyter_smx import controller_launch
+from jupyter_smx.engines import registry
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.subcommands import completion
 from jupyter_smx.model.records.event import PoolSummary
+from jupyter_smx.model.results.reports import EngineNames
+from jupyter_smx.model.spec.instance import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 POOL = PoolSummary(
     id="fe" * 8, name="m5-fefefe", engine="local", instances="local × 1", state="Available", created_at=0.0
 )
+MACHINES = ("gpu-box", "gpu-2.lab.example.org", "cpu_box")
 
 
 def tab(shell: InteractiveShell, line: str) -> list[str]:
@@ -103,3 +107,85 @@ def test_tab_gives_up_on_a_controller_that_does_not_answer(lonely: InteractiveSh
         began = time.monotonic()
         assert tab(lonely, "%smx stop zz") == []
         assert time.monotonic() - began < 3 * completion.QUERY_TIMEOUT + 1
+
+
+@pytest.fixture
+def shell_with_engines(shell: InteractiveShell, controller: ScriptedController) -> InteractiveShell:
+    engines = ("docker", "local", "ssh")
+    controller.engine_names = {
+        "": EngineNames(engines=engines),
+        "local": EngineNames(engines=engines, instance_types=("local", "ml.t3.medium")),
+        "ssh": EngineNames(engines=engines, targets=MACHINES, interpreters=("torch",)),
+        "ssh:gpu-box": EngineNames(
+            engines=engines, targets=MACHINES, interpreters=("tf", "torch"), instance_types=("gpu-box", "ml.t3.medium")
+        ),
+    }
+    return shell
+
+
+@pytest.mark.parametrize("magic", ["%%train", "%%process", "%train", "%process"])
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--engine ", ["docker", "local", "ssh"]),
+        ("-e ", ["docker", "local", "ssh"]),
+        ("--name x --engine d", ["docker"]),
+        ("--engine s", ["ssh", "ssh:gpu-box", "ssh:gpu-2.lab.example.org", "ssh:cpu_box"]),
+        ("--engine ssh", ["ssh", "ssh:gpu-box", "ssh:gpu-2.lab.example.org", "ssh:cpu_box"]),
+        ("--engine ssh:", [*MACHINES]),
+        ("--engine ssh:gpu", ["gpu-box", "gpu-2.lab.example.org"]),
+        ("--engine ssh:gpu-2.l", ["gpu-2.lab.example.org"]),
+        ("--engine=ssh:c", ["cpu_box"]),
+        ("--engine ssh:zz", []),
+        ("--engine ssh:gpu-box --python ", ["tf", "torch"]),
+        ("--engine=ssh:gpu-box --python to", ["torch"]),
+        ("-e ssh --python ", ["torch"]),
+        ("--engine ssh:gpu-box -t ", ["gpu-box", "ml.t3.medium"]),
+        ("--engine ssh:gpu-box --instance-type g", ["gpu-box"]),
+        ("-t ml", ["ml.t3.medium"]),
+        ("--contract ", ["v2", "v3"]),
+    ],
+)
+def test_tab_offers_what_the_engine_of_the_line_has(
+    shell_with_engines: InteractiveShell, magic: str, line: str, expected: list[str]
+) -> None:
+    assert tab(shell_with_engines, f"{magic} {line}") == expected
+
+
+def test_tab_on_a_cell_completes_the_first_line(shell_with_engines: InteractiveShell) -> None:
+    line = "%%train --engine ssh:gpu"
+    matches = shell_with_engines.Completer.complete(line_buffer=line, cursor_pos=len(line))[1]
+    assert list(matches) == ["gpu-box", "gpu-2.lab.example.org"]
+
+
+def test_the_default_engine_of_the_kernel_decides_where_the_line_has_none(shell_with_engines: InteractiveShell) -> None:
+    shell_with_engines.run_line_magic("smx", "config engine=ssh:gpu-box")
+    assert tab(shell_with_engines, "%%train --python t") == ["tf", "torch"]
+    assert tab(shell_with_engines, "%%train --engine ssh --python t") == ["torch"]
+
+
+def test_the_doctor_and_config_take_the_same_names(shell_with_engines: InteractiveShell) -> None:
+    assert tab(shell_with_engines, "%smx doctor --engine ssh:gpu-b") == ["gpu-box"]
+    assert tab(shell_with_engines, "%smx config engine=ssh:gpu-b") == ["gpu-box"]
+    assert tab(shell_with_engines, "%smx config engine=d") == ["docker"]
+
+
+def test_a_controller_without_the_route_leaves_the_names_that_are_installed(
+    shell: InteractiveShell, controller: ScriptedController
+) -> None:
+    controller.engine_names = {}
+    assert "ssh" in tab(shell, "%%train --engine ")
+    assert set(tab(shell, "%%train -t ml.t3.")) <= set(catalogue())
+
+
+def test_without_a_controller_tab_offers_installed_engines_and_starts_none(
+    lonely: InteractiveShell, data_folder: Path
+) -> None:
+    assert {"docker", "local", "ssh"} <= set(tab(lonely, "%%train --engine "))
+    assert tab(lonely, "%%train --engine ssh:") == []
+    assert "ml.t3.medium" in tab(lonely, "%%train -t ml.t3")
+    assert not data_folder.exists()
+
+
+def test_the_group_of_entry_points_is_that_of_the_registry() -> None:
+    assert completion.ENGINE_GROUP == registry.GROUP

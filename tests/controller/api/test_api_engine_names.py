@@ -1,0 +1,58 @@
+"""Names for completion: ``GET engines`` lists engines, and with ``engine`` what options name on one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.scheduling.engine_listing import EngineListing
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.spec.instance import InstanceType, catalogue
+
+if TYPE_CHECKING:
+    from serving import World
+
+    from jupyter_smx.engines.base import Engine
+
+BOX = InstanceType(name="gpu-box", vcpus=8, memory_gib=32.0, gpus=1)
+
+
+async def test_engine_names_without_an_engine_lists_engines_alone(world: World) -> None:
+    world.engine.targets = ("gpu-box",)
+    answer = await world.ask("GET", "/v1/engines")
+    assert answer.json() == {"engines": ["fake"], "targets": [], "interpreters": [], "instance_types": []}
+
+
+async def test_engine_names_of_one_engine_lists_its_machines_environments_and_types(world: World) -> None:
+    world.engine.targets, world.engine.interpreters, world.engine.types = ("gpu-box", "two"), ("torch",), (BOX,)
+    for engine in ("fake", "fake:gpu-box"):
+        names = (await world.ask("GET", f"/v1/engines?engine={engine}")).json()
+        assert names["targets"] == ["gpu-box", "two"]
+        assert names["interpreters"] == ["torch"]
+        assert names["instance_types"] == ["gpu-box", *catalogue()]
+
+
+async def test_engine_names_of_an_engine_that_is_not_installed_is_404(world: World) -> None:
+    answer = await world.ask("GET", "/v1/engines?engine=nosuch")
+    assert answer.status == 404
+    assert "Installed engines: fake." in answer.json()["rule"]
+
+
+async def test_engine_names_of_an_engine_that_is_refused_has_its_machines(world: World) -> None:
+    def refuse(name: str) -> Engine:
+        raise RefusedError(f"--engine: {name!r} has no machines.", field="engine", value=name)
+
+    listing = EngineListing(world.books, refuse, {"fake": lambda: ["gpu-box"]})
+    names = await listing.list_names("fake")
+    assert (names.targets, names.interpreters, names.instance_types) == (("gpu-box",), (), tuple(catalogue()))
+
+
+async def test_engine_names_leaves_out_what_the_administrator_does_not_allow(world: World) -> None:
+    world.engine.targets, world.engine.types = ("gpu-box", "two"), (BOX,)
+    world.books.limits = replace(
+        world.books.limits, allowed_engines=("fake:two",), allowed_instance_types=("ml.t3.medium",)
+    )
+    names = (await world.ask("GET", "/v1/engines?engine=fake")).json()
+    assert (names["engines"], names["targets"]) == (["fake:two"], ["two"])
+    assert names["instance_types"] == ["ml.t3.medium"]

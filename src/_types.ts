@@ -394,6 +394,8 @@ export interface PoolSummary {
   preloaded: string[];
   reason: string;
   image: Image | null;
+  machines: string[];
+  unreachable: string;
 }
 /**
  * One input: where from, how it is presented, to which hosts.

@@ -121,3 +121,8 @@ def _nearest(value: float) -> int:
 def engine_kind(name: str) -> str:
     """Name the engine without its target: ``ssh`` of ``ssh:gpu-box``."""
     return name.partition(":")[0]
+
+
+def format_engine(name: str, machines: Sequence[str] = ()) -> str:
+    """Name an engine with the machines of its hosts: ``ssh (gpu-box)``, and ``ssh:gpu-box``, whose target says it."""
+    return f"{name} ({', '.join(machines)})" if machines and name == engine_kind(name) else name

@@ -121,6 +121,24 @@ export function formatStart(job: JobSummary, trans: TranslationBundle): string {
   return job.start === 'warm' ? trans.__('warm, %1', time) : trans.__('cold, %1', time);
 }
 
+/** The engine of jobs that name none: this machine. */
+const OWN_MACHINE = 'local';
+
+/**
+ * An engine with the machines of its hosts, as `ssh (gpu-box)`; the target of `ssh:gpu-box` says it. An older server
+ * names no machines.
+ */
+export function formatEngine(engine: string, machines: readonly string[] = []): string {
+  return machines.length > 0 && !engine.includes(':')
+    ? `${engine} (${machines.join(', ')})`
+    : engine;
+}
+
+/** The engine of a job, where that is not this machine. */
+export function formatOtherEngine(engine: string, machines?: readonly string[]): string {
+  return engine === OWN_MACHINE ? '' : formatEngine(engine, machines);
+}
+
 /** Digits of an id; enough to tell two images apart. */
 const DIGITS = 12;
 

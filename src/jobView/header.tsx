@@ -13,6 +13,7 @@ import { JobExpectedDuration, JobMetrics, JobProgress } from '../components/jobP
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import { TextButton } from '../components/textButton';
 import {
+  formatEngine,
   formatImage,
   formatPreparation,
   formatRemark,
@@ -56,7 +57,12 @@ export class HeaderView extends LiveWidget {
         </div>
         <RecordErrorNotice {...this.context} />
         {job ? (
-          <State job={job} now={this.model.now()} trans={trans} />
+          <State
+            job={job}
+            machines={this.model.state.pools.get(job.pool)?.machines}
+            now={this.model.now()}
+            trans={trans}
+          />
         ) : (
           <p role="status">{record.failure === null ? trans.__('Loading the job…') : ''}</p>
         )}
@@ -107,11 +113,13 @@ export class HeaderView extends LiveWidget {
 
 interface IStateProps {
   job: JobSummary;
+  /** Of its hosts, while they are there. */
+  machines?: readonly string[];
   now: number;
   trans: TranslationBundle;
 }
 
-function State({ job, now, trans }: IStateProps): JSX.Element {
+function State({ job, machines, now, trans }: IStateProps): JSX.Element {
   const reason = job.status === 'Failed' ? job.message : '';
   const says = formatPreparation(job, trans) || formatRemark(job, trans);
   return (
@@ -126,7 +134,7 @@ function State({ job, now, trans }: IStateProps): JSX.Element {
           words={[
             formatExpectedStart(job, now, trans),
             job.instances,
-            job.engine,
+            formatEngine(job.engine, machines),
             formatImage(job.image),
             formatStart(job, trans),
             job.cost ? formatMoney(job.cost) : '',

@@ -22,7 +22,7 @@ import { FocusFallback } from '../components/focusFallback';
 import { IconButton, StopButton } from '../components/jobButtons';
 import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
-import { formatStart, formatStep } from '../format/jobText';
+import { formatOtherEngine, formatStart, formatStep } from '../format/jobText';
 import { formatExpectedStart } from '../format/progressText';
 import type { IArraySnapshot } from '../state/arrays';
 import { currentTaskStates, isArrayFinal, mayBeStale } from '../state/arrays';
@@ -274,7 +274,12 @@ function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.E
 function CardLine(props: ICardLineProps): JSX.Element {
   const { job, isLive, now, stale, trend, trans } = props;
   const isRunning = !isFinal(job);
-  const words = [formatStep(job, trans), job.instances, formatStart(job, trans)];
+  const words = [
+    formatStep(job, trans),
+    job.instances,
+    formatOtherEngine(job.engine),
+    formatStart(job, trans)
+  ];
   const wait = formatExpectedStart(job, now, trans);
   return (
     <div className="jp-smx-card-line">

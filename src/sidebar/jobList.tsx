@@ -13,7 +13,7 @@ import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../comp
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import type { RowAttributes } from '../components/virtualList';
 import { useLoadMore, VirtualList } from '../components/virtualList';
-import { formatImage, formatStart, formatStep } from '../format/jobText';
+import { formatImage, formatOtherEngine, formatStart, formatStep } from '../format/jobText';
 import { formatMoney } from '../format/numbers';
 import { formatExpectedStart } from '../format/progressText';
 import type { ListRow } from '../state/arrays';
@@ -126,6 +126,7 @@ function JobRow(props: IJobRowProps): JSX.Element {
     formatStep(job, trans),
     formatExpectedStart(job, now, trans),
     isTask ? '' : job.instances,
+    isTask ? '' : formatOtherEngine(job.engine),
     isTask ? '' : formatImage(job.image),
     formatStart(job, trans),
     job.cost ? formatMoney(job.cost) : ''

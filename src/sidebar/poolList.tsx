@@ -6,7 +6,7 @@ import React from 'react';
 import type { PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
 import { TextButton } from '../components/textButton';
-import { formatImage, idleCost, remainingSeconds } from '../format/jobText';
+import { formatEngine, formatImage, idleCost, remainingSeconds } from '../format/jobText';
 import { formatClock, formatDuration, formatSpokenDuration, formatMoney } from '../format/numbers';
 import type { IPool } from '../state/state';
 
@@ -52,12 +52,13 @@ function PoolRow(
     <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
-          <span className="jp-smx-name" title={pool.name}>
+          <span className="jp-smx-name" title={trans.__('%1: %2', pool.name, pool.instances)}>
             {pool.instances}
           </span>
           <Countdown left={left} trans={trans} />
         </div>
         <InlineList words={poolWords(pool, now, trans)} />
+        {pool.unreachable ? <p className="jp-smx-says">{pool.unreachable}</p> : null}
         <PoolReason pool={pool} trans={trans} />
         {left === null ? null : <PoolButtons {...props} />}
       </div>
@@ -157,7 +158,7 @@ function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[]
   const saved = pool.saved_seconds;
   const cost = idleCost(pool, now);
   return [
-    pool.engine,
+    formatEngine(pool.engine, pool.machines),
     formatImage(pool.image),
     stateWords(pool, trans),
     pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',

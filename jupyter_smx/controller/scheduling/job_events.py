@@ -97,6 +97,7 @@ class JobEventHandler:
 
     def on_cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Adopt the state of the agents: jobs that run or ended, and how long an idle pool has left."""
+        self._live_state.set_unreachable(cluster.id, "")
         job = self._live_state.jobs.get(cluster.job)
         if job is not None:
             job = self._note_missing_isolation(self._clear_unreachable_remark(job), cluster)
@@ -259,14 +260,16 @@ class JobEventHandler:
         self._host_ended(job.id, host, {"cause": "host", "failure": reason})
 
     def on_cluster_unreachable(self, cluster: Cluster, error: UnavailableError) -> None:
-        """Save on a job's record why its hosts are unreachable, and what to do; removed when they answer."""
+        """Say on a pool and on its job why the hosts are unreachable, and what to do; removed when they answer."""
+        reason = f"{_UNREACHABLE_REMARK}{error.message} {error.cure}".strip()
+        self._live_state.set_unreachable(cluster.id, reason)
         job = self._live_state.jobs.get(cluster.job)
         if job is None or job.cluster != cluster.id:
             return
         runtime, said = self._runtimes.get(job), transitions.remark_of(job)
         if not said.startswith(_UNREACHABLE_REMARK):
             runtime.last_remark = said
-        told = transitions.remark(job, f"{_UNREACHABLE_REMARK}{error.message} {error.cure}".strip())
+        told = transitions.remark(job, reason)
         if told is not job:
             self._live_state.save(jobs=[told])
 

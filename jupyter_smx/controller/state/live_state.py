@@ -81,6 +81,8 @@ class LiveState:
         self._python_versions: dict[tuple[str, str, str], str] = {}
         self.exit_reasons: dict[str, str] = {}
         """The reason of a host for the end of a cluster; it is recorded when the cluster has ended."""
+        self.unreachable: dict[str, str] = {}
+        """Why hosts of a cluster cannot be reached now, by the cluster."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
             self._note_python_version(cluster)
@@ -130,6 +132,7 @@ class LiveState:
             else:
                 self.clusters.pop(cluster.id, None)
                 self.exit_reasons.pop(cluster.id, None)
+                self.unreachable.pop(cluster.id, None)
             if cluster.state is not ClusterState.AVAILABLE:
                 # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
                 self.holders.pop(cluster.id, None)
@@ -228,6 +231,7 @@ class LiveState:
         """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""
         idle = cluster.retained_seconds + transitions.idle_seconds(cluster, self.clock())
         first = cluster.hosts[0] if cluster.hosts else None
+        hosts = cluster.handle.hosts if cluster.handle else ()
         known = self._catalogue_of(cluster.key.engine)
         saved = (cluster.cold_start_seconds or 0.0) * max(0, cluster.jobs_served - 1)
         job = next((job for job in news if job.id == cluster.job), self.jobs.get(cluster.job))
@@ -251,6 +255,8 @@ class LiveState:
             preloaded=first.preloaded if first else (),
             reason=cluster.reason,
             image=cluster.key.image,
+            machines=tuple(dict.fromkeys(host.machine for host in hosts if host.machine)),
+            unreachable=self.unreachable.get(cluster.id, ""),
         )
 
     def pool(self, ref: str) -> Cluster:
@@ -294,6 +300,14 @@ class LiveState:
         holder = self.holders.get(cluster.id)
         told = [transitions.set_pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
         return transitions.lease_pool(cluster, job.id, now), told
+
+    def set_unreachable(self, cluster_id: str, reason: str) -> None:
+        """Keep why hosts of a live cluster cannot be reached, "" if they can; announce its pool if that changed."""
+        cluster = self.clusters.get(cluster_id)
+        if cluster is None or self.unreachable.get(cluster_id, "") == reason:
+            return
+        self.unreachable[cluster_id] = reason
+        self.save(clusters=[cluster])
 
     def amend_cluster(self, cluster_id: str, *, durable: bool = False, **changes: Any) -> Cluster | None:
         """Change fields of a live cluster and write it; None when it is not live any more."""

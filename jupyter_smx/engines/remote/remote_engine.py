@@ -572,4 +572,4 @@ def _place_of(host: HostHandle | None) -> str:
 
 def _host_handle(host: str, machine: str, answer: Mapping[str, Any]) -> HostHandle:
     kept = ("pid", "start_time", "boot_id", "socket")
-    return HostHandle(host=host, data={"machine": machine, **{name: answer[name] for name in kept}})
+    return HostHandle(host=host, machine=machine, data={"machine": machine, **{name: answer[name] for name in kept}})

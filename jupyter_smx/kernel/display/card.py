@@ -18,6 +18,7 @@ from jupyter_smx.kernel.text.formats import (
     progress_bar,
 )
 from jupyter_smx.kernel.text.pages import format_dollars
+from jupyter_smx.model.options.table import ROWS
 from jupyter_smx.model.records.job import JobSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.status import REUSE_MESSAGE, SecondaryStatus, Status, is_final, message_of
@@ -74,7 +75,7 @@ class Card(Struct, frozen=True, kw_only=True):
     def line(self) -> str:
         """Say it in one line."""
         said = (self._state(), self._progress(), format_metrics(self.summary), self.summary.instances)
-        parts = (f"{self._mark()} {self.name}", *said, self.failure or self._wait() or self.why)
+        parts = (f"{self._mark()} {self.name}", *said, self._other_engine(), self.failure or self._wait() or self.why)
         return " · ".join(part for part in parts if part)
 
     def html(self) -> str:
@@ -94,6 +95,9 @@ class Card(Struct, frozen=True, kw_only=True):
         rows.append(f"<small>{said} {escape(format_moment(self._until(), zone=True))}. Job {escape(self.id)}</small>")
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
+
+    def _other_engine(self) -> str:
+        return "" if self.summary.engine == ROWS["engine"].default else self.summary.engine
 
     def _mark(self) -> str:
         return _MARKS[self.summary.status]

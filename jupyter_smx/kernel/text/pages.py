@@ -14,7 +14,7 @@ from jupyter_smx.kernel.text.formats import (
     readable,
 )
 from jupyter_smx.model.spec.array import format_counts
-from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
+from jupyter_smx.model.text import format_count, format_duration, format_engine, format_list, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,10 +99,10 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     rows = [
         (
             pool.name,
-            pool.state,
+            f"{pool.state}, unreachable" if pool.unreachable else pool.state,
             "" if pool.expires_at is None else format_duration(max(0, round(pool.expires_at - now))),
             pool.instances,
-            pool.engine,
+            format_engine(pool.engine, pool.machines),
             *((pool.image.display_name() if pool.image else "",) if of_images else ()),
             str(pool.jobs_served),
             format_duration(pool.saved_seconds) if pool.saved_seconds else "",

@@ -67,6 +67,8 @@ class HostHandle(Struct, frozen=True, kw_only=True):
     host: str
     data: dict[str, str | int | float]
     given_up: tuple[str, ...] = ()
+    machine: str = ""
+    """Name of the other machine that the host is on, for people; "" where the engine's name says it."""
 
 
 class Handle(Struct, frozen=True, kw_only=True):

@@ -35,6 +35,10 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     reason: str = ""
     image: Image | None = None
     """What its hosts are made of; None where they are made of no image."""
+    machines: tuple[str, ...] = ()
+    """Names of the other machines that its hosts are on, as far as its engine names them."""
+    unreachable: str = ""
+    """Why its hosts cannot be reached now, and what to do; "" while they can."""
 
 
 class Event(Struct, frozen=True, kw_only=True):

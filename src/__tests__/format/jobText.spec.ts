@@ -5,8 +5,10 @@ import type { JobSummary } from '../../_types';
 import {
   elapsedSeconds,
   formatCounts,
+  formatEngine,
   formatImage,
   formatJobEnd,
+  formatOtherEngine,
   formatPreparation,
   formatStart,
   formatStep,
@@ -216,6 +218,19 @@ describe('an image', () => {
 
   it('is not spoken of where there is none, or the server does not say', () => {
     expect([formatImage(null), formatImage(undefined)]).toEqual(['', '']);
+  });
+});
+
+describe('an engine', () => {
+  it.each([
+    ['ssh:gpu-box', ['gpu-box'], 'ssh:gpu-box'],
+    ['ssh', ['gpu-box', 'cpu-box'], 'ssh (gpu-box, cpu-box)'],
+    ['ssh', [], 'ssh'],
+    ['docker', undefined, 'docker'],
+    ['local', undefined, 'local']
+  ])('that is called %s, with hosts on %s, is said as %s', (name, machines, words) => {
+    expect(formatEngine(name, machines)).toBe(words);
+    expect(formatOtherEngine(name, machines)).toBe(name === 'local' ? '' : words);
   });
 });
 

@@ -91,6 +91,25 @@ describe('the rows', () => {
     expect(document.getSelection()?.rangeCount).toBe(0);
   });
 
+  it('name the engine and its machines, and say that a pool cannot be reached', async () => {
+    const unreachable = 'Its hosts cannot be reached now: gpu-box does not answer.';
+    const pools = [
+      pool(1, { engine: 'ssh', machines: ['gpu-box', 'cpu-box'], unreachable }),
+      pool(2)
+    ];
+    const jobs = [job(0, { engine: 'ssh:a-long-name.lab.example.org' }), job(1)];
+    model.become(applyListing(EMPTY_STATE, jobs, pools, 1).state);
+    await waitForRender();
+    const text = (row: string): string => panel.node.querySelector(row)?.textContent ?? '';
+    expect(text('[data-job="job-0"]')).toContain('ssh:a-long-name.lab.example.org');
+    expect(text('[data-job="job-1"] .jp-smx-row-detail')).not.toMatch(/local(?! ×)/);
+    expect(text('[data-pool="pool-1"]')).toContain('ssh (gpu-box, cpu-box)');
+    expect(text('[data-pool="pool-1"] .jp-smx-says')).toBe(unreachable);
+    expect(panel.node.querySelector('[data-pool="pool-2"] .jp-smx-says')).toBeNull();
+    const title = panel.node.querySelector<HTMLElement>('[data-pool="pool-1"] .jp-smx-name')?.title;
+    expect(title).toBe('local-1: local × 1');
+  });
+
   it('that are drawn of ten thousand are a few, and each says which of them it is', async () => {
     const rows = (await show(10_000)).querySelectorAll('li');
     expect(rows.length).toBeGreaterThan(5);

@@ -82,6 +82,24 @@ def test_what_was_said_before_is_said_again(sim: Simulation) -> None:
     assert row.status_message == before
 
 
+def test_an_idle_pool_whose_hosts_are_unreachable_says_why_until_they_answer(sim: Simulation) -> None:
+    job = sim.run_to_end(keep_alive=600)
+    sim.pass_time(1)
+    [pool] = sim.pools(ClusterState.AVAILABLE)
+    state = sim.controller.live_state
+    assert state.pool_summary(pool).unreachable == ""
+    sim.set_faults(fake_engine.PausedHosts())
+    sim.break_streams(sim.hosts(job)[0])
+    sim.pass_time(5)
+    assert state.pool_summary(pool).unreachable == WHY
+    sim.set_faults()
+    sim.pass_time(31)
+    assert state.pool_summary(pool).unreachable == ""
+    told = [event.pool.unreachable for event in sim.controller.facade.changes(0, 100).events if event.pool]
+    assert [*dict.fromkeys(told)] == ["", WHY]
+    assert told[-1] == ""
+
+
 def test_a_stream_that_breaks_once_is_no_news(sim: Simulation) -> None:
     job = paused(sim, times=1)
     sim.pass_time(0.1)

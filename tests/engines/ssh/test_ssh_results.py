@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 MODEL = "open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('x' * 1000)"
 
+BUSY = """
+import time
+_end = time.monotonic() + 2.5
+while time.monotonic() < _end:
+    sum(range(10_000))
+"""
+
 
 def end_unseen(world: SshControllerWorld) -> tuple[Ran, Path]:
     """Let a job end while no controller lives; gives it with the folder of its host on the machine."""
@@ -74,3 +81,26 @@ def test_a_job_whose_agent_was_killed_after_its_end_is_completed_from_the_machin
     for pid in ssh_controller.agents():
         kill(pid)
     assert_complete(job)
+
+
+def test_the_usage_of_a_machine_is_shown_while_a_job_runs_and_is_in_its_record(
+    ssh_controller: SshControllerWorld,
+) -> None:
+    client, gate = ssh_controller.client, ssh_controller.gate()
+    job = ssh_controller.submit(BUSY, gate=gate)
+    job.until_it_says("begun")
+
+    def memory() -> int | None:
+        [usage] = [each.usage for each in client.jobs(10) if each.id == job.id]
+        return usage.memory_bytes if usage else None
+
+    eventually_blocking(memory, "the list of jobs has the memory of the job", within=PATIENCE)
+    gate.touch()
+    assert job.wait().state.value == "Completed"
+    usage = client.usage(job.id)
+    [host] = usage.hosts
+    assert (host.host, len(host.at) >= 2) == ("algo-1", True)
+    assert max(percent for percent in host.cpu_percent if percent is not None) > 5
+    assert usage.peak is not None
+    assert usage.peak.memory_bytes
+    assert job.job().peak == usage.peak

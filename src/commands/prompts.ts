@@ -6,6 +6,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import type { PoolSummary } from '../_types';
 import { errorText } from '../api/errors';
+import { formatEngine } from '../format/jobText';
 import type { INamedJob } from '../state/state';
 import { idlePools, orderedJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
@@ -45,7 +46,7 @@ export function poolFromArgs(
     return Promise.resolve(state.pools.get(id) ?? null);
   }
   const nameOf = (pool: PoolSummary): string =>
-    trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
+    trans.__('%1 (%2, %3)', pool.name, pool.instances, formatEngine(pool.engine, pool.machines));
   return chooseItem(candidates, nameOf, trans.__('Select Pool'), trans);
 }
 

@@ -47,7 +47,8 @@ def test_each_answer_is_what_the_old_controller_answered(asker: Asker, said: dic
     new = asker.answers()
     assert list(new) == list(old)
     changes, recorded = "/v1/changes?since=0", len(rows_of(restore(tmp_path, 600.0))["events"])
-    assert new.pop(changes)["events"][:recorded] == old.pop(changes)["events"][:recorded]
+    events = old.pop(changes)["events"][:recorded]
+    assert without_newer_fields(new.pop(changes)["events"][:recorded], events) == events
     for path, answer in old.items():
         assert without_idle_time(without_newer_fields(new[path], answer)) == without_idle_time(answer), path
 
@@ -86,7 +87,7 @@ def test_a_pool_whose_host_is_gone_ends_as_it_did(state: str, pool_end: dict[str
         assert cost == bill["groups"][0].pop("cost")
         assert cost == pytest.approx((retained + bill["billable_seconds"]) * IDLE_PRICE / 3600)
         assert told["pool"].pop("idle_cost") == pytest.approx(idle * IDLE_PRICE / 3600)
-    assert pool_end == old
+    assert without_newer_fields(pool_end, old) == old
     assert old["pool"]["state"] == "Terminated"
 
 

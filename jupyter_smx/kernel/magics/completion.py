@@ -22,7 +22,7 @@ def complete_option(chosen: defaults.Defaults, _: Any, event: Any) -> list[str]:
 
     The engine of the line, or else of the defaults ``chosen``, decides which values there are.
     """
-    before, word = _split(event.text_until_cursor)
+    before, word = _split(event)
     option, typed = _option_at(before, word)
     if option is None:
         return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
@@ -32,15 +32,19 @@ def complete_option(chosen: defaults.Defaults, _: Any, event: Any) -> list[str]:
 
 def complete_subcommand(_: Any, event: Any) -> list[str]:
     """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
-    before, word = _split(event.text_until_cursor)
+    before, word = _split(event)
     known = _complete_arguments(before[1:], word) if before[1:] else _names()
     return _fit(known, word, event.symbol)
 
 
-def _split(text: str) -> tuple[list[str], str]:
-    """Split a line at the cursor into the words before it, and the word that the cursor is in."""
-    words = text.split()
-    return (words[:-1], words[-1]) if words and text.endswith(words[-1]) else (words, "")
+def _split(event: Any) -> tuple[list[str], str]:
+    """Split a line at the cursor into the words before it, and the word that the cursor is in.
+
+    Callers of ``shell.complete`` may give the word without the position of the cursor in the line.
+    """
+    text, symbol = event.text_until_cursor, event.symbol
+    words = (text if text.endswith(symbol) else f"{text} {symbol}").split()
+    return (words[:-1], words[-1]) if words and (symbol or not text[-1:].isspace()) else (words, "")
 
 
 def _fit(candidates: Iterable[str], word: str, symbol: str) -> list[str]:

@@ -182,7 +182,7 @@ def test_without_a_controller_tab_offers_installed_engines_and_starts_none(
     lonely: InteractiveShell, data_folder: Path
 ) -> None:
     assert {"docker", "local", "ssh"} <= set(tab(lonely, "%%train --engine "))
-    assert tab(lonely, "%%train --engine ssh:") == []
+    assert set(tab(lonely, "%%train --engine ssh:")).isdisjoint(MACHINES), "IPython's own names stand there"
     assert "ml.t3.medium" in tab(lonely, "%%train -t ml.t3")
     assert not data_folder.exists()
 

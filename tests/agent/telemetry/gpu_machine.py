@@ -131,7 +131,7 @@ STATE = {state!r}
 _asked_in = 0
 _mib, _percent, _busy, _noted, _ready = 0, 0, 0.0, time.monotonic(), False
 
-default_generator = types.SimpleNamespace(manual_seed=lambda seed: None)
+default_generator = types.SimpleNamespace(manual_seed=lambda seed: None, initial_seed=lambda: 1 << 40)
 
 def set_num_threads(count): pass
 

@@ -18,7 +18,7 @@ import traceback
 import types
 import weakref
 from importlib.machinery import SourceFileLoader
-from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.code import variable_file
@@ -155,28 +155,32 @@ def load(source: str, filename: str, main: types.ModuleType) -> types.CodeType:
     return code
 
 
-def _line(error: BaseException, filename: str) -> Optional[int]:
+def _line(error: BaseException, filenames: Tuple[str, str]) -> Optional[int]:
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == filename:
+        if frame.f_code.co_filename in filenames:
             found = line
-    if found is None and isinstance(error, SyntaxError) and error.filename == filename:
+    if found is None and isinstance(error, SyntaxError) and error.filename in filenames:
         return error.lineno
     return found
 
 
-def describe_exception(error: BaseException, filename: str) -> Dict[str, Any]:
-    """Tell class, text, traceback, and the last line of the cell that an exception went through."""
+def describe_exception(error: BaseException, filename: str, cell: str = "") -> Dict[str, Any]:
+    """Tell class, text, traceback, and the last line of the cell that an exception went through.
+
+    ``cell`` is what the notebook calls the code in ``filename``, or the file of the function that this code calls; ''
+    where ``filename`` is a file of the user's.
+    """
     try:
         message = str(error)
     except Exception as second:  # noqa: BLE001 - border: str() of a user's class
         message = f"<{type(second).__name__} while the message was made>"
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    text = _format_traceback(error, filename, cell)
     return {
         "type": type(error).__name__,
         "message": message[:_MESSAGE_LIMIT],
         "traceback": text[-_LIMIT:],
-        "line": _line(error, filename),
+        "line": _line(error, (filename, cell)),
     }
 
 
@@ -200,10 +204,15 @@ def _exit_code(error: SystemExit) -> int:
     return 1
 
 
-def _print_traceback(error: BaseException) -> None:
-    """Print an exception with the lines of the cell, which Python's own hook cannot find, for no file has them."""
+def _format_traceback(error: BaseException, filename: str, cell: str) -> str:
+    """Format an exception as Python does, and name the file of a cell as the notebook does."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return text.replace(f'  File "{filename}", line ', f'  File "{cell}", line ') if cell else text
+
+
+def _print(text: str) -> None:
     with contextlib.suppress(Exception):  # the user's code may have put anything in the place of stderr
-        traceback.print_exception(type(error), error, error.__traceback__)
+        sys.stderr.write(text)
 
 
 class RunResult:
@@ -214,6 +223,8 @@ class RunResult:
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
         self.report.update(errors=[], received={}, imported={}, remark="", failure="")
         self.places: disk.DiskPaths = ()
+        self.cell = ""
+        """What the notebook calls the code; see :func:`describe_exception`."""
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""
@@ -249,21 +260,21 @@ class RunResult:
         self.exit_code = 1
         if isinstance(error, MemoryError):
             _EMERGENCY_MEMORY.clear()
-        self.report["exception"] = describe_exception(_strip_own_frames(error), filename)
+        self.report["exception"] = describe_exception(_strip_own_frames(error), filename, self.cell)
         # A full disk speaks through any library, so whatever the exception is, it is worth a look.
         self.report["remark"] = (
             memory.format_own_memory() if isinstance(error, MemoryError) else disk.format_full_disk(self.places)
         )
         hook = getattr(sys, "excepthook", None)
         if hook is sys.__excepthook__ or not callable(hook):
-            _print_traceback(error)
+            _print(_format_traceback(error, filename, self.cell))
             return
         try:
             hook(type(error), error, error.__traceback__)
         except SystemExit as leaving:
             self.exit_code = _exit_code(leaving)
         except BaseException:  # noqa: BLE001 - border: a hook that the user's code installed
-            _print_traceback(error)
+            _print(_format_traceback(error, filename, self.cell))
 
 
 def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], result: RunResult) -> None:

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,6 +38,9 @@ class _ImportLog:
         self.ours: List[str] = []
         self.last = ""
         self.in_zygote = False
+        self.begin_module: Callable[[str], None] = lambda _name: None
+        self.end_module: Callable[[ModuleType], None] = lambda _module: None
+        self.on_asked: Callable[[str], None] = lambda _package: None
 
 
 _notes = _ImportLog()
@@ -52,6 +55,7 @@ class _WatchedSpec(ModuleSpec):
             _record_dependency(top_level_package(self.name))
         else:
             _notes.asked.add(top_level_package(self.name))
+            _notes.on_asked(top_level_package(self.name))
             _notes.noticed.append(self)
             self.__class__ = ModuleSpec  # type: ignore[assignment] # once is enough, and imports in a loop go on at their own speed
         return bool(self.__dict__.get("_initializing"))
@@ -73,9 +77,33 @@ class _Watcher:
             if spec is not None:
                 if type(spec) is ModuleSpec and top_level_package(name) not in STDLIB:
                     spec.__class__ = _WatchedSpec
+                    if hasattr(spec.loader, "exec_module"):
+                        spec.loader = _WatchedLoader(spec.loader)  # type: ignore[assignment]
                     _record_dependency(top_level_package(name))
                 return spec
         return None
+
+
+class _WatchedLoader:
+    """Stands before the loader of a module until the module's code runs, and tells when that begins and ends."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # of a copy that is not filled yet
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        _notes.begin_module(module.__name__)
+        try:
+            self._loader.exec_module(module)
+        finally:
+            _notes.end_module(module)
 
 
 def _record_dependency(needed: str) -> None:
@@ -106,8 +134,18 @@ def _watch_import_calls() -> None:
     bootstrap._gcd_import = gcd_import  # noqa: SLF001
 
 
-def begin_watching() -> None:
-    """Watch every module that is imported from now on; for a process that imports for jobs to come."""
+def _ignore(_name: object) -> None:
+    return None
+
+
+def begin_watching(
+    begin_module: Callable[[str], None] = _ignore, end_module: Callable[[ModuleType], None] = _ignore
+) -> None:
+    """Watch every module that is imported from now on; for a process that imports for jobs to come.
+
+    The functions are called when the code of a module that is not of Python's library begins, and when it is over.
+    """
+    _notes.begin_module, _notes.end_module = begin_module, end_module
     if sys.version_info < _LOOKS_ALWAYS:
         _watch_import_calls()
     _notes.in_zygote = True
@@ -119,13 +157,19 @@ def end_watching() -> None:
     with contextlib.suppress(ValueError):  # something that was imported has other finders now
         sys.meta_path.remove(_Watcher)
     _notes.in_zygote = False
+    _notes.begin_module = _notes.end_module = _ignore
     _notes.before = frozenset(sys.modules)
     _notes.ours = [name for name in sys.modules if top_level_package(name) == "jupyter_smx"]
     _notes.watched = frozenset(filter(_is_watched, map(top_level_package, _notes.before)))
 
 
-def begin_job() -> None:
-    """Count from here what is asked for.
+def watched_packages() -> FrozenSet[str]:
+    """Name the packages that a zygote imported."""
+    return _notes.watched
+
+
+def begin_job(on_asked: Callable[[str], None] = _ignore) -> None:
+    """Count from here what is asked for, and call ``on_asked`` with each package of a zygote that is.
 
     To look at each name that is there already would copy the pages of all of them, so only the last one is kept.
     """
@@ -133,6 +177,7 @@ def begin_job() -> None:
         spec.__class__ = _WatchedSpec  # our own preparations asked for it
     _notes.noticed.clear()
     _notes.asked.clear()
+    _notes.on_asked = on_asked
     _notes.last = next(reversed(sys.modules))
 
 

@@ -12,10 +12,10 @@ import sys
 from typing import TYPE_CHECKING, List, NamedTuple, cast
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.code import execute, imports
+from jupyter_smx.agent.code import execute, import_effects, imports
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.forkserver import contract_writer, job_process
-from jupyter_smx.agent.system.interpreter import random_generators
+from jupyter_smx.agent.system.interpreter import clocks, random_generators
 from jupyter_smx.agent.system.processes import environment, process, threads
 from jupyter_smx.agent.system.resources import cgroups
 
@@ -106,10 +106,11 @@ def prepare(setup: ChildSetup) -> None:
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
         del os.environ[environment.SPIN_VARIABLE]
     random_generators.reseed()
+    clocks.restart()  # as the job does once more, which then finds the pages copied
     execute.drop_exit_handlers()
     _warm_up(setup)
     _hide_agent_modules(setup)
-    imports.begin_job()
+    import_effects.begin_job()
     gc.enable()
     unbound = joining.wait()
     if unbound:

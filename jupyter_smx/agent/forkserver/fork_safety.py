@@ -12,8 +12,8 @@ import sys
 import time
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent.code import imports
-from jupyter_smx.agent.system.interpreter import accelerators, random_generators
+from jupyter_smx.agent.code import import_effects, imports
+from jupyter_smx.agent.system.interpreter import accelerators, clocks, random_generators
 from jupyter_smx.agent.system.processes import process, threads
 
 # Native threads that are known to survive a fork of their process.
@@ -181,14 +181,18 @@ def import_all(modules: List[str], budget: int = 0) -> ImportResult:
     ``budget`` is the number of bytes of private memory that they may take together; 0 is no limit.
     """
     trial = _Trial(budget)
-    imports.begin_watching()
-    if modules:
-        random_generators.begin_watching()
+    if not modules:
+        imports.end_watching()
+        return trial.result
+    clocks.begin_watching()
+    import_effects.begin_watching()
+    random_generators.begin_watching()
     try:
         spoilt_by = next(filter(None, map(trial.import_module, modules)), "")
     finally:
         random_generators.end_watching()
-        imports.end_watching()
+        import_effects.end_watching()
+        clocks.end_watching()
     found = trial.result
     for name, cost in found.costs.items():
         needed = imports.dependencies_of([imports.top_level_package(name)])

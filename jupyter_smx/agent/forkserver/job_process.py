@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
-from jupyter_smx.agent.code import execute, imports, requirements, sourcedir, startup_variables
+from jupyter_smx.agent.code import execute, import_effects, imports, requirements, sourcedir, startup_variables
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -20,6 +20,7 @@ from jupyter_smx.agent.forkserver.contract_writer import DISK_WRITER, ContractWr
 from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.paths import HostInfo, output_folders
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.interpreter import clocks
 from jupyter_smx.agent.system.processes import process, threads
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES, visibility_variables
 from jupyter_smx.agent.system.resources import disk
@@ -177,6 +178,7 @@ class JobRun:
 
     def run(self, make_ready: Callable[[], None]) -> int:
         """Run the job and write its report; gives the exit code."""
+        clocks.restart()
         if self._can_prepare(make_ready) and self._start_parameter_server():
             self._begin()
         full = execute.finalize_interpreter()
@@ -247,8 +249,10 @@ class JobRun:
         self._run(code, lambda: None)
 
     def _execute(self) -> None:
-        # A file of the user's has its own name in tracebacks, a cell the name that the notebook gave it.
-        filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
+        # A cell is in a file as well, since libraries open the file of a function, as numba does for its cache. In
+        # tracebacks it has the name that the notebook gave it.
+        filename = str(self.main.__file__)
+        self.result.cell = "" if self.spec["entry_point"] else self.spec["filename"]
         try:
             code = execute.load(self.spec["source"], filename, self.main)
         except _NO_CODE as error:
@@ -339,7 +343,7 @@ def resume(words: List[str]) -> NoReturn:
         job.awake = state["awake"]
         for name in imports.agent_modules():
             sys.modules.pop(name, None)
-        imports.begin_job()
+        import_effects.begin_job()
         return job.run(lambda: execute.set_argv(script.argv(job.spec, job.host_info)))
 
     process.set_name(NAME)

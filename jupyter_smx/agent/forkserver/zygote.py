@@ -74,6 +74,7 @@ class Zygote:
             self.send({"event": "ready"})
             return True
         gc.disable()
+        threads.show(self.settings["threads"])
         imported = fork_safety.import_all(self.settings["modules"], self.settings["preload_memory"])
         spoilt_by, failed = imported.unfit_module, imported.failed
         if not spoilt_by:
@@ -256,6 +257,7 @@ def spawned_main(words: List[str]) -> int:
     for fd in (sock.fileno(), log):
         os.set_inheritable(fd, False)
     begin = json.loads(words[2])
+    threads.show(begin["threads"])
     imported = fork_safety.import_all(begin["modules"])
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(preload.report(imported)))

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from typing import List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Tuple
 
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
 
@@ -22,6 +22,8 @@ _SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
         ),
     ),
     ("libmkl_rt", ("MKL_Set_Num_Threads",)),
+    ("libblis", ("bli_thread_set_num_threads",)),
+    ("libflexiblas", ("flexiblas_set_num_threads",)),
     ("libgomp", ("omp_set_num_threads",)),
     ("libomp", ("omp_set_num_threads",)),
     ("libiomp", ("omp_set_num_threads",)),
@@ -90,6 +92,17 @@ def _set_in(libraries: List[str], count: int) -> None:
     for path in libraries:
         with contextlib.suppress(OSError):
             _set_in_library(path, count)
+
+
+def show(count: int) -> None:
+    """Let Python code read that libraries may use ``count`` threads, and compiled code go on with one.
+
+    A package that reads the number at its import has that of the jobs; OpenBLAS would start so many at its own.
+    """
+    variables: Any = getattr(os.environ, "_data", {})
+    for name in THREAD_VARIABLES:
+        if name in os.environ:
+            variables[os.fsencode(name)] = os.fsencode(str(count))
 
 
 def limit(count: int) -> None:

@@ -46,27 +46,13 @@ PACKAGES = {
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """Give a folder of installed packages."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
+def packages(site: Path) -> None:
+    """Install the packages."""
     for name, text in PACKAGES.items():
-        (folder / f"{name}.py").write_text(text)
-    return folder
+        (site / f"{name}.py").write_text(text)
 
 
-@pytest.fixture
-def preload(start_agent: Callable[..., Agent], site: Path) -> Callable[..., tuple[Agent, dict[str, Any]]]:
-    """Start an agent and give it with the news of its preloads."""
-
-    def start(*names: str) -> tuple[Agent, dict[str, Any]]:
-        agent = start_agent(preload=list(names), environment={"PYTHONPATH": str(site)})
-        told = agent.greeting["preload"]
-        return agent, agent.client.event("preload") if told["pending"] else told
-
-    return start
-
-
+@pytest.mark.usefixtures("packages")
 def test_a_package_whose_import_looks_for_a_gpu_is_not_preloaded_and_cuda_works_in_jobs(
     preload: Callable[..., tuple[Agent, dict[str, Any]]],
 ) -> None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from far_side import Agent
 
 PYTHON = """
 import copy, random
@@ -77,26 +76,6 @@ JOB = """
 import json, {0}
 print(json.dumps([[float(draw()) for draw in kind] for kind in ({0}.UNSEEDED, {0}.SEEDED)]))
 """
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """Give a folder of installed packages."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def preload(start_agent: Callable[..., Agent], site: Path) -> Callable[..., tuple[Agent, dict[str, Any]]]:
-    """Start an agent and give it with the news of its preloads."""
-
-    def start(*names: str, **changes: Any) -> tuple[Agent, dict[str, Any]]:
-        agent = start_agent(preload=list(names), environment={"PYTHONPATH": str(site)}, **changes)
-        told = agent.greeting["preload"]
-        return agent, agent.client.event("preload") if told["pending"] else told
-
-    return start
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -136,6 +136,8 @@ class ChildMessage(_ChildCode):
     spec: CompleteSpec
     folder: str
     """The job's folder in the spool."""
+    restart: bool
+    """It continues in a new interpreter, without preloads."""
 
 
 class _Envelope(TypedDict):
@@ -318,6 +320,13 @@ class PreloadView(TypedDict, total=False):
     costs: Dict[str, Dict[str, Any]]
 
 
+class MissingPreloadsView(TypedDict):
+    """Preloads that a job does not find, since it changes variables that they read, and in sentences why."""
+
+    modules: List[str]
+    reasons: List[str]
+
+
 class ArtifactEntry(TypedDict, total=False):
     """A file that a job made; ``size`` in bytes. A long record leaves ``path`` out."""
 
@@ -359,5 +368,6 @@ class EndRecord(TypedDict, total=False):
     modules: List[str]
     packages: Dict[str, str]
     own_modules: List[Dict[str, Any]]
+    missing_preloads: MissingPreloadsView
     inputs: List[Dict[str, Any]]
     notes: List[str]

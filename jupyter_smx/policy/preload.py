@@ -6,7 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msgspec import ValidationError, convert
+from msgspec.structs import replace
 
+from jupyter_smx.model import redaction
 from jupyter_smx.model.records.cluster import PreloadCost
 from jupyter_smx.model.text import format_duration
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from jupyter_smx.model.records.cluster import Host
+    from jupyter_smx.model.results.reports import Why
 
 EXCLUDED_PACKAGES = {
     "comet_ml": "it changes the libraries imported after it, which only some programs need",
@@ -35,6 +38,7 @@ EXCLUDED_PACKAGES = {
 """Packages that are not preloaded unless the administrator's list says otherwise, and why not."""
 
 _ADMIN_REASON = "the administrator excluded it (preload_never)"
+_PRELOADED = "Already imported: "
 _MIN_SAVED_SECONDS = 0.05
 """Seconds; less is not noticed by anybody."""
 
@@ -81,7 +85,7 @@ def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[s
     if host is not None and ready:
         seconds = saved_seconds(ready, host)
         saved = f" (saved about {format_duration(seconds)})" if seconds >= _MIN_SAVED_SECONDS else ""
-        notes.append(f"Already imported: {', '.join(ready)}{saved}.")
+        notes.append(f"{_PRELOADED}{', '.join(ready)}{saved}.")
     failures = host.preload_failures if host else {}
     notes += [f"Not preloaded: {name}, {why.removesuffix('.')}." for name, why in failures.items() if name in wanted]
     notes += [
@@ -90,6 +94,28 @@ def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[s
         if _root(name) in never and name not in (*ready, *failures)
     ]
     return tuple(notes)
+
+
+def note_missing_preloads(
+    why: Why, imports: Iterable[str], host: Host | None, said: Iterable[Mapping[str, Any]]
+) -> Why:
+    """Correct the reason of a start by what the job's hosts said that it did not find preloaded, and why.
+
+    Each of ``said`` has ``modules`` and ``reasons``, as agents give them.
+    """
+    said = [one for one in said if one]
+    absent = {str(name) for one in said for name in one.get("modules", ())}
+    reasons = [redaction.redact_text(str(reason)) for one in said for reason in one.get("reasons", ())]
+    if not absent and not reasons:
+        return why
+    notes: list[str] = []
+    for note in why.notes:
+        if not note.startswith(_PRELOADED) or host is None:
+            notes.append(note)
+        else:
+            left = replace(host, preloaded=tuple(name for name in host.preloaded if name not in absent))
+            notes += [one for one in preload_notes(imports, left, ()) if one.startswith(_PRELOADED)]
+    return replace(why, notes=tuple(dict.fromkeys([*notes, *reasons])))
 
 
 def preload_costs(said: Mapping[str, Any]) -> dict[str, PreloadCost]:

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.records.cluster import PreloadCost
+from jupyter_smx.model.results.reports import Why
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.preload import (
     EXCLUDED_PACKAGES,
+    note_missing_preloads,
     preload_allowed,
     preload_candidates,
     preload_costs,
@@ -72,6 +74,20 @@ def test_the_reason_says_what_was_there_what_it_saved_and_what_was_not_and_why()
     ready = a_host(preloaded=("sklearn", "numpy"), preload_costs=COSTS)
     assert preload_notes(("sklearn",), ready, ()) == ("Already imported: sklearn (saved about 1.7 s).",)
     assert preload_notes(("sklearn",), None, ()) == ()
+
+
+def test_what_a_job_did_not_find_is_no_more_said_to_be_imported() -> None:
+    host = a_host(preloaded=("sklearn", "numpy", "torch"), preload_costs=COSTS)
+    imports = ("sklearn", "torch")
+    why = Why(start="warm", sentence="Warm.", notes=("first", *preload_notes(imports, host, ()), "last"))
+    reason = "Not preloaded: torch, its import reads TORCH_LOGS, which this job changes."
+    said = [{"modules": ["torch"], "reasons": [reason]}, {}, {"modules": [], "reasons": [reason]}]
+    told = note_missing_preloads(why, imports, host, said)
+    assert told.notes == ("first", "Already imported: sklearn (saved about 1.7 s).", "last", reason)
+    assert note_missing_preloads(told, imports, host, said) == told
+    everything = [{"modules": list(host.preloaded), "reasons": [reason]}]
+    assert note_missing_preloads(why, imports, host, everything).notes == ("first", "last", reason)
+    assert note_missing_preloads(why, imports, None, [{"modules": [], "reasons": []}]) is why
 
 
 def test_costs_are_read_from_what_an_agent_says_or_left_out() -> None:

@@ -222,6 +222,7 @@ class RunResult:
         self.exit_code = 0
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
         self.report.update(errors=[], received={}, imported={}, remark="", failure="")
+        self.report["missing_preloads"] = {"modules": [], "reasons": [], "variables": []}
         self.places: disk.DiskPaths = ()
         self.cell = ""
         """What the notebook calls the code; see :func:`describe_exception`."""

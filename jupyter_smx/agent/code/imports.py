@@ -54,8 +54,10 @@ class _WatchedSpec(ModuleSpec):
         if _notes.in_zygote:
             _record_dependency(top_level_package(self.name))
         else:
-            _notes.asked.add(top_level_package(self.name))
-            _notes.on_asked(top_level_package(self.name))
+            package = top_level_package(self.name)
+            if package not in _notes.asked:
+                _notes.asked.add(package)
+                _notes.on_asked(package)
             _notes.noticed.append(self)
             self.__class__ = ModuleSpec  # type: ignore[assignment] # once is enough, and imports in a loop go on at their own speed
         return bool(self.__dict__.get("_initializing"))
@@ -179,6 +181,11 @@ def begin_job(on_asked: Callable[[str], None] = _ignore) -> None:
     _notes.asked.clear()
     _notes.on_asked = on_asked
     _notes.last = next(reversed(sys.modules))
+
+
+def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -> None:
+    """Replace what is called with each package of a zygote that the job asks for, by ``wrap`` of it."""
+    _notes.on_asked = wrap(_notes.on_asked)
 
 
 def agent_modules() -> List[str]:

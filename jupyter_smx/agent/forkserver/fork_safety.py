@@ -13,6 +13,7 @@ import time
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.code import import_effects, imports
+from jupyter_smx.agent.code.environ import reads as environ_reads
 from jupyter_smx.agent.system.interpreter import accelerators, clocks, random_generators
 from jupyter_smx.agent.system.processes import process, threads
 
@@ -131,9 +132,10 @@ def _import(name: str) -> str:
     try:
         if imports.is_user_module(name):
             return _USER_FILES_REASON
-        importlib.import_module(name)
-        for companion in _COMPANIONS.get(name, ()):
-            importlib.import_module(companion)
+        with environ_reads.noting(imports.top_level_package(name)):
+            importlib.import_module(name)
+            for companion in _COMPANIONS.get(name, ()):
+                importlib.import_module(companion)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - border: importing runs code of any library
         return f"{type(error).__name__}: {error}"
     return ""
@@ -193,6 +195,7 @@ def import_all(modules: List[str], budget: int = 0) -> ImportResult:
         random_generators.end_watching()
         import_effects.end_watching()
         clocks.end_watching()
+    environ_reads.finish()
     found = trial.result
     for name, cost in found.costs.items():
         needed = imports.dependencies_of([imports.top_level_package(name)])

@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import packages
+from jupyter_smx.agent.code.environ import reads as environ_reads
 from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
@@ -160,6 +161,11 @@ class ZygoteHandle:
         self._install_snapshot = packages.InstallSnapshot() if modules else None
         self.decoder = wire.Decoder()
         self.ready = False
+        self.loaded: List[str] = []
+        self.reads: List[environ_reads.Reads] = []
+        """What its preloads read of the environment while they were imported."""
+        self.compiled: List[str] = []
+        """Its preloads that have compiled parts."""
         self.has_exited = False
         self.retiring = False
         self.children: Dict[int, ChildHandle] = {}
@@ -171,6 +177,17 @@ class ZygoteHandle:
         with contextlib.suppress(OSError):  # of one that died at once its end tells
             control.sendall(wire.encode(dict(begin, modules=modules)))
         return cls(found.pid, control, modules)
+
+    def set_ready(self, report: Mapping[str, Any]) -> None:
+        """Take what it says of its imports; see :func:`preload.report`. A bare one has none."""
+        self.ready = True
+        self.set_imported(report)
+
+    def set_imported(self, report: Mapping[str, Any]) -> None:
+        """Take what was imported, by it or by a child of its own."""
+        self.loaded = report.get("loaded", [])
+        self.reads = environ_reads.from_rows(report.get("reads", []))
+        self.compiled = report.get("compiled", [])
 
     def adopt(self, orphan: ChildHandle) -> None:
         """Let the child of a zygote that died end with the agent, as its own do."""

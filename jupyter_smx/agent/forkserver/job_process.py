@@ -11,6 +11,8 @@ import traceback
 from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
 from jupyter_smx.agent.code import execute, import_effects, imports, requirements, sourcedir, startup_variables
+from jupyter_smx.agent.code.environ import late_changes
+from jupyter_smx.agent.code.environ import reasons as preload_reasons
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -89,6 +91,8 @@ class JobRun:
         self.folder = message["folder"]
         self.trees = message.get("trees", "")
         self.target = message.get("target", "")
+        self.restarts = message.get("restart", False)
+        self.late_changes = late_changes.LateChanges()
         self.host_info = host_info
         self.awake = execute.now()
         self.result = execute.RunResult()
@@ -132,7 +136,8 @@ class JobRun:
         environment = self.spec["environment"]
         os.environ.update(visibility_variables(self.spec["gpus"], os.environ))
         inherited = {name: os.environ[name] for name in environment if name in os.environ}
-        _set(scriptmode.variables(self.spec, self.host_info))
+        self.variables = scriptmode.variables(self.spec, self.host_info)
+        _set(self.variables)
         if environment:
             code = [] if script.is_sdk3_driven(self.spec) else [self.code]
             at = len(script.search_path(self.spec, self.host_info)) if brings_code else 1
@@ -151,10 +156,27 @@ class JobRun:
     def prepare(self) -> None:
         """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
         self.write_contract()
-        if requirements.install(self.spec, self.host_info, self.code):
+        self._give_up_preloads()
+        if requirements.install(self.spec, self.host_info, self.code) or self.restarts:
             message = {"spec": self.spec, "folder": self.folder}
             state = {"message": message, "place": self.host_info._asdict(), "notes": self.result.report["errors"]}
-            reexec.exec_interpreter(self.sock, dict(state, awake=self.awake))
+            state.update(awake=self.awake, missing_preloads=self.result.report["missing_preloads"])
+            reexec.exec_interpreter(self.sock, state)
+        self.late_changes = late_changes.LateChanges()
+        imports.wrap_asked(self.late_changes.around)
+
+    def _give_up_preloads(self) -> None:
+        """Restart Python if a preload read what the contract sets; the agent has compared what else the job changes."""
+        if entry.entry_kind(self.spec, self.code) == entry.COMMAND:
+            return
+        readers = late_changes.contract_readers(self.variables)
+        if readers and not self.restarts:
+            self.restarts = True
+            self.result.report["missing_preloads"] = {
+                "modules": sorted(readers),
+                "reasons": [*preload_reasons.format_left_out(readers, []), preload_reasons.NEW_INTERPRETER],
+                "variables": sorted({name for names in readers.values() for name in names}),
+            }
 
     def _can_prepare(self, make_ready: Callable[[], None]) -> bool:
         """Bring everything that the code finds, also the variables of the notebook; False where the report says why."""
@@ -312,6 +334,7 @@ class JobRun:
 
     def _report(self) -> None:
         self.result.rename_traceback_files(self.code, self.spec["folder"])
+        self.result.report["missing_preloads"]["reasons"] += preload_reasons.format_late(self.late_changes.readers)
         self.result.report["imported"] = self.result.report["imported"] or imports.imports_by_folder()
         path = os.path.join(self.folder, host_layout.REPORT)
         disk.write_whole(path, json.dumps(self.result.report), os.path.dirname(self.folder))
@@ -341,6 +364,7 @@ def resume(words: List[str]) -> NoReturn:
         redirect_output(os.dup(1))
         job = JobRun(sock, state["message"], HostInfo(**state["place"]), state["notes"])
         job.awake = state["awake"]
+        job.result.report["missing_preloads"] = state["missing_preloads"]
         for name in imports.agent_modules():
             sys.modules.pop(name, None)
         import_effects.begin_job()

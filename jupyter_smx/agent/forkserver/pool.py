@@ -7,14 +7,18 @@ import itertools
 import os
 import shutil
 import socket
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code.environ.changes import BY_JOB, VariableChange
+from jupyter_smx.agent.code.environ.job_changes import NO_CHANGES, JobChanges
+from jupyter_smx.agent.forkserver import variants
 from jupyter_smx.agent.forkserver.handles import EXIT_CHECK_INTERVAL, ChildHandle, ZygoteHandle
 from jupyter_smx.agent.forkserver.prefork_demand import QUIET, Demand
 from jupyter_smx.agent.forkserver.preload import Preload
 from jupyter_smx.agent.forkserver.spawn import SpawnedZygote, spawn
+from jupyter_smx.agent.forkserver.variants import UNCHANGED, Choice
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, Loop, Timer
@@ -44,6 +48,9 @@ class ForkServerPool:
         self.on_ready: Optional[Callable[[], None]] = None
         self.on_start_failed: Optional[Callable[[], None]] = None
         self.preload = Preload()
+        self.variants = variants.Variants(self._launch_variant)
+        self._always_changed: Dict[str, VariableChange] = {}
+        self._before = {**environment, **begin.get("of_every_job", {})}
         self.on_preload: Optional[Callable[[], None]] = None
 
     # Zygotes
@@ -71,7 +78,7 @@ class ForkServerPool:
 
     def _try(self, modules: List[str]) -> None:
         for zygote in list(self._zygotes):
-            if zygote is not self._current and not zygote.ready:
+            if zygote is not self._current and not zygote.ready and not self.variants.has(zygote):
                 zygote.retire()
         try:
             self._launch(modules)
@@ -90,6 +97,15 @@ class ForkServerPool:
         self._loop.watch(zygote.control.fileno(), READ, lambda: self._on_control_readable(zygote))
         self._loop.on_exit(zygote.pid, lambda _status: self._on_zygote_exit(zygote))
         return zygote
+
+    def _launch_variant(self, modules: List[str]) -> Optional[ZygoteHandle]:
+        if self._settings["start_method"] == "spawn":
+            return None  # each child imports for itself
+        try:
+            return self._launch(modules)
+        except OSError as error:
+            process.print_line(f"variant: {error}")
+            return None
 
     def _on_control_readable(self, zygote: ZygoteHandle) -> None:
         try:
@@ -119,9 +135,12 @@ class ForkServerPool:
                 self._on_child_exit(found, header.get("status"), header.get("reason", ""))
 
     def _on_ready(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
-        zygote.ready = True
+        zygote.set_ready(header)
         if self.on_ready is not None:
             self.on_ready()
+        if self.variants.has(zygote):
+            self.variants.take_ready(zygote)
+            return
         if zygote.retiring or not zygote.modules:
             return  # a candidate was faster than the bare one, or this is the bare one
         if self._settings["start_method"] == "spawn":
@@ -130,7 +149,7 @@ class ForkServerPool:
             return
         self.preload.record_result(header)
         self._promote(zygote)
-        self._on_preload_done()
+        self.variants.make_for_ranks(zygote, self._on_preload_done)
 
     def _on_preload_done(self) -> None:
         if self.on_preload is not None:
@@ -142,11 +161,15 @@ class ForkServerPool:
     def _promote(self, zygote: ZygoteHandle) -> None:
         old, self._current = self._current, zygote
         self.discard()
+        self.variants.discard()
         if old is not None and old is not zygote:
             old.retire()
         self.park()
 
     def _on_unfit(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:
+        if self.variants.has(zygote):
+            self.variants.lose(zygote)
+            return
         culprit = header["module"]
         self.preload.failed[culprit] = header["reason"]
         rest = [name for name in zygote.modules if culprit not in (name, imports.top_level_package(name))]
@@ -163,6 +186,7 @@ class ForkServerPool:
             self._parked.remove(lost)
         if zygote is self._current:
             self._replace(zygote)
+        self.variants.lose(zygote)
         zygote.retire()
         if lost is not None:
             self._on_child_exit(lost, None, "its zygote could no longer fork safely")
@@ -179,6 +203,8 @@ class ForkServerPool:
             return
         if zygote is self._current:
             self._replace(zygote)
+        elif self.variants.has(zygote):
+            self.variants.lose(zygote)
         elif not zygote.ready and not zygote.retiring and self.preload.pending:
             self._fail_preload("the process that imported it exited")
         for orphan in list(zygote.children.values()):
@@ -188,6 +214,7 @@ class ForkServerPool:
         """Serve with a bare zygote, and try the modules of the old one again beside it."""
         self._current = None
         self.discard()
+        self.variants.discard()
         self._failed_starts = 0 if zygote.ready else self._failed_starts + 1
         if self._failed_starts > _FAILED_START_LIMIT:
             self._closing = True
@@ -247,33 +274,59 @@ class ForkServerPool:
     def _park_one(self) -> bool:
         if self._closing or self._current is None:
             return False
+        parked = self._start_child(self._current)
+        if parked is None:
+            self._loop.later(_RETRY, self.park)
+            return False
+        self._parked.append(parked)
+        return True
+
+    def _start_child(self, zygote: ZygoteHandle) -> Optional[ChildHandle]:
+        """Ask a zygote for a child; None where the system gives no more descriptors or room."""
         serial = next(self._serials)
         slot = os.path.join(self._slots, str(serial))
         ours, theirs = socket.socketpair()
-        parked = ChildHandle(serial, slot, ours, self._current)
+        child = ChildHandle(serial, slot, ours, zygote)
         try:
             os.mkdir(slot, 0o700)
             with open(os.path.join(slot, host_layout.JOB_LOG), "ab") as log:
                 fds = array.array("i", [theirs.fileno(), log.fileno()])
                 frame = wire.encode({"op": "park", "serial": serial})
-                self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+                zygote.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
             self.last_error = error
             process.print_line(f"park: {error}")
             ours.close()
-            self._loop.later(_RETRY, self.park)
-            return False
+            return None
         finally:
             theirs.close()
         self.last_error = None
-        self._current.children[serial] = parked
-        self._parked.append(parked)
-        parked.listen(self._loop, lambda: self._listen(parked))
-        return True
+        zygote.children[serial] = child
+        child.listen(self._loop, lambda: self._listen(child))
+        return child
 
-    def take(self) -> Optional[ChildHandle]:
-        """Give the parked child to a job; the next one is parked when that job says that it is ending."""
+    def take(self, changes: JobChanges = NO_CHANGES) -> Tuple[Optional[ChildHandle], Choice]:
+        """Give a child to a job, and say how it begins; the next one is parked when that job says that it is ending.
+
+        It is the parked one, unless the job changes variables that preloads read; see :func:`variants.choose`.
+        """
         self._renew()
+        current = self._current
+        choice = UNCHANGED
+        if self._always_changed:
+            changes = changes._replace(variables=[*changes.variables, *self._always_changed.values()])
+        if current is not None and any(changes):
+            choice = variants.choose(current, self.variants.ready(), changes.variables, changes.at_start)
+        if choice.zygote is not None:
+            taken = self._start_child(choice.zygote)
+            if taken is not None:
+                return self._give(taken), choice
+            choice = choice._replace(restart=True)
+        if choice.restart and not changes.at_start:
+            self.variants.miss(changes.variables)
+        return self._take_parked(), choice
+
+    def _take_parked(self) -> Optional[ChildHandle]:
         self._demand.record_start()
         if self._trimming is None:
             self._trimming = self._loop.later(QUIET, self._trim)
@@ -281,12 +334,29 @@ class ForkServerPool:
             self._drop(self._parked[0])
         if not self._parked:
             self._park_one()
-        taken = self._parked.pop(0) if self._parked else None
-        if taken is not None:
-            taken.running = True
-            self._watch_exit(taken)
-            self._loop.later(EXIT_CHECK_INTERVAL, lambda: self._check_running(taken))
+        return self._give(self._parked.pop(0)) if self._parked else None
+
+    def _give(self, taken: ChildHandle) -> ChildHandle:
+        taken.running = True
+        self._watch_exit(taken)
+        self._loop.later(EXIT_CHECK_INTERVAL, lambda: self._check_running(taken))
         return taken
+
+    def rest(self) -> None:
+        """Do after a job what the next one waits for: park a child, and make the variant that the last one lacked."""
+        self.park()
+        self.variants.make_missing(self._current)
+
+    def expect_changes(self, names: List[str]) -> None:
+        """Learn of variables that jobs of this host find changed although nothing in their specs says so."""
+        new = {name: VariableChange(name, None, BY_JOB, known=False) for name in names}
+        self._always_changed.update(new)
+        if new:
+            self.variants.miss(list(self._always_changed.values()))
+
+    def before(self) -> Dict[str, str]:
+        """Give the environment that preloads find while they are imported."""
+        return self._before
 
     def _watch_exit(self, one: ChildHandle) -> None:
         """See the end of a job when it comes: its zygote may be forking the next child, which takes milliseconds."""
@@ -365,6 +435,7 @@ class ForkServerPool:
 
     def _on_imported(self, one: ChildHandle, header: Dict[str, Any]) -> None:
         """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
+        one.zygote.set_imported(header)
         if one.zygote.modules and one in self._parked and self.preload.loaded != header["loaded"]:
             self.preload.record_result(header)
             self._on_preload_done()

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Set
 
 from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code.environ import reads as environ_reads
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver import fork_safety
@@ -57,4 +58,12 @@ class Preload:
 def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:
     """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
     present = sorted(name for name in list(sys.modules) if imports.top_level_package(name) not in imports.STDLIB)
-    return {"loaded": imported.loaded, "failed": imported.failed, "costs": imported.costs, "present": present}
+    tops = {imports.top_level_package(name) for name in imported.loaded}
+    return {
+        "loaded": imported.loaded,
+        "failed": imported.failed,
+        "costs": imported.costs,
+        "present": present,
+        "reads": environ_reads.as_rows(environ_reads.reads()),
+        "compiled": sorted(imports.compiled_packages() & tops),
+    }

@@ -18,6 +18,7 @@ from typing import Any, Deque, Dict, List, NoReturn, Optional
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute
+from jupyter_smx.agent.code.environ import reads as environ_reads
 from jupyter_smx.agent.forkserver import child, fork_safety, preload
 from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.system.isolation import mounts
@@ -75,6 +76,7 @@ class Zygote:
             return True
         gc.disable()
         threads.show(self.settings["threads"])
+        environ_reads.expect(self.settings["of_every_job"])
         imported = fork_safety.import_all(self.settings["modules"], self.settings["preload_memory"])
         spoilt_by, failed = imported.unfit_module, imported.failed
         if not spoilt_by:
@@ -258,6 +260,7 @@ def spawned_main(words: List[str]) -> int:
         os.set_inheritable(fd, False)
     begin = json.loads(words[2])
     threads.show(begin["threads"])
+    environ_reads.expect(begin["of_every_job"])
     imported = fork_safety.import_all(begin["modules"])
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(preload.report(imported)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tu
 
 from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
 from jupyter_smx.agent.code import sourcedir
+from jupyter_smx.agent.code.environ import job_changes
 from jupyter_smx.agent.code.packages import PackageIndex
 from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import ForkServerPool
@@ -148,6 +149,7 @@ class Host:
             "preload_memory": config.preload_memory << 20,
             "entry": entry,
             "limits": dict(config.limits, of=config.instance_type),
+            "of_every_job": job_changes.of_every_job(self.info, config.threads),
         }
 
     def is_private(self) -> bool:
@@ -222,7 +224,7 @@ class Host:
         self.current = None
         self.jobs[job.id] = EndedJob(job)
         disk.keep_reserve(self.folder.spool)
-        self.fork_server.park()
+        self.fork_server.rest()
         self.mounts.unmount_all()
         try:
             host_cleanup.reset_folders(self.folder, job.id)

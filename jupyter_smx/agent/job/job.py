@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.channels import pack_outputs
 from jupyter_smx.agent.code import packages, sourcedir
+from jupyter_smx.agent.code.environ import job_changes
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
 from jupyter_smx.agent.host import end_record, spool
@@ -37,7 +38,7 @@ from jupyter_smx.agent.telemetry import sampler
 if TYPE_CHECKING:
     from jupyter_smx.agent.channels.checkpoint import FileStamps
     from jupyter_smx.agent.forkserver.handles import ChildHandle
-    from jupyter_smx.agent.frames import ArtifactEntry, CompleteSpec, EndRecord, JobView
+    from jupyter_smx.agent.frames import ArtifactEntry, CompleteSpec, EndRecord, JobView, MissingPreloadsView
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.job.controller_clock import ControllerClock
     from jupyter_smx.agent.system.processes.event_loop import Timer
@@ -104,6 +105,8 @@ class Job(JobEntry):
         )
         self._inputs = Inputs(host, spec, self.abort)
         self._package_report = packages.NO_PACKAGES
+        self._missing_preloads: MissingPreloadsView = {"modules": [], "reasons": []}
+        """Preloads that it does not find, and why."""
         self._puts_code = False
         self._limit_timer: Optional[Timer] = None
         self._limit_at = math.inf
@@ -183,9 +186,11 @@ class Job(JobEntry):
         self._end_without_run()
 
     def _launch(self) -> None:
-        taken = self.host.fork_server.take()
+        fork_server = self.host.fork_server
+        changes = job_changes.changes_of(self.spec, self.host.info, fork_server.before())
+        taken, choice = fork_server.take(changes)
         if taken is None:
-            trouble = self.host.fork_server.last_error
+            trouble = fork_server.last_error
             why = disk.format_error(trouble, self.host.disks(self.id)) if trouble else "Ask again, or for another host."
             self._refuse(f"host: no process could be parked for this job. {why}")
             return
@@ -197,7 +202,8 @@ class Job(JobEntry):
         )
         folder = self.host.spool.adopt(taken.slot, self.id)
         code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}
-        frame = wire.encode({"spec": self.spec, "folder": folder, **code})
+        self._missing_preloads = choice.missing_preloads.view()
+        frame = wire.encode({"spec": self.spec, "folder": folder, "restart": choice.restart, **code})
         self.phase = "running"
         self._sampler.start(taken.pid)
         taken.send(self.host.loop, memoryview(frame), self._on_send_failed)
@@ -224,7 +230,7 @@ class Job(JobEntry):
             _tag, awake, first_line = child_protocol.FIRST_LINE.unpack(data)
             self.at.update(awake=self._clock.translate(awake), first_line=self._clock.translate(first_line))
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
-            self.send_event("first_line", at=moments)
+            self.send_event("first_line", at=moments, missing_preloads=self._missing_preloads)
         elif tag == child_protocol.CODE_EXIT_TAG:
             self._reported = True
             self.host.fork_server.park_if_none()
@@ -348,6 +354,7 @@ class Job(JobEntry):
         """Read what the job's process wrote of its end, or say why there is nothing to read."""
         report = spool.read_json(self.host.spool.path(self.id, host_layout.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
+        self.host.fork_server.expect_changes(self.report.get("missing_preloads", {}).get("variables", []))
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:
             why = disk.format_full_disk(self.host.disks(self.id)) or "Its log has details."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
@@ -458,6 +465,14 @@ class Job(JobEntry):
     def _facts(self, fate: str = "") -> failure.Facts:
         return failure.Facts(self.host.folder.ml, self.spec, self.host.info, self.report, self.status, fate)
 
+    def _all_missing_preloads(self) -> MissingPreloadsView:
+        """Give also what only the job's process saw."""
+        seen = self.report.get("missing_preloads", {})
+        return {
+            "modules": list(dict.fromkeys([*self._missing_preloads["modules"], *seen.get("modules", [])])),
+            "reasons": list(dict.fromkeys([*self._missing_preloads["reasons"], *seen.get("reasons", [])])),
+        }
+
     def record(self) -> EndRecord:
         """Give the record of the end, as it is written and sent."""
         status = self.status
@@ -490,7 +505,8 @@ class Job(JobEntry):
             "modules": [name for name in self._package_report.installed if name != "cloudpickle" and name[0] != "_"],
             "packages": self._package_report.packages,
             "own_modules": self._package_report.own,
+            "missing_preloads": self._all_missing_preloads(),
             "inputs": self._inputs.descriptions(),
-            "hash_seed": os.environ.get("PYTHONHASHSEED", ""),
+            "hash_seed": self.spec["environment"].get("PYTHONHASHSEED", os.environ.get("PYTHONHASHSEED", "")),
             "notes": self._package_report.notes + self._inputs.notes + self._checkpoints.notes + self._continuous.notes,
         }

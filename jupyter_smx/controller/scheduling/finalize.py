@@ -25,7 +25,7 @@ from jupyter_smx.policy.hosts.provenance import provenance_of
 from jupyter_smx.policy.lifecycle import abandonment, attempts, keep_alive, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome, was_taken_away
-from jupyter_smx.policy.preload import preload_candidates, preload_costs
+from jupyter_smx.policy.preload import note_missing_preloads, preload_candidates, preload_costs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.job import HostEnd, Job
     from jupyter_smx.model.results.provenance import Provenance
+    from jupyter_smx.model.results.reports import Why
     from jupyter_smx.model.spec.channel import Artifact
 
 _log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class JobFinalizer:
         home, trouble = await self._stage_out(job, runtime)
         told = await self._read_metrics(job)
         self._live_state.detect_clock_change()
-        job = self._live_state.jobs[job_id]
+        job = self._with_final_why(self._live_state.jobs[job_id], runtime)
         ends = runtime.host_ends()
         judged = trouble or attempts.final_outcome(job_outcome(_goal_at_exit(job, runtime), ends))
         now = self._live_state.clock()
@@ -142,6 +143,18 @@ class JobFinalizer:
             self._schedule_forget(job, runtime)
         self._request_preload(job, runtime)
         self.on_outcome(finished)
+
+    def _with_final_why(self, job: Job, runtime: JobRuntime) -> Job:
+        missing_preloads = [record.get("missing_preloads", {}) for record in runtime.records.values()]
+        return replace(job, why=self.corrected_why(job, missing_preloads))
+
+    def corrected_why(self, job: Job, missing_preloads: Sequence[Mapping[str, Any]]) -> Why | None:
+        """Give the reason of a job's start with what its hosts say that it did not find preloaded."""
+        if job.why is None or not any(missing_preloads):
+            return job.why
+        cluster = self._live_state.clusters.get(job.cluster)
+        host = cluster.hosts[0] if cluster is not None and cluster.hosts else None
+        return note_missing_preloads(job.why, job.spec.imports, host, missing_preloads)
 
     def _provenance(self, job: Job, runtime: JobRuntime) -> Provenance:
         cluster = self._live_state.clusters.get(job.cluster) or self._live_state.store.cluster(job.cluster)

@@ -394,7 +394,7 @@ class JobEventHandler:
         if job is None or job.cluster != cluster_id or header.get("lease") != job.lease:
             return
         if event == "first_line":
-            self.record_first_line(job, header.get("at", {}))
+            self.record_first_line(job, header.get("at", {}), header.get("missing_preloads", {}))
         elif event == "grew":
             self._log_collector.on_growth(job, host, int(header.get("total", 0)))
         elif event == "sampled":
@@ -437,13 +437,16 @@ class JobEventHandler:
         self._runtimes.get(job).record_exit(host, job.goal)
         self._read_record(job, host)
 
-    def record_first_line(self, job: Job, at: Mapping[str, float]) -> None:
-        """Save that the code of a job has begun, with the moments ``at`` of its host."""
+    def record_first_line(
+        self, job: Job, at: Mapping[str, float], missing_preloads: Mapping[str, Any] | None = None
+    ) -> None:
+        """Save that the code of a job has begun, with the moments ``at`` of its host; see :meth:`corrected_why`."""
         now = self._live_state.clock()
         runtime = self._runtimes.get(job)
         runtime.first_line_moments = dict(at)
         timings = {**at, **job.timings, **runtime.moments}
-        begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
+        why = self._finalizer.corrected_why(job, [missing_preloads or {}])
+        begun = transitions.advance(replace(job, timings=timings, why=why), SecondaryStatus.TRAINING, now)
         self._live_state.save(jobs=[begun])
         runtime.first_line_moments = None
 

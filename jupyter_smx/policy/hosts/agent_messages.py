@@ -52,6 +52,13 @@ class _Exception(Struct, frozen=True):
     line: _Number | None = None
 
 
+class _MissingPreloads(Struct, frozen=True):
+    """Preloads that a job did not find, and in sentences why."""
+
+    modules: list[str] = []
+    reasons: list[str] = []
+
+
 class _Record(Struct, frozen=True):
     """The end of a job on one host; other fields are read leniently, without invalid values."""
 
@@ -72,6 +79,7 @@ class _Record(Struct, frozen=True):
     modules: list[str] = []
     packages: dict[str, str] = {}
     notes: list[str] = []
+    missing_preloads: _MissingPreloads = _MissingPreloads()
 
 
 class _Preload(Struct, frozen=True):
@@ -114,6 +122,7 @@ class _Event(_Preload, frozen=True):
     at: _Moments = {}
     total: _Count = 0
     reason: str = ""
+    missing_preloads: _MissingPreloads = _MissingPreloads()
 
 
 class _EndedEvent(_Event, frozen=True):

@@ -46,7 +46,7 @@ def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedN
     if imports_random:
         libraries.append("random")
     return SeedNote(
-        sentence=" ".join([_code_sentence(calls, given), *_interpreter_sentences(spec, hash_seed)]),
+        sentence=" ".join([_code_sentence(calls, given), _interpreter_sentence(hash_seed)]),
         libraries=tuple(sorted(libraries)),
         calls=calls,
         hyperparameters=given,
@@ -64,11 +64,8 @@ def _code_sentence(calls: tuple[str, ...], given: dict[str, str]) -> str:
     return f"{ours}; no seed was found in the source."
 
 
-def _interpreter_sentences(spec: JobSpec, hash_seed: str) -> Iterator[str]:
-    yield f"PYTHONHASHSEED was {hash_seed}." if hash_seed else "Hashes of strings were random (no PYTHONHASHSEED)."
-    wanted = spec.environment.get("PYTHONHASHSEED")
-    if wanted is not None and wanted != hash_seed:
-        yield f"PYTHONHASHSEED={wanted} of --env had no effect, because the interpreter had already started."
+def _interpreter_sentence(hash_seed: str) -> str:
+    return f"PYTHONHASHSEED was {hash_seed}." if hash_seed else "Hashes of strings were random (no PYTHONHASHSEED)."
 
 
 @lru_cache(maxsize=16)

@@ -99,8 +99,7 @@ def with_libraries(start_agent: Callable[..., Agent], tmp_path: Path) -> Agent:
         ({}, True, "/of/the/host"),
         ({"HF_HOME": "/mine"}, False, "/mine"),
         ({"HF_HOME": "/of/the/host"}, True, "/of/the/host"),
-        ({"HF_DATASETS_CACHE": "/mine"}, False, "/of/the/host"),
-        ({"TRANSFORMERS_VERBOSITY": "info"}, False, "/of/the/host"),
+        ({"HF_DATASETS_CACHE": "/mine"}, True, "/of/the/host"),
         ({"HF_TOKEN": "secret"}, True, "/of/the/host"),
         ({"OTHER": "1"}, True, "/of/the/host"),
     ],
@@ -108,7 +107,7 @@ def with_libraries(start_agent: Callable[..., Agent], tmp_path: Path) -> Agent:
 def test_a_library_that_read_its_settings_before_the_job_reads_them_again(
     with_libraries: Agent, environment: dict[str, str], there: bool, home: str
 ) -> None:
-    assert with_libraries.json(HOMES, environment=environment) == [[there, True], home, home, home]
+    assert with_libraries.json(HOMES, environment=environment) == [[there, there], home, home, home]
 
 
 ONCE = """
@@ -121,7 +120,7 @@ from datasets import config
 CONFIG = "import os, huggingface_hub\nHOME = float(os.environ.get('HF_DATASETS_NUMBER', '0'))\n"
 
 
-def test_a_package_that_can_be_loaded_once_reads_its_settings_where_it_is(
+def test_a_package_that_can_be_loaded_once_reads_its_settings_in_another_process(
     start_agent: Callable[..., Agent], tmp_path: Path
 ) -> None:
     site = tmp_path / "site-packages"
@@ -135,8 +134,7 @@ def test_a_package_that_can_be_loaded_once_reads_its_settings_where_it_is(
     assert agent.json(see, environment={"HF_DATASETS_NUMBER": "1", "HF_HOME": "/mine"}) == [1, "/mine"]
     assert agent.json(see, environment={}) == [0, "the default"]
     record = agent.run(see, environment={"HF_DATASETS_NUMBER": "many"})
-    assert "environment: datasets rejects its settings (ValueError" in record["errors"][0]
-    assert record["cause"] == "refused"
+    assert record["exception"]["message"] == "could not convert string to float: 'many'"
 
 
 def test_a_compiled_package_of_pythonpath_cannot_replace_one_that_the_host_has_imported(
@@ -170,7 +168,7 @@ print(json.dumps([records_pb2.KIND, m.KIND]))
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_protobuf_chooses_again_unless_something_compiled_has_its_first_choice(
+def test_protobuf_chooses_again_although_something_compiled_has_its_first_choice(
     start_agent: Callable[..., Agent], tmp_path: Path, *, bound: bool
 ) -> None:
     site = tmp_path / "site-packages"
@@ -183,13 +181,7 @@ def test_protobuf_chooses_again_unless_something_compiled_has_its_first_choice(
     agent.client.ask("preload", modules=["records_pb2"])
     assert agent.client.event("preload")["failed"] == {}
     record = agent.run(KINDS, environment={"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"})
-    if bound:
-        assert json.loads(record["text"]) == ["upb", "upb"]
-        assert (
-            "has imported google.protobuf already, and compiled, which no process can load twice" in record["errors"][0]
-        )
-    else:
-        assert (json.loads(record["text"]), record["errors"]) == (["python", "python"], [])
+    assert (json.loads(record["text"]), record["errors"]) == (["python", "python"], [])
     assert agent.json(KINDS, environment={"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "upb"}) == ["upb", "upb"]
     assert agent.json(KINDS) == ["upb", "upb"]
 

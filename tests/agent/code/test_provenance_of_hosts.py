@@ -251,7 +251,7 @@ def test_the_greeting_describes_the_machine(start_agent: Callable[..., Agent]) -
 
 def test_the_record_says_whether_hashes_were_fixed(start_agent: Callable[..., Agent]) -> None:
     assert start_agent(environment={"PYTHONHASHSEED": "7"}).run("pass")["hash_seed"] == "7"
-    assert start_agent().run("pass", environment={"PYTHONHASHSEED": "8"})["hash_seed"] == ""
+    assert start_agent().run("pass", environment={"PYTHONHASHSEED": "8"})["hash_seed"] == "8"
 
 
 def test_a_host_with_a_world_of_its_own_names_the_machine_and_not_itself(isolated: Agent) -> None:

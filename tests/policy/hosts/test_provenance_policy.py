@@ -162,11 +162,8 @@ def test_the_note_names_libraries_with_a_state_and_hyperparameters_that_look_lik
     assert "Hashes of strings were random" in note.sentence
 
 
-def test_a_hash_seed_that_came_too_late_is_not_taken_for_one() -> None:
+def test_the_note_names_the_hash_seed_of_the_interpreter() -> None:
     assert "PYTHONHASHSEED was 7." in seed_note(a_spec(), (), "7").sentence
-    late = seed_note(a_spec(environment={"PYTHONHASHSEED": "0"}), (), "")
-    assert late.hash_seed == ""
-    assert "PYTHONHASHSEED=0 of --env had no effect" in late.sentence
 
 
 def test_a_source_is_walked_once_and_once_for_all_tasks_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,6 +233,18 @@ def unload(roots: Set[str]) -> None:
         del sys.modules[name]
 
 
+def loaded_files() -> Dict[str, Dict[str, str]]:
+    """Give the files of modules that are loaded and not Python's own: {folder: {name: top-level package}}."""
+    found: Dict[str, Dict[str, str]] = {}
+    for name, module in list(sys.modules.items()):
+        top = top_level_package(name)
+        path = vars(module).get("__file__") if isinstance(module, type(sys)) else None
+        if isinstance(path, str) and top not in STDLIB and top not in _MACHINERY:
+            folder, file = os.path.split(path)
+            found.setdefault(folder, {})[file] = top
+    return found
+
+
 def imports_by_folder() -> Dict[str, List[str]]:
     """Name what this job imported, of Python's own modules nothing, by the folder that it came from."""
     # One that was dropped and imported once more is another module, and may need others.

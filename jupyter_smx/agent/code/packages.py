@@ -198,11 +198,14 @@ def site_folders() -> List[str]:
     return [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
 
 
-def _metadata_in(folder: str) -> FrozenSet[str]:
+def _metadata_in(folder: str) -> FrozenSet[Tuple[str, int, int]]:
+    """Give names, inodes and times of metadata: an installation of the same version makes them anew."""
     try:
-        return frozenset(name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info")))
+        entries = [entry for entry in os.scandir(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
+        found = [(entry.name, entry.stat()) for entry in entries]
     except OSError:
         return frozenset()
+    return frozenset((name, stat.st_ino, stat.st_mtime_ns) for name, stat in found)
 
 
 class InstallSnapshot:
@@ -211,15 +214,17 @@ class InstallSnapshot:
     def __init__(self) -> None:
         self._stamps = {folder: (_stamp(folder), _metadata_in(folder)) for folder in site_folders()}
 
-    def has_changed(self) -> bool:
-        """Say whether a distribution came, went or has another version since."""
-        for folder, (stamp, names) in list(self._stamps.items()):
+    def changed(self) -> List[str]:
+        """Name the distributions that came, went or were installed anew since, whatever their version is."""
+        found: Set[str] = set()
+        for folder, (stamp, metadata) in list(self._stamps.items()):
             now = _stamp(folder)
             if now != stamp:
-                if _metadata_in(folder) != names:
-                    return True
-                self._stamps[folder] = (now, names)
-        return False
+                differing = _metadata_in(folder) ^ metadata
+                found.update(name.partition("-")[0] for name, _inode, _time in differing)
+                if not differing:
+                    self._stamps[folder] = (now, metadata)
+        return sorted(found)
 
 
 class PackageIndex:

@@ -12,6 +12,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import packages
 from jupyter_smx.agent.code.environ import reads as environ_reads
 from jupyter_smx.agent.forkserver import child_protocol
+from jupyter_smx.agent.forkserver.module_watch import ModuleWatch
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
 
@@ -159,6 +160,7 @@ class ZygoteHandle:
         self.control = control
         self.modules = modules
         self._install_snapshot = packages.InstallSnapshot() if modules else None
+        self._module_watch = ModuleWatch({})
         self.decoder = wire.Decoder()
         self.ready = False
         self.loaded: List[str] = []
@@ -188,6 +190,8 @@ class ZygoteHandle:
         self.loaded = report.get("loaded", [])
         self.reads = environ_reads.from_rows(report.get("reads", []))
         self.compiled = report.get("compiled", [])
+        self._module_watch.close()
+        self._module_watch = ModuleWatch(report.get("files", {}))
 
     def adopt(self, orphan: ChildHandle) -> None:
         """Let the child of a zygote that died end with the agent, as its own do."""
@@ -205,6 +209,13 @@ class ZygoteHandle:
             with contextlib.suppress(OSError):
                 self.control.sendall(wire.encode({"op": "retire"}))
 
-    def is_outdated(self) -> bool:
-        """Say whether packages were installed, replaced or removed since it imported what it has."""
-        return self._install_snapshot is not None and self._install_snapshot.has_changed()
+    def changed_packages(self) -> List[str]:
+        """Name the packages that were installed, changed in place or removed since it imported what it has."""
+        if self._install_snapshot is None:
+            return []
+        return sorted({*self._install_snapshot.changed(), *self._module_watch.changed()})
+
+    def close(self) -> None:
+        """Let go of what belongs to a process that has ended."""
+        self.control.close()
+        self._module_watch.close()

@@ -11,8 +11,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code.environ import reasons as preload_reasons
 from jupyter_smx.agent.code.environ.changes import BY_JOB, VariableChange
 from jupyter_smx.agent.code.environ.job_changes import NO_CHANGES, JobChanges
+from jupyter_smx.agent.code.environ.reasons import MissingPreloads
 from jupyter_smx.agent.forkserver import variants
 from jupyter_smx.agent.forkserver.handles import EXIT_CHECK_INTERVAL, ChildHandle, ZygoteHandle
 from jupyter_smx.agent.forkserver.prefork_demand import QUIET, Demand
@@ -198,7 +200,7 @@ class ForkServerPool:
         zygote.has_exited = True
         self._zygotes.remove(zygote)
         self._loop.unwatch(zygote.control.fileno())
-        zygote.control.close()
+        zygote.close()
         if self._closing:
             return
         if zygote is self._current:
@@ -310,13 +312,15 @@ class ForkServerPool:
 
         It is the parked one, unless the job changes variables that preloads read; see :func:`variants.choose`.
         """
-        self._renew()
+        changed = self._renew()
         current = self._current
         choice = UNCHANGED
         if self._always_changed:
             changes = changes._replace(variables=[*changes.variables, *self._always_changed.values()])
         if current is not None and any(changes):
             choice = variants.choose(current, self.variants.ready(), changes.variables, changes.at_start)
+        if changed is not None:
+            choice = choice._replace(missing_preloads=changed)
         if choice.zygote is not None:
             taken = self._start_child(choice.zygote)
             if taken is not None:
@@ -369,12 +373,18 @@ class ForkServerPool:
         if one.reported_code is not None:
             self._settle(one, one.reported_code << 8, "")
 
-    def _renew(self) -> None:
-        """Leave a zygote whose preloads are not what is installed any more: the job would run with old packages."""
+    def _renew(self) -> Optional[MissingPreloads]:
+        """Leave a zygote whose preloads are not what is on the disk any more: the job would run with old packages.
+
+        Gives what the job does without then.
+        """
         old = self._current
-        if old is not None and old.ready and old.is_outdated():
-            self._replace(old)
-            old.retire()
+        names = old.changed_packages() if old is not None and old.ready else []
+        if old is None or not names:
+            return None
+        self._replace(old)
+        old.retire()
+        return MissingPreloads(list(old.loaded), [preload_reasons.format_changed(names)])
 
     def _check_running(self, one: ChildHandle) -> None:
         if one.serial in one.zygote.children and not self._closing:

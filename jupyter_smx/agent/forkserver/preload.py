@@ -56,7 +56,10 @@ class Preload:
 
 
 def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:
-    """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
+    """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own.
+
+    ``files`` are those of these modules, as :func:`imports.loaded_files` gives them.
+    """
     present = sorted(name for name in list(sys.modules) if imports.top_level_package(name) not in imports.STDLIB)
     tops = {imports.top_level_package(name) for name in imported.loaded}
     return {
@@ -64,6 +67,7 @@ def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:
         "failed": imported.failed,
         "costs": imported.costs,
         "present": present,
+        "files": imports.loaded_files(),
         "reads": environ_reads.as_rows(environ_reads.reads()),
         "compiled": sorted(imports.compiled_packages() & tops),
     }

@@ -76,7 +76,7 @@ class Variants:
     def ready(self) -> List[ZygoteHandle]:
         """Give those that can be used; one whose packages were replaced is dropped."""
         for one in list(self._made):
-            if one.ready and one.is_outdated():
+            if one.ready and one.changed_packages():
                 self._drop(one)
         return [one for one in self._made if one.ready]
 

@@ -55,6 +55,12 @@ def format_read_at_start(names: Sequence[str]) -> str:
     )
 
 
+def format_changed(names: Sequence[str]) -> str:
+    """Say that a job imports its packages itself, since some of them are not what was preloaded."""
+    verb = "has" if len(names) == 1 else "have"
+    return f"Not preloaded: {format_names(names)} {verb} changed on disk since, so this job imported all packages anew."
+
+
 def format_unseen(names: Sequence[str], packages: Sequence[str]) -> str:
     """Say which changed variables the compiled parts of preloaded packages may have read already."""
     return (

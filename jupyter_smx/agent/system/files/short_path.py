@@ -13,8 +13,8 @@ from jupyter_smx.agent.system.files import host_layout, rmtree
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.files.host_folder import HostFolder
 
-MAX_LENGTH = 60
-"""Bytes of a folder for temporary files: a socket has 103 on macOS, and multiprocessing adds 32 to the folder."""
+MAX_LENGTH = 36
+"""Bytes of a folder for temporary files: a socket's path has 107 (103 on macOS), and Ray adds 71 to the folder."""
 PARENT_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a link under a name of chance, in a folder that protects what one made
 _LONGEST = 256
 _NAME = re.compile(r"smx-[0-9a-f]{8}")

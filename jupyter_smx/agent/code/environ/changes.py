@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from jupyter_smx.agent.code.environ.reads import C_READERS, THREADS_SET_LATER, Reads
-from jupyter_smx.agent.code.environ.writes import writes_in
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.code.environ.writes import Write
 
 BY_JOB, BY_CODE, BY_RANK = "job", "code", "rank"
 RANK_VARIABLES = (
@@ -75,12 +77,20 @@ def changes_of(
     changes = [VariableChange(name, value, BY_JOB) for name, value in environment.items()]
     changes += [
         VariableChange(write.name, write.value, BY_CODE, write.known, write.imported)
-        for write in writes_in(source)
+        for write in _writes_in(source)
         if not (write.default and (write.name in environment or write.name in before))
     ]
     if ranks:
         changes += [VariableChange(name, None, BY_RANK, known=False) for name in RANK_VARIABLES]
     return changes
+
+
+def _writes_in(source: str) -> Sequence[Write]:
+    if "env" not in source:
+        return ()
+    from jupyter_smx.agent.code.environ.writes import writes_in  # noqa: PLC0415 - most sources name no variable
+
+    return writes_in(source)
 
 
 def differing(changes: Iterable[VariableChange], before: Mapping[str, str]) -> List[VariableChange]:

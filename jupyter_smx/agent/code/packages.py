@@ -199,7 +199,7 @@ def site_folders() -> List[str]:
 
 
 def _metadata_in(folder: str) -> FrozenSet[Tuple[str, int, int]]:
-    """Give names, inodes and times of metadata: an installation of the same version makes them anew."""
+    """Give names, inodes and times of metadata: an installation of the same version makes them again."""
     try:
         entries = [entry for entry in os.scandir(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
         found = [(entry.name, entry.stat()) for entry in entries]
@@ -215,7 +215,7 @@ class InstallSnapshot:
         self._stamps = {folder: (_stamp(folder), _metadata_in(folder)) for folder in site_folders()}
 
     def changed(self) -> List[str]:
-        """Name the distributions that came, went or were installed anew since, whatever their version is."""
+        """Name the distributions that came, went or were installed again since, whatever their version is."""
         found: Set[str] = set()
         for folder, (stamp, metadata) in list(self._stamps.items()):
             now = _stamp(folder)

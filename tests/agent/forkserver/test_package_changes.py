@@ -1,4 +1,4 @@
-"""Packages that change on disk between two jobs of one host: the later job runs what is there, and says which changed."""
+"""Packages that change on disk between two jobs of a host: the later job runs what is there, and says what changed."""
 
 from __future__ import annotations
 

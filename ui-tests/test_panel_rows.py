@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 from lab import WAKE
@@ -11,6 +13,15 @@ if TYPE_CHECKING:
     from gate import Gate
     from lab import Lab
     from labserver import LabServer
+    from playwright.sync_api import Route, WebSocketRoute
+
+MACHINE = "gpu-box-with-a-very-long-name.lab.example.org"
+UNREACHABLE = f"Its hosts cannot be reached now: {MACHINE} does not answer. Check that it runs, and your network."
+CUT = """region => [...region.querySelectorAll('.jp-smx-row *')]
+    .filter(one => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0)
+    .filter(one => !one.closest('[title], .jp-smx-spoken'))
+    .map(one => one.textContent)"""
+"""Texts of rows that are wider than their place and have no tooltip."""
 
 
 def test_the_filter_hides_what_does_not_match_in_all_sections(lab: Lab, server: LabServer, gate: Gate) -> None:
@@ -107,3 +118,33 @@ def test_a_spot_job_is_interrupted_from_its_row_and_begins_again(lab: Lab, serve
     lab.page.get_by_role("tab", name="Events", exact=True).click()
     events = lab.page.get_by_role("tabpanel", name="Events", exact=True)
     expect(events).to_contain_text("Its spot instances were reclaimed.", timeout=WAKE)
+
+
+def _name_machine(text: str) -> str:
+    """Say in an answer or an event that hosts of this machine are on another one, whose name is long."""
+    text = re.sub(r'"engine": ?"local"', f'"engine":"ssh:{MACHINE}"', text)
+    return re.sub(r'"unreachable": ?""', f'"unreachable":{json.dumps(UNREACHABLE)}', text)
+
+
+def _answer_with_machine(route: Route) -> None:
+    answer = route.fetch()
+    route.fulfill(response=answer, body=_name_machine(answer.text()))
+
+
+def _tell_of_machine(socket: WebSocketRoute) -> None:
+    socket.connect_to_server().on_message(lambda message: socket.send(_name_machine(str(message))))
+
+
+def test_long_names_of_machines_are_whole_in_a_narrow_panel(lab: Lab, server: LabServer, gate: Gate) -> None:
+    lab.page.route(re.compile(r"/jupyter-smx/(jobs|pools|changes)(\?|$)"), _answer_with_machine)
+    lab.page.route_web_socket(re.compile("/api/events/subscribe"), _tell_of_machine)
+    server.submit("far-away", "print('done')", keep_alive=600)
+    server.submit("fine-tune", gate.code, keep_alive=600)
+    gate.wait_for_job()
+    lab.open()
+    lab.panel.show()
+    lab.page.evaluate("window.jupyterapp.shell._hsplitPanel.setRelativeSizes([280, 1120])")
+    expect(lab.panel.running("fine-tune")).to_contain_text(f"ssh:{MACHINE}", timeout=WAKE)
+    expect(lab.panel.warm.first).to_contain_text(UNREACHABLE)
+    lab.photograph("panel-narrow-machines")
+    assert lab.panel.region.evaluate(CUT) == []

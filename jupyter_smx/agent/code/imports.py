@@ -13,6 +13,8 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
 
+from jupyter_smx.agent.system.processes import process
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -294,14 +296,18 @@ def _put(name: str, found: Dict[str, List[str]]) -> None:
 
 
 def folder_of(name: str, spec: Any) -> str:
-    """Give the folder that a module was found in, '' for a namespace, a built-in module and Python's own."""
+    """Give the folder that a module was found in.
+
+    '' for a namespace, a built-in module, Python's own, and what the agent brings in its archive.
+    """
     origin = getattr(spec, "origin", None)
     if not isinstance(origin, str) or not os.path.isabs(origin):
         return ""
     folder = os.path.dirname(origin)
     for _ in range(name.count(".") + (spec.submodule_search_locations is not None)):
         folder = os.path.dirname(folder)
-    return "" if folder in _PYTHONS_OWN else folder
+    is_own = folder in _PYTHONS_OWN or folder.startswith(process.entry() + os.sep)
+    return "" if is_own else folder
 
 
 def is_user_module(name: str) -> bool:

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import zipfile
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.code import packages
+from jupyter_smx.agent.code import imports, packages
+from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -163,3 +165,13 @@ def test_a_folder_that_is_forgotten_while_somebody_searches_is_known_to_that_sea
     monkeypatch.setattr(packages._Search, "begin", forget_and_begin)
     assert find(known, {str(gone): ["thing"], str(here): ["mine"]}).packages == {"Thing": "1.5"}
     assert (started, list(known._indexes)) == ([True], [str(here)])
+
+
+def test_what_an_agent_brings_in_its_archive_is_no_package_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in an archive has no time, so a look at it would be repeated after each job: 20 ms."""
+    monkeypatch.setattr(process, "entry", lambda: "/far/agent.pyz")
+    inside = ModuleSpec("cloudpickle", None, origin="/far/agent.pyz/jupyter_smx/agent/carried/cloudpickle/__init__.py")
+    beside = ModuleSpec("cloudpickle", None, origin="/far/site-packages/cloudpickle/__init__.py")
+    for spec in (inside, beside):
+        spec.submodule_search_locations = []
+    assert [imports.folder_of("cloudpickle", spec) for spec in (inside, beside)] == ["", "/far/site-packages"]

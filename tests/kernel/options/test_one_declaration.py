@@ -93,7 +93,7 @@ print(json.dumps({
     "near": refusal(lambda: line_parser.parse("train", "--volume-sze 1")),
     "near keyword": refusal(lambda: smx.train("pass", volume_sze=1)),
     "request check": refusal(lambda: check_fields(replace(spec, volume_size=2000))),
-    "completion": complete_option(None, SimpleNamespace(symbol="--vol")),
+    "completion": complete_option(defaults, None, SimpleNamespace(symbol="--vol", text_until_cursor="%train --vol")),
     "manual": "--volume-size GIB" in SmxMagics.train.__doc__,
     "command line": "--volume-size" in parser_of(SUBCOMMANDS["run"]).format_help(),
     "reference": "`--volume-size GIB`" in smx_reference.magic_options(""),

@@ -202,12 +202,18 @@ class JobFinalizer:
         return told
 
     async def _collect_logs(self, job: Job, runtime: JobRuntime) -> None:
+        """Bring logs and samples here, all at once: each is a round trip where a host is far away."""
+        brought: list[Awaitable[None]] = []
         for host in runtime.hosts:
             spool = HostSpool() if runtime.is_spool_given_up else self._spool(job, host)
             stream = None if runtime.hosts_lost else self._agents.stream(job.cluster, host)
             record = runtime.records.get(host, {})
-            await self._log_collector.drain(job, host, int(record.get("log", 0)), stream, spool)
-            await self.collect_samples(job, host, int(record.get("samples", 0)), stream, spool)
+            brought.append(self._log_collector.drain(job, host, int(record.get("log", 0)), stream, spool))
+            brought.append(self.collect_samples(job, host, int(record.get("samples", 0)), stream, spool))
+        ends = await asyncio.gather(*brought, return_exceptions=True)  # none of them is left behind
+        for error in ends:
+            if error is not None:
+                raise error
 
     def _mark_uploading(self, job: Job) -> Job:
         moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._live_state.clock())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.telemetry.usage_recorder import UsageRecorder
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
     from jupyter_smx.testing.fakes.fake_host import FakeHost
     from jupyter_smx.testing.simulation.simulation import Simulation
 
@@ -39,3 +41,21 @@ def test_nothing_is_remembered_of_hosts_that_were_lost_without_a_record(sim: Sim
         sim.pass_time(0.3)
         assert sim.job(job).status() is status
         assert usage._remote_sizes == {}
+
+
+def test_what_jobs_used_is_brought_from_all_hosts_at_once(sim: Simulation) -> None:
+    """One host after the other would take a round trip each."""
+    asked: list[str] = []
+    all_asked = asyncio.Event()
+
+    async def collect(_job: Job, host: str, *_where: object) -> None:
+        asked.append(host)
+        if len(asked) == 3:
+            all_asked.set()
+        await all_asked.wait()
+
+    sim.controller.reconciler._finalizer.collect_samples = collect
+    job = sim.run_to_end(hosts=3)
+    sim.pass_time(1.0)
+    assert sorted(asked) == ["algo-1", "algo-2", "algo-3"]
+    assert sim.job(job).status() is Status.COMPLETED

@@ -17,7 +17,7 @@ from jupyter_smx.kernel.client.dependencies import dependency_ids
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.handles.job_array import JobArray
 from jupyter_smx.kernel.magics import subcommands
-from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand
+from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand, match_magic_line
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.options.help_pages import manual
 from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
@@ -157,11 +157,15 @@ def load(shell: Any) -> None:
     for name in ("%%train", "%%process", "%train", "%process"):
         shell.set_hook("complete_command", partial(complete_option, magics), str_key=name)
     shell.set_hook("complete_command", complete_subcommand, str_key="%smx")
+    if match_magic_line not in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.append(match_magic_line)
 
 
 def unload(shell: Any) -> None:
     """Take back what :func:`load` registered; jobs go on."""
     session = current_session()
+    if match_magic_line in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(match_magic_line)
     for event in _EVENTS:
         shell.events.unregister(event, session.on_cell_boundary)
     for kind, names in {"cell": ("train", "process"), "line": ("train", "process", "smx")}.items():

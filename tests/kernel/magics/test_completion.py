@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -13,6 +14,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.magics import completion as magic_completion
 from jupyter_smx.kernel.subcommands import completion
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.results.reports import EngineNames
@@ -156,6 +158,17 @@ def test_tab_on_a_cell_completes_the_first_line(shell_with_engines: InteractiveS
     line = "%%train --engine ssh:gpu"
     matches = shell_with_engines.Completer.complete(line_buffer=line, cursor_pos=len(line))[1]
     assert list(matches) == ["gpu-box", "gpu-2.lab.example.org"]
+
+
+@pytest.mark.parametrize(("line", "expected"), [("--engine ", ["docker", "local", "ssh"]), ("-e ssh:", [*MACHINES])])
+def test_names_of_python_are_left_out_where_a_kernel_completes_a_cell(
+    shell_with_engines: InteractiveShell, monkeypatch: pytest.MonkeyPatch, line: str, expected: list[str]
+) -> None:
+    monkeypatch.setattr(magic_completion, "get_ipython", lambda: shell_with_engines)
+    code = f"%%train {line}\nx = 1\n"
+    with provisionalcompleter():
+        found = shell_with_engines.Completer.completions(code, len(code) - len("\nx = 1\n"))
+        assert [each.text for each in found] == expected
 
 
 def test_the_default_engine_of_the_kernel_decides_where_the_line_has_none(shell_with_engines: InteractiveShell) -> None:

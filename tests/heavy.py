@@ -56,6 +56,7 @@ _FAULTS = (
 PARTS: Mapping[str, Part] = {
     "docker": Part(covers=_DAEMONS),
     "faults": Part(covers=(*_FAULTS, "tests/faults/conftest.py", "tests/faults/world.py")),
+    "libraries": Part(covers=("jupyter_smx/agent", "tests/faults/pytorch.py")),
     "mpi": Part(covers=_FRAMEWORKS),
     "pip": Part(covers=("jupyter_smx/controller/environments", "jupyter_smx/agent/code/environment_build.py")),
     "podman": Part(covers=_DAEMONS),

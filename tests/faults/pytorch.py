@@ -1,4 +1,4 @@
-"""Interpreters with PyTorch and gRPC, mpi4py or PySpark, in environments made once for each checkout: all are large."""
+"""Interpreters with PyTorch and gRPC, mpi4py, PySpark or many libraries, made once for each checkout: all are large."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def with_mpi4py() -> str:
 def with_pyspark() -> str:
     """Give the path of an interpreter with PySpark, whose 3.5 runs on the Java 17 of Debian 12."""
     return _made("pyspark-3.5.9", "pyspark==3.5.9")
+
+
+def with_libraries() -> str:
+    """Give the path of an interpreter with the libraries of ``tests/agent/forkserver/test_library_table.py``."""
+    packages = """
+        numpy scipy pandas scikit-learn matplotlib numexpr numba pyarrow tqdm huggingface_hub transformers datasets dask
+        sympy networkx nltk msgpack protobuf loguru joblib seaborn statsmodels xarray requests threadpoolctl
+    """
+    return _made("libraries", *packages.split())
 
 
 def interpreter() -> str:

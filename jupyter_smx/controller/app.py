@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 _DAY = 86_400
 _LOCK_TIMEOUT = 5.0
 """Seconds in which the one that holds the lock must listen or be gone."""
-_CLOSING = 5.0
+_CLOSE_TIMEOUT = 2.0
+"""Seconds that engines may take to close; the next controller waits for the lock meanwhile."""
+_log = logging.getLogger(__name__)
 
 
 class ControllerApp(Application):
@@ -304,6 +306,14 @@ class Engines:
         """
         return registry.engine_class(kind)(parent=self._app).target_names()
 
+    async def close(self) -> None:
+        """Close all engines, side by side; an error of one is logged."""
+        named = [(name, asyncio.wait_for(engine.close(), _CLOSE_TIMEOUT)) for name, engine in self._engines.items()]
+        ends = await asyncio.gather(*(closing for _, closing in named), return_exceptions=True)
+        for (name, _), end in zip(named, ends, strict=True):
+            if isinstance(end, Exception):
+                _log.warning("engine=%s close failed: %r", name, end)
+
 
 async def _acquire_lock(lock: SingletonLock) -> bool:
     """Take the lock; return False if another process has it and serves."""
@@ -348,6 +358,7 @@ async def serve(app: ControllerApp) -> None:
             retention=RetentionPolicy(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
         await service.run(ListenSocket(controller_launch.socket_path()), stop)
+        await engines.close()
     finally:
         lock.release()
 

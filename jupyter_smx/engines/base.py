@@ -416,6 +416,12 @@ class Engine(LoggingConfigurable):
         del timeout
         return {}
 
+    async def close(self) -> None:
+        """Close what this object has open beside hosts, such as connections, at the orderly end of the controller.
+
+        Called once, when no other method runs or will be called; cancelled after two seconds. Hosts go on.
+        """
+
 
 def _read_file(top: Path, name: str, offset: int, limit: int) -> tuple[bytes, int] | None:
     try:

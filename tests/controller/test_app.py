@@ -15,9 +15,10 @@ import pytest
 from records import a_job, a_spec
 
 from jupyter_smx import controller_launch
-from jupyter_smx.controller.app import ControllerApp, main
+from jupyter_smx.controller.app import ControllerApp, Engines, main
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.singleton import SingletonLock
+from jupyter_smx.engines.base import Engine
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import ValidationError
@@ -291,6 +292,33 @@ def test_a_row_of_that_file_that_is_wrong_is_named_with_its_line_and_field(app: 
     app.configure([])
     with pytest.raises(ValidationError, match=r"types\.json, line 3: vcpus: Expected `int`, got `str`"):
         app.limits()
+
+
+async def test_engines_that_were_used_are_closed_and_an_error_of_one_is_logged(
+    app: ControllerApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = []
+
+    class Closing(Engine):
+        async def close(self) -> None:
+            closed.append(self.name)
+            if self.name == "broken":
+                raise OSError("no such socket")
+
+    def create(name: str, parent: ControllerApp) -> Engine:
+        made = Closing(parent=parent)
+        made.name = name  # type: ignore[misc]  # as the registry does
+        return made
+
+    monkeypatch.setattr("jupyter_smx.engines.registry.create", create)
+    engines = Engines(app)
+    for name in ("broken", "whole", "broken"):
+        engines(name)
+    await engines.close()
+    assert closed == ["broken", "whole"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "engine=broken close failed: OSError('no such socket')"
+    ]
 
 
 def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest.CaptureFixture[str]) -> None:

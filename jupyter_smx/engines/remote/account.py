@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import threading
 import zlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ _NOT_EXECUTABLE = (126, 127)
 """Exit codes of a shell that cannot start a program."""
 _SEND_TIMEOUT = 120.0
 _ERROR_LENGTH = 300
+_PACKING = threading.Lock()
 _UNPACK = "import sys,zlib;sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"
 
 
@@ -91,7 +93,7 @@ class Account:
             f't="$r"/.archive.$$; mkdir -p "$r" && "$p" -I -c {shlex.quote(_UNPACK)} > "$t" && mv "$t" "$r"/{name} '
             '|| { c=$?; rm -f "$t"; exit $c; }'
         )
-        archive = await asyncio.to_thread(_packed_archive)  # about a second of work, once
+        archive = await asyncio.to_thread(packed_archive)
         done = await self.machine.run(command, archive, _SEND_TIMEOUT)
         if done.code:
             full = "no space left" in done.errors.lower() or "quota" in done.errors.lower()
@@ -161,6 +163,12 @@ def _folder_word(folder: str) -> str:
 _path_word = _folder_word
 
 
+def packed_archive() -> bytes:
+    """Return the agent's archive, compressed. The first call takes about a second, and others wait for it; blocks."""
+    with _PACKING:  # a cache alone lets each thread compute what none has computed yet
+        return _pack_archive()
+
+
 @cache
-def _packed_archive() -> bytes:
+def _pack_archive() -> bytes:
     return zlib.compress(agent_zipapp.pack(agent_zipapp.add_bytecode(agent_zipapp.members())), 6)

@@ -69,7 +69,13 @@ class ClusterRegister:
 
     def lock(self, cluster: str) -> AbstractAsyncContextManager[bool]:
         """Let one launch of a cluster go on at a time."""
-        folder = self.folder / cluster
+        return self._lock(self.folder / cluster)
+
+    def placement_lock(self) -> AbstractAsyncContextManager[bool]:
+        """Let one launch at a time read what is free and take it; do not ask machines meanwhile."""
+        return self._lock(self.folder.parent)
+
+    def _lock(self, folder: Path) -> AbstractAsyncContextManager[bool]:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:

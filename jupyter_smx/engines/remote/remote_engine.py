@@ -168,11 +168,7 @@ class RemoteEngine(Engine):
         async with register.lock(request.cluster):
             if register.is_released(request.cluster):
                 raise request_validation.released_error(request.cluster)
-            intention = register.read(request.cluster)
-            if intention is None:
-                places = await self._place(request)
-                intention = Intention(places, {host.host: host.gpus for host in request.hosts if host.gpus})
-                register.write(request.cluster, intention)
+            intention = register.read(request.cluster) or await self._place(request)
             networks = await self._networks(request.cluster, intention)
             pythons: dict[str, str] = {}
             async with aclosing(self._provide_environments(request, intention)) as reports:
@@ -412,13 +408,22 @@ class RemoteEngine(Engine):
         known = self._facts.read(name)
         return (options.slots if options else 0) or (known.cpus if known else None)
 
-    async def _place(self, request: ClusterRequest) -> dict[str, str]:
+    async def _place(self, request: ClusterRequest) -> Intention:
+        """Choose machines for hosts, and write that down: one placement at a time of all that share the record.
+
+        Machines are asked before that, so that a silent one holds up no placement on others.
+        """
         names = [*self.machine_options()]
-        if len(names) > 1:
+        if len(names) > 1 or names[0] not in self._contacts:  # of a single one the launch is the first question later
             await self._contact(names)
-        elif names[0] not in self._contacts:
-            await self._contact(names)  # later the launch itself is the first question
-        return place_hosts(request.hosts, {name: self._room(name) for name in names})
+        register = self._register
+        async with register.placement_lock():
+            if register.is_released(request.cluster):
+                raise request_validation.released_error(request.cluster)
+            places = place_hosts(request.hosts, {name: self._room(name) for name in names})
+            intention = Intention(places, {host.host: host.gpus for host in request.hosts if host.gpus})
+            register.write(request.cluster, intention)
+        return intention
 
     async def _contact(self, names: Iterable[str]) -> None:
         """Ask machines that have not been asked lately what they have.

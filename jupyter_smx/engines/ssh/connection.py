@@ -140,11 +140,20 @@ class SshConnection:
 
     async def close(self) -> None:
         """End the streams over sessions, and the master if this object opened it."""
+        await self._end_relays()
+        await self._master.close()
+        self._forget_forwards()
+
+    async def retire(self) -> None:
+        """Do as :meth:`close`, but let the sessions of others over the master go on; it ends with the last one."""
+        await self._end_relays()
+        await self._master.retire()
+        self._forget_forwards()
+
+    async def _end_relays(self) -> None:
         for relay in self._relays:
             relay.cancel()
         await asyncio.gather(*self._relays, return_exceptions=True)
-        await self._master.close()
-        self._forget_forwards()
 
     def _forget_forwards(self) -> None:
         for local in self._forwards.values():

@@ -113,6 +113,10 @@ class SshEngine(RemoteEngine):
             await self._check_alias(self.target)
         return await super().resolve_interpreter(word)
 
+    async def close(self) -> None:
+        """Let the master connections that were opened here end; one in which a person has a shell ends with it."""
+        await asyncio.gather(*(connection.retire() for connection in self._connections.values()))
+
     async def _check_alias(self, alias: str) -> None:
         known = await asyncio.to_thread(host_aliases.read, self._config_path())
         address = alias.rpartition("@")[2]

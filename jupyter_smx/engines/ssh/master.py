@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.engines.remote.machine import Completed
 from jupyter_smx.engines.ssh import commands, failures, key_files
@@ -103,12 +104,22 @@ class Master:
 
     async def close(self) -> None:
         """Stop a start that is under way, and end the master if it was opened here."""
-        if self._opening is not None and not self._opening.done():
-            self._opening.cancel()
-            await asyncio.wait([self._opening])
+        await self._cancel_start()
         if self._is_ours:
             await self._exit()
         self._is_up = self._is_ours = False
+
+    async def retire(self) -> None:
+        """Do as :meth:`close`, but let the master end with the last session over it, such as a person's shell."""
+        await self._cancel_start()
+        if self._is_ours:
+            await self.ask(commands.control_words(self.alias, self.own_path, "stop", self._options))
+        self._is_up = self._is_ours = False
+
+    async def _cancel_start(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
 
     async def _establish(self) -> None:
         if self._is_up and await self._answers():
@@ -242,11 +253,12 @@ def _is_master(pid: int, path: str) -> bool:
 
 
 async def _has_ended(pid: int) -> bool:
-    """Wait for the end of a process that is no child of ours, for up to two seconds; returns False if it runs on."""
+    """Wait for the end of a process that is no child of ours, for up to two seconds; returns False if it runs on.
+
+    A zombie has ended: the first process of a container need not be one that collects the ends of others.
+    """
     for _ in range(_END_CHECKS):
-        try:
-            os.kill(pid, 0)
-        except OSError:
+        if process_table.read_process(pid) is None:
             return True
         await asyncio.sleep(_END_INTERVAL)
     return False

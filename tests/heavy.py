@@ -79,6 +79,16 @@ PARTS: Mapping[str, Part] = {
     ),
     "rootless": Part(covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/rootless_life.py")),
     "spark": Part(covers=_FRAMEWORKS),
+    "ssh": Part(
+        covers=(
+            "jupyter_smx/agent",
+            "jupyter_smx/engines",
+            "jupyter_smx/testing/groups",
+            "tests/engines/remote/remote_harness.py",
+            "tests/engines/ssh/contract",
+            "tests/worlds/ssh",
+        )
+    ),
     "toolkits": Part(
         covers=(
             "jupyter_smx/agent/contract",

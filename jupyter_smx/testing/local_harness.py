@@ -41,6 +41,10 @@ class LocalHarness(Harness):
         """Give a cluster's folder."""
         return self.folder / "clusters" / cluster
 
+    def host_folders(self, cluster: str) -> list[Path]:
+        """Give the folder of each host that a cluster has or had."""
+        return [path for path in sorted(self.cluster_folder(cluster).glob("*")) if path.is_dir()]
+
     def live_hosts(self, cluster: str) -> set[str]:
         """Scan ``/proc`` for agents."""
         return set(process_scan.agents(cluster))
@@ -50,8 +54,9 @@ class LocalHarness(Harness):
         found: dict[str, int] = {}
         for host, _ in process_scan.find_agents(cluster):
             found[host] = found.get(host, 0) + 1
-        for path in self.cluster_folder(cluster).glob(f"*/{host_layout.PROCESS}"):
-            found.setdefault(path.parent.name, 1)
+        for folder in self.host_folders(cluster):
+            if (folder / host_layout.PROCESS).exists():
+                found.setdefault(folder.name, 1)
         return found
 
     def command_lines(self, cluster: str) -> list[str]:
@@ -81,12 +86,12 @@ class LocalHarness(Harness):
         """List living processes, and folders that only a living host needs."""
         left = [f"{seen.pid} {seen.command}" for seen in process_scan.cluster_processes(cluster)]
         left += process_scan.control_groups(cluster)
-        return left + [os.fspath(path) for name in _COSTLY for path in self.cluster_folder(cluster).glob(f"*/{name}")]
+        paths = [os.fspath(folder / name) for folder in self.host_folders(cluster) for name in _COSTLY]
+        return left + [path for path in paths if os.path.lexists(path)]
 
     def stored_bytes(self, cluster: str) -> bytes:
         """Read all files of the cluster but the jobs' spools and folders."""
-        hosts = [path for path in self.cluster_folder(cluster).iterdir() if path.is_dir()]
-        files = [path for host in hosts for path in host.iterdir() if path.is_file()]
+        files = [path for host in self.host_folders(cluster) for path in host.iterdir() if path.is_file()]
         return b"\n".join(path.read_bytes() for path in files)
 
     def agent_memory(self, cluster: str, host: str) -> int:

@@ -48,6 +48,22 @@ class RemoteHarness(LocalHarness):
         places = [root / "clusters" / cluster for root in self.roots()]
         return next((place for place in places if place.exists()), places[0])
 
+    def cluster_folders(self, cluster: str) -> list[Path]:
+        """Give a cluster's folder on each machine that has one."""
+        return [place for root in self.roots() if (place := root / "clusters" / cluster).exists()]
+
+    def host_folders(self, cluster: str) -> list[Path]:
+        """Give the folder of each host, on whatever machine it is."""
+        return [path for place in self.cluster_folders(cluster) for path in sorted(place.glob("*")) if path.is_dir()]
+
+    def stored_bytes(self, cluster: str) -> bytes:
+        """Add what the engine wrote down here, and the descriptions beside the folders of hosts."""
+        record = self.engine.clusters_folder()
+        assert record is not None
+        places = [*self.cluster_folders(cluster), record / cluster]
+        beside = [path.read_bytes() for place in places for path in place.iterdir() if path.is_file()]
+        return b"\n".join([super().stored_bytes(cluster), *beside])
+
     def python(self) -> str:
         """Give the machines' own."""
         return ""
@@ -55,9 +71,11 @@ class RemoteHarness(LocalHarness):
     def actual_plan(self, cluster: str) -> dict[str, object]:
         """Read ``host.json``; what machines choose is blank as in the plan."""
         hosts: dict[str, Any] = {}
-        for host in sorted(process_scan.agents(cluster)):
-            described = process_scan.read_json(self.cluster_folder(cluster) / host / host_layout.DESCRIPTION)
-            hosts[host] = {"python": "python3", "setup": "", host_layout.DESCRIPTION: described}
+        live = process_scan.agents(cluster)
+        for folder in sorted(self.host_folders(cluster), key=lambda path: path.name):
+            if folder.name in live:
+                described = process_scan.read_json(folder / host_layout.DESCRIPTION)
+                hosts[folder.name] = {"python": "python3", "setup": "", host_layout.DESCRIPTION: described}
         agent = f"{agent_zipapp.file_name()}, 3 MiB, sent where it is missing"
         machines = [*self.engine.machine_options()]  # type: ignore[attr-defined]
         return {"engine": self.engine.name, "machines": machines, "agent": agent, "hosts": hosts}
@@ -67,8 +85,9 @@ class RemoteHarness(LocalHarness):
         return replace(self.request(), python="no-such-environment")
 
     def purge_cluster(self, cluster: str) -> None:
-        """Take the folder and the record away, while processes live."""
-        self.cluster_folder(cluster).rename(self.roots()[0] / f"forgotten-{cluster}")
+        """Take the folders and the record away, while processes live."""
+        for place in self.cluster_folders(cluster):
+            place.rename(place.parents[1] / f"forgotten-{cluster}")
         record = self.engine.clusters_folder()
         assert record is not None
         (record / cluster).rename(self.folder / f"forgotten-{cluster}")

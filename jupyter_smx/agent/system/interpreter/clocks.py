@@ -84,9 +84,9 @@ def _float_mover(value: float, began: Moments, ended: Moments) -> Optional[Calla
 def _int_mover(value: int, began: Moments, ended: Moments) -> Optional[Callable[[Any], Any]]:
     if int(began.world) <= value <= ended.world:
         return lambda _old: int(time.time())
-    if began.world <= value / _NANOSECONDS <= ended.world:
+    if began.world * _NANOSECONDS <= value <= ended.world * _NANOSECONDS:
         return lambda _old: time.time_ns()
-    if began.boot <= value / _NANOSECONDS <= ended.boot and value * _FRACTION % _NANOSECONDS:
+    if began.boot * _NANOSECONDS <= value <= ended.boot * _NANOSECONDS and value * _FRACTION % _NANOSECONDS:
         return lambda _old: time.monotonic_ns()
     return None
 

@@ -63,7 +63,7 @@ def test_only_moments_of_the_imports_are_moved(monkeypatch: pytest.MonkeyPatch) 
     utc = datetime.now(timezone.utc)
     module = ModuleType("kept")
     values: dict[str, Any] = {
-        "inside": now - 50.0, "before": now - 200.0, "after": now + 5.0, "flag": True, "zero": 0,
+        "huge": 10**5000, "inside": now - 50.0, "before": now - 200.0, "after": now + 5.0, "flag": True, "zero": 0,
         "boot": 1000.123456, "round": 1000.5, "zoned": utc - timedelta(seconds=50), "date": utc - timedelta(days=1),
     }  # fmt: skip
     vars(module).update(values)

@@ -21,6 +21,7 @@ from package_index import PackageIndex
 from shell_engine import ShellEngine, ShellMachine
 
 from jupyter_smx.engines.base import ClusterRequest, HostSpec, RequirementsError
+from jupyter_smx.engines.remote import environments
 from jupyter_smx.engines.remote.account import Account
 from jupyter_smx.engines.remote.environments import RemoteEnvironment, environment_request, provide
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -92,6 +93,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("UV_CACHE_DIR", os.fspath(tmp_path_factory.mktemp("cache")))
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    # Of steps within half a second a user sees the last one.
+    monkeypatch.setattr(environments, "_PROGRESS_INTERVAL", 0.0)
 
 
 @pytest.fixture

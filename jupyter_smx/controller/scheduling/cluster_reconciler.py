@@ -413,7 +413,7 @@ class ClusterReconciler:
             seen = await self._engine_of(cluster.key.engine).observe_all([cluster.handle])
             if seen[0] is not Observation.GONE:
                 if isinstance(error, UnavailableError) and runtime.failures:  # one miss is no news
-                    self._events.on_cluster_unreachable(cluster, error)
+                    self._events.on_cluster_unreachable(cluster, error, self._unreachable_since(runtime.unreachable))
                 raise
             runtime.gone = True
             return
@@ -468,10 +468,16 @@ class ClusterReconciler:
         runtime.engine_unreachable = extend_unreachable(runtime.engine_unreachable, job, now)
         is_coming_up = cluster.state is ClusterState.PROVISIONING
         if not (given_up or (is_coming_up and runtime.engine_unreachable.is_expired(now, self._live_state.limits))):
-            self._events.on_cluster_unreachable(cluster, away)
+            period = runtime.unreachable or runtime.engine_unreachable
+            self._events.on_cluster_unreachable(cluster, away, self._unreachable_since(period))
             raise away
         leaving = transitions.release(cluster, away.message, self._live_state.clock())
         self._live_state.save(clusters=[replace(leaving, job="")], durable=True)
+
+    def _unreachable_since(self, period: UnreachablePeriod | None) -> float:
+        """Give the moment at which a period began, in seconds since the epoch; now if there is none."""
+        now = self._live_state.monotonic()
+        return self._live_state.clock() - (now - (period.since if period else now))
 
     async def _terminate_idle(self, cluster: Cluster) -> None:
         await self._free(cluster)

@@ -14,11 +14,11 @@ from jupyter_smx.controller.scheduling.finalize import MAX_UNEXPECTED_ERRORS
 from jupyter_smx.engines.base import ImageMissingError, RequirementsError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
-from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
+from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions
+from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions, unreachable_hosts
 from jupyter_smx.policy.scheduling import placement, reuse
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ MAX_REFUSALS = 3
 """Launches of one job that may fail."""
 MAX_ROOM_PAUSE = 30.0
 """Seconds until an engine that had no room is asked again, at most."""
-_UNREACHABLE_REMARK = "Its hosts cannot be reached now: "
 _UNREADABLE_REMARK = "Its hosts are gone, and their files cannot be read now: "
 SPOOL_RETRY_DELAY = 5.0
 """Seconds until an engine is asked again what lost hosts kept."""
@@ -259,24 +258,26 @@ class JobEventHandler:
         """End a job on a host by a fault of ours."""
         self._host_ended(job.id, host, {"cause": "host", "failure": reason})
 
-    def on_cluster_unreachable(self, cluster: Cluster, error: UnavailableError) -> None:
-        """Say on a pool and on its job why the hosts are unreachable, and what to do; removed when they answer."""
-        reason = f"{_UNREACHABLE_REMARK}{error.message} {error.cure}".strip()
-        self._live_state.set_unreachable(cluster.id, reason)
+    def on_cluster_unreachable(self, cluster: Cluster, error: SmxError, since: float) -> None:
+        """Say on a pool and on its job why the hosts are unreachable, and what to do; removed when they answer.
+
+        ``since`` is the moment of the first failure, in seconds since the epoch.
+        """
+        reason, now = f"{error.message} {error.cure}".strip(), self._live_state.clock()
+        self._live_state.set_unreachable(cluster.id, unreachable_hosts.format_unreachable(reason, since, now))
         job = self._live_state.jobs.get(cluster.job)
         if job is None or job.cluster != cluster.id:
             return
-        runtime, said = self._runtimes.get(job), transitions.remark_of(job)
-        if not said.startswith(_UNREACHABLE_REMARK):
-            runtime.last_remark = said
-        told = transitions.remark(job, reason)
+        if not unreachable_hosts.is_noted(job):
+            self._runtimes.get(job).last_remark = transitions.remark_of(job)
+        told = unreachable_hosts.note_unreachable(job, reason, since, now)
         if told is not job:
             self._live_state.save(jobs=[told])
 
     def _clear_unreachable_remark(self, job: Job) -> Job:
-        if not transitions.remark_of(job).startswith(_UNREACHABLE_REMARK):
+        if not unreachable_hosts.is_noted(job):
             return job
-        told = transitions.remark(job, self._runtimes.get(job).last_remark or message_of(job.state))
+        told = unreachable_hosts.note_reachable(job, self._runtimes.get(job).last_remark)
         self._live_state.save(jobs=[told])
         return told
 

@@ -92,7 +92,7 @@ describe('the rows', () => {
   });
 
   it('name the engine and its machines, and say that a pool cannot be reached', async () => {
-    const unreachable = 'Its hosts cannot be reached now: gpu-box does not answer.';
+    const unreachable = 'Its hosts are not reachable since 14:05: gpu-box does not answer.';
     const pools = [
       pool(1, { engine: 'ssh', machines: ['gpu-box', 'cpu-box'], unreachable }),
       pool(2)

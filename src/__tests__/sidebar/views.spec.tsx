@@ -291,7 +291,7 @@ describe('the card', () => {
 
   it('says why a job stands still, and no more when that is over', async () => {
     const model = new FakeModel();
-    const message = 'Its hosts cannot be reached now: Host algo-1 is paused. Let it go on.';
+    const message = 'Its hosts are not reachable since 14:05: Host algo-1 is paused. Let it go on.';
     model.become(applyListing(EMPTY_STATE, [job(0, { message })], [], 1).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain(message);

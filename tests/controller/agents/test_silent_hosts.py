@@ -8,6 +8,7 @@ import pytest
 
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
+from jupyter_smx.model.text import format_moment
 from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_world import EPOCH
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 START = 0.6
-WHY = "Its hosts cannot be reached now: Host algo-1 is paused. Let it go on."
+SILENT = f"Its hosts are not reachable since {format_moment(EPOCH, EPOCH)}: "
+WHY = f"{SILENT}Host algo-1 is paused. Let it go on."
 USUAL = message_of(SecondaryStatus.TRAINING)
 
 
@@ -29,6 +31,11 @@ def sim() -> Iterator[Simulation]:
 
 def said(sim: Simulation, job: str) -> str:
     return sim.job(job).transitions[-1].status_message
+
+
+def notes(sim: Simulation, job: str) -> list[str]:
+    why = sim.job(job).why
+    return [note for note in why.notes if "reachable" in note] if why else []
 
 
 def paused(sim: Simulation, times: float = fake_engine.NEVER) -> str:
@@ -46,9 +53,13 @@ def test_a_job_says_why_nothing_is_heard_of_it_until_it_is_heard_again(sim: Simu
     sim.pass_time(5)
     assert said(sim, job) == WHY
     assert sim.job(job).state is SecondaryStatus.TRAINING
+    assert notes(sim, job) == [WHY]
+    sim.pass_time(120)
+    assert said(sim, job) == WHY, "the moment is that of the last contact"
     sim.set_faults()
     sim.pass_time(31)
     assert said(sim, job) == USUAL
+    assert notes(sim, job) == []
     sim.end_job(job)
     assert sim.job(job).status() is Status.COMPLETED
     assert sum(sim.world.start_counts.values()) == 1
@@ -141,7 +152,7 @@ def test_code_that_was_done_before_it_was_stopped_has_its_own_end(sim: Simulatio
     assert sim.world.live_hosts() == []
 
 
-AWAY = "Its hosts cannot be reached now: The engine cannot be reached."
+AWAY = f"{SILENT}The engine cannot be reached."
 
 
 class AwayAtTheLaunch(fake_engine.Outage):

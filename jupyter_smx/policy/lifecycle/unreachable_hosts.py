@@ -1,0 +1,53 @@
+"""Say in the record of a job since when its hosts do not answer, and take that back when they do; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.model import redaction
+from jupyter_smx.model.status import message_of
+from jupyter_smx.model.text import format_moment
+from jupyter_smx.policy.lifecycle import transitions
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+
+PREFIX = "Its hosts are not reachable since "
+_END = ": "
+"""What separates the moment from the reason; no moment has it."""
+
+
+def is_noted(job: Job) -> bool:
+    """Return True if the record says that the hosts do not answer."""
+    return transitions.remark_of(job).startswith(PREFIX)
+
+
+def format_unreachable(reason: str, since: float, now: float) -> str:
+    """Say since when hosts do not answer, and why; moments are in seconds since the epoch."""
+    return redaction.redact_text(f"{PREFIX}{format_moment(since, now)}{_END}{reason}")
+
+
+def note_unreachable(job: Job, reason: str, since: float, now: float) -> Job:
+    """Write since when the hosts of a job do not answer, and why, as its status and as a note on its start.
+
+    ``since`` and ``now`` are seconds since the epoch. A moment that the record has already stays: an earlier controller
+    may have written it. The same record if it says all of that.
+    """
+    before = transitions.remark_of(job)
+    moment = before.removeprefix(PREFIX).partition(_END)[0] if is_noted(job) else format_moment(since, now)
+    sentence = redaction.redact_text(f"{PREFIX}{moment}{_END}{reason}")
+    return job if sentence == before else _with_notes(transitions.remark(job, sentence), (sentence,))
+
+
+def note_reachable(job: Job, remark: str) -> Job:
+    """Take back what :func:`note_unreachable` wrote; ``remark`` is the status before it, if that is known."""
+    return _with_notes(transitions.remark(job, remark or message_of(job.state)), ())
+
+
+def _with_notes(job: Job, notes: tuple[str, ...]) -> Job:
+    if job.why is None:
+        return job
+    others = tuple(note for note in job.why.notes if not note.startswith(PREFIX))
+    return replace(job, why=replace(job.why, notes=(*notes, *others)))

@@ -62,12 +62,16 @@ def _disk_error(store: ClusterStore, asked: Dict[str, Any], error: OSError) -> V
     if errors.is_full(error):
         return VerbError(
             f"The disk of {machine} is full ({error.strerror}).",
+            field="machine",
+            value=machine,
             rule=f"Hosts have their folders in {store.root} there.",
             cure="Free some space there, or set another folder in the configuration of the machine.",
             transient=True,
         )
     return VerbError(
         f"{machine}: {error.filename or store.root} cannot be used ({error.strerror}).",
+        field="machine",
+        value=machine,
         rule=f"Hosts have their folders in {store.root} there.",
         cure="Make the folder writable, or set another folder in the configuration of the machine.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -11,13 +12,19 @@ from typing import Any, Dict, List, Sequence
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.remote import observe
 from jupyter_smx.agent.remote.cluster_store import AgentIdentity, ClusterStore, HostName
-from jupyter_smx.agent.remote.verb_error import VerbError
+from jupyter_smx.agent.remote.verb_error import REFUSED, VerbError
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroup_limits
 
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _PAUSE = 0.02
+_RELEASE_TIMEOUT = 5.0
+"""Seconds until processes of a refused launch must be gone."""
+_SETUP_FAILED = 95
+"""Exit code of the shell of an environment whose last line failed."""
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell that cannot start a program."""
 
 
 def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
@@ -26,11 +33,34 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     ``asked`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
     without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
     driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
-    ``setup`` (words of a shell before it) and ``timeout`` in seconds.
+    ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds.
+
+    A refusal leaves nothing of the cluster here: launches of its other hosts are refused then, too.
 
     :raises VerbError: it was released, there is no slot or GPU now or ever, or its agent did not come up.
     """
     name = HostName(asked["cluster"], asked["host"])
+    try:
+        return _launch(store, name, asked)
+    except VerbError as error:
+        if error.kind == REFUSED:
+            _take_back(store, name, asked)
+        raise
+    except OSError:
+        _take_back(store, name, asked)
+        raise
+
+
+def _take_back(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> None:
+    """Give back the slot, GPUs and control group of a launch that is refused, as far as the disk allows that."""
+    from jupyter_smx.agent.remote import release  # noqa: PLC0415 - launches seldom need it
+
+    with contextlib.suppress(OSError, VerbError):
+        question = {"cluster": name.cluster, "machine": asked["machine"], "timeout": _RELEASE_TIMEOUT}
+        release.release(store, question)
+
+
+def _launch(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[str, Any]:
     with store.lock():
         if store.is_released(name.cluster):
             raise _released_error(name.cluster)
@@ -112,7 +142,8 @@ def _command(asked: Dict[str, Any], folder: str, ready: int) -> List[str]:
         return words
     # A login shell, because `module` and `conda` are functions that its start files define.
     shell = next((path for path in ("/bin/bash", "/usr/bin/bash") if os.path.exists(path)), "/bin/sh")
-    return [shell, "-l", "-c", asked["setup"] + '\nexec "$0" "$@"', *words]
+    script = '{}\n[ "$?" = 0 ] || exit {}\nexec "$0" "$@"'.format(asked["setup"], _SETUP_FAILED)
+    return [shell, "-l", "-c", script, *words]
 
 
 def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> None:
@@ -154,8 +185,16 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
         return
     if code == errors.EXIT_DISK_FULL:
         raise VerbError(
-            "The disk of {} is full.".format(asked["machine"]), cure="Free some space there.", transient=True
+            "The disk of {} is full.".format(asked["machine"]),
+            field="machine",
+            value=asked["machine"],
+            cure="Free some space there.",
+            transient=True,
         )
+    if code == _SETUP_FAILED and asked["setup"]:
+        raise _setup_error(store, name, asked)
+    if code in _NOT_STARTED and asked["setup"]:
+        raise _python_error(asked, observe.log_tail(store, name))
     raise _start_error(store, name, "ended with exit code {}".format(code))
 
 
@@ -179,6 +218,17 @@ def _python_error(asked: Dict[str, Any], why: str) -> VerbError:
         field="python",
         value=asked["python"],
         cure="Name an interpreter of that machine with --python remote:/PATH, or set the python of the machine.",
+    )
+
+
+def _setup_error(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> VerbError:
+    words = observe.log_tail(store, name)
+    return VerbError(
+        "python: the last line of the environment {!r} fails on {}.".format(asked["environment"], asked["machine"]),
+        field="python",
+        value=asked["environment"],
+        rule="It printed: {}".format(words) if words else "It printed nothing.",
+        cure="Try its lines there in a login shell, and correct them in the configuration (environments).",
     )
 
 

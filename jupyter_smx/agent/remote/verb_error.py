@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
+REFUSED = "refused"
+
 
 class VerbError(Exception):
     """What an engine asked for is not done; ``kind`` is ``refused`` or ``unavailable``, as the engine port has them.
@@ -11,7 +13,7 @@ class VerbError(Exception):
     ``transient`` says whether the same question may be answered later.
     """
 
-    def __init__(self, message: str, *, kind: str = "refused", transient: bool = False, **words: str) -> None:
+    def __init__(self, message: str, *, kind: str = REFUSED, transient: bool = False, **words: str) -> None:
         super().__init__(message)
         self.kind = kind
         self.transient = transient

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Route, WebSocketRoute
 
 MACHINE = "gpu-box-with-a-very-long-name.lab.example.org"
-UNREACHABLE = f"Its hosts are not reachable since 14:05: {MACHINE} does not answer. Check that it runs, and your network."
+UNREACHABLE = (
+    f"Its hosts are not reachable since 14:05: {MACHINE} does not answer. Check that it runs, and the network."
+)
 CUT = """region => [...region.querySelectorAll('.jp-smx-row *')]
     .filter(one => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0)
     .filter(one => !one.closest('[title], .jp-smx-spoken'))

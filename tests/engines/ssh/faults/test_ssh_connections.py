@@ -1,0 +1,37 @@
+"""Connections that end, and settings of sshd that allow little: jobs run, or say which setting keeps them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fault_helpers import waits_for
+
+if TYPE_CHECKING:
+    from ssh_controller import SshControllerWorld
+
+pytestmark = pytest.mark.processes
+NO_FORWARDING = "AllowStreamLocalForwarding no"
+FEW_SESSIONS = "MaxSessions 2"
+
+
+def test_a_stopped_sshd_keeps_nothing_from_an_open_connection_and_is_named_without_one(
+    ssh_controller: SshControllerWorld,
+) -> None:
+    world, one = ssh_controller, ssh_controller.world["one"]
+    world.run()
+    one.stop_sshd()
+    world.run()
+    one.stop_sshd(sessions=True)
+    job = world.submit()
+    waits_for(job, "smx-one accepts no connection on the port of ssh. Start sshd there")
+    one.start_sshd()
+    assert (job.wait().state.value, job.runs()) == ("Completed", 1)
+
+
+@pytest.mark.parametrize("options", [(FEW_SESSIONS,), (NO_FORWARDING,), (FEW_SESSIONS, NO_FORWARDING)])
+def test_jobs_run_where_sshd_allows_little(ssh_controller: SshControllerWorld, options: tuple[str, ...]) -> None:
+    world, one = ssh_controller, ssh_controller.world["one"]
+    one.set_sshd(*options)
+    world.run("print('x' * 1_000_000)", keep_alive=600)
+    assert world.run(keep_alive=0).why().startswith("Warm")

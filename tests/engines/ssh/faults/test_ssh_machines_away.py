@@ -1,0 +1,102 @@
+"""Machines that are off or out of reach: jobs go to the others, run on, or end as their records say."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from fault_helpers import break_connection, is_reachable_again, is_unreachable, remark
+from ssh_controller import PATIENCE, living
+
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ssh_controller import SshControllerWorld
+    from worlds.ssh.machine import Machine
+
+pytestmark = pytest.mark.processes
+TICKS = """\
+for number in range(100_000):
+    print("tick", number, flush=True)
+    if os.path.exists(_home + "/{gate}"):
+        break
+    time.sleep(0.1)
+"""
+RELEASE_LIMIT = 5.0
+
+
+def turn_off(world: SshControllerWorld, machine: Machine) -> None:
+    machine.kill()
+    break_connection(world, machine)
+
+
+def cut_off(world: SshControllerWorld, machine: Machine) -> None:
+    machine.cut()
+    break_connection(world, machine)
+
+
+def slots(**counts: int) -> str:
+    machines = {f"smx-{name}": {"slots": count} for name, count in counts.items()}
+    return f"c.SshEngine.machines = {machines}"
+
+
+def test_of_twelve_jobs_six_run_on_three_machines_with_two_slots_and_six_wait_in_turn(
+    ssh_controller: SshControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure(slots(one=2, two=2, three=2))
+    world, gate = ssh_controller, ssh_controller.gate()
+    jobs = [world.submit(gate=gate, engine="ssh") for _ in range(12)]
+
+    def waiting() -> list[str]:
+        sentences = [job.why() for job in jobs]
+        return sorted(found[1] for each in sentences if (found := re.match(r"Queued, position (\d)\.", each)))
+
+    eventually_blocking(lambda: sum(job.runs() for job in jobs) == 6, "six run", within=PATIENCE)
+    eventually_blocking(lambda: waiting() == list("123456"), "six wait in turn", within=PATIENCE)
+    assert [len(world.agents_of(machine)) for machine in world.machines] == [2, 2, 2]
+    gate.touch()
+    assert [(job.wait().state.value, job.runs()) for job in jobs] == [("Completed", 1)] * 12
+
+
+@pytest.mark.heavy("ssh")
+def test_a_job_runs_on_through_an_outage_and_says_since_when_it_is_out_of_reach(
+    ssh_controller: SshControllerWorld,
+) -> None:
+    world, one, gate = ssh_controller, ssh_controller.world["one"], ssh_controller.gate()
+    job = world.submit(TICKS.format(gate=gate.name))
+    job.until_it_says("tick")
+    cut_off(world, one)
+    is_unreachable(job, one.alias)
+    one.restore()
+    began = time.monotonic()
+    gate.touch()
+    assert (job.wait().state.value, job.runs()) == ("Completed", 1)
+    assert time.monotonic() - began < 10.0
+    is_reachable_again(job)
+    numbers = [int(line.split()[1]) for line in job.log().splitlines() if line.startswith("tick")]
+    assert numbers == list(range(len(numbers))), "no line is missing or there twice"
+
+
+@pytest.mark.heavy("ssh")
+def test_a_machine_that_stays_away_gives_a_verdict_when_the_time_is_over_and_is_swept_when_it_is_back(
+    ssh_controller: SshControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.ControllerApp.unreachable_limit = 1.0")
+    world, one = ssh_controller, ssh_controller.world["one"]
+    job = world.submit(gate=world.gate(), max_run=8, retries=2)
+    job.until_it_says("begun")
+    turn_off(world, one)
+    is_unreachable(job, one.alias)
+    ended = job.wait()
+    assert (ended.state.value, ended.attempt, job.runs()) == ("Failed", 1, 1)
+    assert "could not be reached until the maximum run time was over" in ended.failure_reason
+    assert [pool.state for pool in world.pools()] == ["Releasing"]
+    one.start()
+    eventually_blocking(lambda: not world.pools(), "the host is released", within=PATIENCE)
+    eventually_blocking(lambda: not living(one), "nothing runs there", within=PATIENCE)
+    assert job.runs() == 1
+    assert "reachable" not in remark(world.run().job())

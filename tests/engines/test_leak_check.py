@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,9 +63,10 @@ def test_it():
 def run_inner(folder: Path, body: str, *options: str) -> subprocess.CompletedProcess[str]:
     for name in ("conftest.py", "heavy.py", "second_chances.py"):
         (folder / name).write_text((TESTS / name).read_text())
+    shutil.copytree(TESTS / "worlds", folder / "worlds", dirs_exist_ok=True)
     (folder / "test_inner.py").write_text(LEAKY + body)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  processes\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, folder]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, folder / "test_inner.py"]
     environment = {**os.environ, "PYTHONPATH": str(Path(jupyter_smx.__file__).parents[1])}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
 

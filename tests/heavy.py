@@ -85,7 +85,9 @@ PARTS: Mapping[str, Part] = {
             "jupyter_smx/engines",
             "jupyter_smx/testing/groups",
             "tests/engines/remote/remote_harness.py",
-            "tests/engines/ssh/contract",
+            "tests/engines/ssh/contract/conftest.py",
+            "tests/engines/ssh/contract/namespace_mount.py",
+            "tests/engines/ssh/contract/ssh_harness.py",
             "tests/worlds/ssh",
         )
     ),

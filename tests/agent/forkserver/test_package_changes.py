@@ -66,14 +66,14 @@ def write_in_place(site: Path) -> None:
 
 @on_linux
 @pytest.mark.parametrize("edit", [replace_file, write_in_place])
-def test_a_file_that_is_edited_is_imported_anew(warm: Agent, site: Path, edit: Callable[[Path], None]) -> None:
+def test_a_file_that_is_edited_is_imported_again(warm: Agent, site: Path, edit: Callable[[Path], None]) -> None:
     edit(site)
     assert said(warm.run(SEE)) == (["False", "1", "2"], [REASON])
     warm.client.event("preload")
     eventually_blocking(lambda: said(warm.run(SEE)) == (["True", "1", "2"], []), "the new one is preloaded")
 
 
-def test_an_installation_of_the_same_version_is_imported_anew(warm: Agent, site: Path) -> None:
+def test_an_installation_of_the_same_version_is_imported_again(warm: Agent, site: Path) -> None:
     for path in sorted((site / "grown-1.0.dist-info").iterdir()):
         path.unlink()
     (site / "grown-1.0.dist-info").rmdir()

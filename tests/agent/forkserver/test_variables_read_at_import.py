@@ -81,7 +81,7 @@ def found(record: dict[str, Any]) -> dict[str, Any]:
         ("user_of_getter", {"GETTER_MODE": "x"}, "x"),
     ],
 )
-def test_a_package_that_read_a_variable_at_its_import_is_imported_anew_where_a_job_changes_it(
+def test_a_package_that_read_a_variable_at_its_import_is_imported_again_where_a_job_changes_it(
     warm: Callable[..., Agent], package: str, variables: dict[str, str], seen: Any
 ) -> None:
     agent = warm(package, "bystander")

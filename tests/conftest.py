@@ -72,6 +72,14 @@ def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:
     return (marker.args[0] if marker else None) == config.getoption(heavy.OPTION)
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Give a folder for sockets: ``tmp_path`` is too long for them where TMPDIR is a long path itself."""
+    folder = Path(tempfile.mkdtemp(prefix="smx-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
 def no_process_starts(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that starts a process where the option allows none."""

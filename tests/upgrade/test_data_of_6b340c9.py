@@ -67,12 +67,12 @@ def test_what_was_recorded_has_each_kind_of_end(asker: Asker) -> None:
 
 
 @pytest.fixture
-def pool_end(state: str, tmp_path: Path, restored: Asker) -> dict[str, Any]:
+def pool_end(state: str, short_folder: Path, restored: Asker) -> dict[str, Any]:
     """Say how the recorded pool ended whose keep-alive is over, or not."""
     if state == "kept":
         return restored.wait_for_pool_end()
-    restore(tmp_path, -60.0)
-    with controller(tmp_path) as asker:
+    restore(short_folder, -60.0)
+    with controller(short_folder) as asker:
         return asker.wait_for_pool_end()
 
 

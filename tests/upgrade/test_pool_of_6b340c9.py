@@ -103,13 +103,13 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, old: Path) -> Iterator[Site]:
+def site(short_folder: Path, old: Path) -> Iterator[Site]:
     """Give a site where no controller runs yet."""
-    made = Site(tmp_path)
+    made = Site(short_folder)
     yield made
-    (tmp_path / "gate").touch()
+    (short_folder / "gate").touch()
     if made.hosts():  # the test failed
-        with controller(tmp_path, old):
+        with controller(short_folder, old):
             made.release(old)
 
 

@@ -80,6 +80,8 @@ def ssh_controller(
     surround(monkeypatch, tmp_path, f"{text}c.ControllerApp.grace = 0.5\n")
     if "ssh" not in registry.installed_engines():
         _install(tmp_path / "site", monkeypatch)
+    for machine in ssh_world.machines:
+        machine.wipe()  # an earlier test may have left files and sessions there
     made = SshControllerWorld(tmp_path, ssh_world)
     yield made
     ssh_world.reset()

@@ -26,6 +26,8 @@ FOLDER = "/home/far-user/.local/share/jupyter_smx"
 @pytest_asyncio.fixture
 async def engine(ssh_world: SshWorld, tmp_path: Path) -> AsyncIterator[SshEngine]:
     """Give an engine for all machines of the world, which knows the first one; its connections end with the test."""
+    for machine in ssh_world.machines:
+        machine.wipe()  # an earlier test may have left files there
     made = SshEngine(
         data_dir=os.fspath(tmp_path / "smx"),
         program=os.fspath(ssh_world.bin / "ssh"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ssh_helpers import FarAgent, bring_archive, echoed, logins, relay
+from worlds.ssh import disk
 
 from jupyter_smx.agent import wire
 from jupyter_smx.model.errors import UnavailableError
@@ -78,7 +79,7 @@ async def test_a_socket_that_no_agent_listens_at_is_unavailable(
 ) -> None:
     agent.kill()
     await eventually(lambda: not any("far_agent" in each.command for each in one.processes()), "the agent has ended")
-    for path in (agent.path, f"{one.home}/nothing", f"{one.home}/.ssh/authorized_keys"):
+    for path in (agent.path, f"{disk.HOME}/nothing", f"{disk.HOME}/.ssh/authorized_keys"):
         with pytest.raises(UnavailableError, match="No agent answers at its socket on smx-one") as refused:
             await connection.connect(path)
         assert refused.value.transient

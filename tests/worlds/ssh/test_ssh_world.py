@@ -230,9 +230,9 @@ def test_a_world_ends_with_the_process_that_made_it_and_leaves_no_mount(tmp_path
     assert not (tmp_path / "w").exists()
 
 
-def test_one_command_makes_a_world_and_another_one_takes_it_away(tmp_path: Path) -> None:
+def test_one_command_makes_a_world_and_another_one_takes_it_away(short_folder: Path) -> None:
     command = [sys.executable, ROOT / "tests/worlds/ssh"]
-    folder = tmp_path / "a world, 100%d"
+    folder = short_folder / "a world, 100%d"
     begun = time.monotonic()
     subprocess.run([*command, "up", folder], check=True, capture_output=True)
     assert time.monotonic() - begun < 10

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
@@ -34,6 +35,10 @@ class Intention(Struct, frozen=True):
     def machines(self) -> list[str]:
         """Name each machine once."""
         return list(dict.fromkeys(self.places.values()))
+
+    def without(self, host: str) -> Intention:
+        """Leave a host out, of which nothing was launched."""
+        return replace(self, places={name: place for name, place in self.places.items() if name != host})
 
     def use_of(self, machine: str) -> tuple[int, int]:
         """Count the hosts on a machine, and the GPUs that they take."""
@@ -104,6 +109,12 @@ class ClusterRegister:
             temporary.replace(path)
         except OSError as problem:
             raise self._error(problem) from problem
+
+    def leave_out(self, cluster: str, host: str) -> None:
+        """Write down that of a host nothing was launched, so that a release does not ask its machine."""
+        intention = self.read(cluster)
+        if intention is not None:
+            self.write(cluster, intention.without(host))
 
     def is_released(self, cluster: str) -> bool:
         """Say whether a cluster was given back."""

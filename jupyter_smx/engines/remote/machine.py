@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
 if TYPE_CHECKING:
     import asyncio
     from contextlib import AbstractAsyncContextManager
@@ -55,6 +57,14 @@ class RemoteMachine(Protocol):
     def shell_words(self, command: str) -> list[str]:
         """Give the words of a command that runs another one there in a terminal."""
         ...
+
+
+def as_unavailable(error: BaseException) -> BaseException:
+    """Give the refusal of a machine that has hosts as an outage: they are there still when a person has mended it."""
+    if not isinstance(error, RefusedError):
+        return error
+    words = {"field": error.field, "value": error.value, "rule": error.rule, "cure": error.cure}
+    return UnavailableError(error.message, **words, transient=True)
 
 
 class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

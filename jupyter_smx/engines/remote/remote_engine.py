@@ -26,8 +26,9 @@ from jupyter_smx.engines.remote import facts, interpreters, machine_check
 from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
 from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, read_id
 from jupyter_smx.engines.remote.environments import DEFAULT_LIMIT, environment_request, provide
+from jupyter_smx.engines.remote.machine import as_unavailable
 from jupyter_smx.engines.remote.placement import MachineRoom, place_hosts
-from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
+from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ class RemoteEngine(Engine):
         async with register.lock(request.cluster):
             if register.is_released(request.cluster):
                 raise request_validation.released_error(request.cluster)
-            intention = register.read(request.cluster) or await self._place(request)
+            written = register.read(request.cluster)
+            intention = written or await self._place(request)
             networks = await self._networks(request.cluster, intention)
             pythons: dict[str, str] = {}
             async with aclosing(self._provide_environments(request, intention)) as reports:
@@ -180,7 +182,12 @@ class RemoteEngine(Engine):
 
             async def launch_host(host: HostSpec) -> HostHandle:
                 place = intention.places[host.host]
-                return await self._launch_host(request, host, place, networks[host.host], pythons.get(place, ""))
+                try:
+                    return await self._launch_host(request, host, place, networks[host.host], pythons.get(place, ""))
+                except RefusedError:
+                    if written is None:  # else an earlier launch may have left a host there
+                        register.leave_out(request.cluster, host.host)
+                    raise
 
             async with aclosing(launch_all(self, request, launch_host)) as handles:
                 async for handle in handles:
@@ -216,7 +223,7 @@ class RemoteEngine(Engine):
     async def release(self, handle: Handle) -> None:
         """End the hosts on the machines that have them, and on no others.
 
-        :raises UnavailableError: one of them cannot be reached; the others were asked.
+        :raises UnavailableError: one of them cannot be reached or used; the others were asked.
         """
         if not request_validation.is_valid_name(handle.cluster):
             return
@@ -233,7 +240,7 @@ class RemoteEngine(Engine):
             for left in answer["left"]:
                 self.log.warning("cluster=%s machine=%s released: %s", handle.cluster, name, left)
         for error in errors.values():
-            raise error
+            raise as_unavailable(error)
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a stream to the agent's socket.
@@ -244,7 +251,10 @@ class RemoteEngine(Engine):
         place = _place_of(found)
         if found is None or not place:
             raise UnavailableError(f"Host {host} of cluster {handle.cluster} is on no machine yet.", transient=True)
-        return await self.machine(place).connect(str(found.data["socket"]))
+        try:
+            return await self.machine(place).connect(str(found.data["socket"]))
+        except RefusedError as error:
+            raise as_unavailable(error) from error
 
     # Methods of the port with a default
 

@@ -116,7 +116,8 @@ class SshControllerWorld(World):
             )
         records = self.data / "engines" / "ssh" / "clusters"
         eventually_blocking(
-            lambda: all((path / "released").exists() for path in records.glob("*")), "all records are closed"
+            lambda: all((path.parent / "released").exists() for path in records.glob("*/intention.json")),
+            "all records are closed",
         )
 
     def close(self) -> None:

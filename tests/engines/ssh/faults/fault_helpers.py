@@ -61,12 +61,12 @@ def control_path(world: SshControllerWorld, machine: Machine) -> Path:
 
 
 def masters(world: SshControllerWorld, machine: Machine) -> list[int]:
-    """Find the process that keeps the connection to a machine; ssh gives it a title with the path."""
+    """Find the process that keeps the connection to a machine, by its command or the title that it takes later."""
     path, found = os.fsencode(control_path(world, machine)), []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             command = file.read_bytes()
-            if path in command and b"[mux]" in command:
+            if path in command and any(word in command for word in (b"[mux]", b"\0-N\0-f\0")):
                 found.append(int(file.parent.name))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fault_helpers import waits_for
+from fault_helpers import break_connection, control_path, masters, waits_for
 
 if TYPE_CHECKING:
     from ssh_controller import SshControllerWorld
@@ -35,3 +35,27 @@ def test_jobs_run_where_sshd_allows_little(ssh_controller: SshControllerWorld, o
     one.set_sshd(*options)
     world.run("print('x' * 1_000_000)", keep_alive=600)
     assert world.run(keep_alive=0).why().startswith("Warm")
+
+
+def test_a_killed_connection_leaves_a_stale_socket_and_the_job_of_it_runs_on(
+    ssh_controller: SshControllerWorld,
+) -> None:
+    world, one, gate = ssh_controller, ssh_controller.world["one"], ssh_controller.gate()
+    running = world.submit(gate=gate)
+    running.until_it_says("begun")
+    assert masters(world, one)
+    break_connection(world, one)
+    assert control_path(world, one).exists()
+    world.run()
+    gate.touch()
+    assert (running.wait().state.value, running.runs()) == ("Completed", 1)
+
+
+def test_two_jobs_at_once_run_where_sshd_allows_least(ssh_controller: SshControllerWorld) -> None:
+    world, gate = ssh_controller, ssh_controller.gate()
+    world.world["one"].set_sshd(FEW_SESSIONS, NO_FORWARDING)
+    first = world.submit(gate=gate)
+    first.until_it_says("begun")
+    world.run()
+    gate.touch()
+    assert (first.wait().state.value, first.runs()) == ("Completed", 1)

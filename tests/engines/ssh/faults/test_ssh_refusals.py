@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fault_helpers import break_connection, waits_for
+from fault_helpers import break_connection, is_unreachable, remark, waits_for
 from ssh_controller import PATIENCE
 
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -53,6 +53,21 @@ def test_a_lasting_fault_fails_the_job_at_once_with_its_cure(
     assert world.pools() == (), "nothing was launched, so nothing waits for its release"
     world.world.reset()
     world.run()
+
+
+def test_a_job_that_runs_on_a_machine_with_another_host_key_goes_on_and_says_so(
+    ssh_controller: SshControllerWorld,
+) -> None:
+    world, one, gate = ssh_controller, ssh_controller.world["one"], ssh_controller.gate()
+    job = world.submit(gate=gate)
+    job.until_it_says("begun")
+    one.change_host_key()
+    break_connection(world, one)
+    seen = is_unreachable(job, one.alias)
+    assert SENTENCES["another host key"] in remark(seen)
+    world.world.reset()
+    gate.touch()
+    assert (job.wait().state.value, job.runs()) == ("Completed", 1)
 
 
 def test_a_full_disk_there_is_waited_for(ssh_controller: SshControllerWorld) -> None:

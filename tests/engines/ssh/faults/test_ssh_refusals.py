@@ -74,6 +74,6 @@ def test_a_full_disk_there_is_waited_for(ssh_controller: SshControllerWorld) -> 
     world, one = ssh_controller, ssh_controller.world["one"]
     one.fill_disk()
     job = world.submit()
-    waits_for(job, "smx-one")
+    waits_for(job, "smx-one: the agent cannot be written to")
     one.free_disk()
     assert (job.wait().state.value, job.runs()) == ("Completed", 1)

@@ -1,4 +1,4 @@
-"""Errors of the agent's processes: a refusal for the user, a full disk, and the result for one file."""
+"""Errors of the agent's processes: a refusal for the user, a disk that fails for a while, the result for one file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,21 @@ REFUSED = "refused"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk and of a used-up quota."""
 
+_UNTIL_MENDED = (*NO_ROOM, errno.EROFS)
+"""Error numbers that stay until a person frees space or mounts the file system for writing."""
+_BRIEF = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+"""Error numbers of a file system whose server or device does not answer: most of these outages are short."""
+TEMPORARY = (*_UNTIL_MENDED, *_BRIEF)
+"""Error numbers of a file system that may work again."""
+OUTAGE_LIMIT = 600.0
+"""Seconds after which a file system that still fails counts as broken."""
+
 EXIT_CLAIMED = 3
 """Exit code of an agent whose host has one already."""
 EXIT_DISK_FULL = 5
 """Exit code of an agent that cannot write the files of its host to a full disk."""
+EXIT_DISK_FAILS = 6
+"""Exit code of an agent whose file system is read-only or fails, which may pass."""
 
 
 class RefusalError(Exception):
@@ -39,6 +50,26 @@ class FileResult(NamedTuple):
 def is_full(error: BaseException) -> bool:
     """Return whether an error means a full disk."""
     return isinstance(error, OSError) and error.errno in NO_ROOM
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether a file system failed in a way that mostly passes within seconds: EIO, ESTALE, ETIMEDOUT."""
+    return find_errno(error) in _BRIEF
+
+
+def is_temporary(error: BaseException, waited: float = 0.0) -> bool:
+    """Return whether a file may be written or read later, after ``waited`` seconds in which it failed already.
+
+    A full or read-only file system is waited for without end, another outage for ``OUTAGE_LIMIT`` seconds.
+    """
+    return find_errno(error) in _UNTIL_MENDED or (is_outage(error) and waited < OUTAGE_LIMIT)
+
+
+def exit_code(error: BaseException) -> int:
+    """Give the exit code of an agent that cannot write the files of its host."""
+    if is_full(error):
+        return EXIT_DISK_FULL
+    return EXIT_DISK_FAILS if is_temporary(error) else 1
 
 
 def find_errno(error: Optional[BaseException]) -> int:

@@ -128,6 +128,10 @@ class _ChildCode(TypedDict, total=False):
     """Folder of unpacked source folders on the host."""
     target: str
     """Folder that the job's copy of the code goes to."""
+    home: str
+    """Folder that says which of the sent files install packages."""
+    installs: str
+    """Command by which the script installs packages, such as ``pip install``; "" if it shows none."""
 
 
 class ChildMessage(_ChildCode):
@@ -138,6 +142,8 @@ class ChildMessage(_ChildCode):
     """The job's folder in the spool."""
     restart: bool
     """It continues in a new interpreter, without preloads."""
+    disk_patience: float
+    """Seconds for which its end waits for room on a full disk."""
 
 
 class _Envelope(TypedDict):

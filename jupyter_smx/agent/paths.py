@@ -80,6 +80,11 @@ def machine_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     return path
 
 
+def format_name(name: str) -> str:
+    """Return a file's name for a sentence: quoted if it is not printable, so that it makes no line of its own."""
+    return name if name.isprintable() else repr(name)
+
+
 def channel_folder(host_info: HostInfo, kind: str, name: str) -> str:
     """Give the folder in which an input is presented."""
     return host_info.path("processing", "input", name) if kind == "process" else host_info.path("input", "data", name)

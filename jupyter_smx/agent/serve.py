@@ -48,7 +48,7 @@ def main(words: List[str]) -> int:
         from jupyter_smx.agent import errors  # noqa: PLC0415 - nobody else here needs it
         from jupyter_smx.agent.system.processes import process  # noqa: PLC0415 - likewise
 
-        if not errors.is_full(error):
+        if not errors.is_temporary(error):
             raise
-        process.log(f"the host's disk is full: {error}")
-        return errors.EXIT_DISK_FULL
+        process.log(f"the files of the host cannot be written: {error}")
+        return errors.exit_code(error)

@@ -169,7 +169,7 @@ def _announce_ready(host: Host, ready_fd: Optional[int]) -> None:
     except OSError as error:  # the engine waits for this file, and would wait until its time-out
         host.shut_down(
             f"readiness cannot be reported: {error}",
-            errors.EXIT_DISK_FULL if errors.is_full(error) else 1,
+            errors.exit_code(error),
         )
         return
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import math
 import os
-from typing import TYPE_CHECKING, Any, Container, Dict, List, NamedTuple, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Container, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from jupyter_smx.agent.channels import symlinks
+from jupyter_smx.agent.channels.broken_links import BrokenLinks
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest, worker_client
 
@@ -86,14 +87,19 @@ def _is_within(name: str, names: Container[str]) -> bool:
     return bool(outer)
 
 
-def select_share(pairs: Pairs, share: ShareSpec) -> Pairs:
-    """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names."""
+def select_share(pairs: Pairs, share: ShareSpec, drop_link: Optional[Callable[[str], bool]] = None) -> Pairs:
+    """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names.
+
+    Links that ``drop_link`` leaves out count for no host.
+    """
     if share["count"] == 1:
         return pairs
     everything: Pairs = []
     for name, source in pairs:
         if os.path.isdir(source):
-            everything += [(os.path.join(name, one.name), one.path) for one in digest.list_files(source, math.inf)]
+            everything += [
+                (os.path.join(name, one.name), one.path) for one in digest.list_files(source, math.inf, drop_link)
+            ]
         else:
             everything.append((name, source))
     return sorted(everything)[share["turn"] :: share["count"]]
@@ -114,6 +120,8 @@ class StageResult:
         self.keys: Set[str] = set()
         self.link_scan = symlinks.LinkScan()
         """Links of the current channel, which are scanned once."""
+        self.broken_links = BrokenLinks()
+        """Links of the current channel that are left out."""
 
     def add_channel(self, described: Dict[str, Any], fresh: digest.DigestCache) -> None:
         """Add the description of a channel, and the digests of its files as far as the quota of this job reaches."""
@@ -123,6 +131,15 @@ class StageResult:
             self.known.update(fresh)
         if described["method"] == "content":
             self.digest_quota -= described["files"]
+
+    def files_of(self, channel: ChannelSpec) -> Pairs:
+        """Return the files and folders of this host's share of a channel, without links that lead nowhere.
+
+        :raises ChannelError: the source names nothing on this host.
+        :raises BrokenLinkError: it is such a link itself.
+        """
+        pairs = self.broken_links.keep(entries(channel), channel["name"], channel["source"])
+        return select_share(pairs, channel.get("share") or WHOLE_CHANNEL, self.broken_links.is_dropped)
 
     def to_json(self) -> Dict[str, Any]:
         """Give it in the form that a forked task sends to the agent."""

@@ -201,7 +201,7 @@ class Mirror:
         rows = [(name, os.path.join(self._folder, name)) for name in self._store.names()]
         for _name, path in rows:
             walk.make_folders(os.path.dirname(path))
-        for (name, path), came in zip(rows, self._store.download(rows)):  # noqa: B905 - Python 3.10
+        for (name, path), came in zip(rows, self._store.download(rows)):
             if came:
                 self._known[name] = scan.read_stamp(path)
         return {name: list(stamp) for name, stamp in self._known.items()}
@@ -281,7 +281,7 @@ class Mirror:
             (os.path.join(self._folder, name), name, None if self._is_settle_timed_out(name, now) else stamp)
             for name, stamp in stamps.items()
         ]
-        for name, found in zip(stamps, self._store.upload(rows) if rows else []):  # noqa: B905 - Python 3.10
+        for name, found in zip(stamps, self._store.upload(rows) if rows else []):
             if found.status == DONE:
                 self._known[name] = stamps[name]
                 self._unsettled.pop(name, None)
@@ -302,7 +302,7 @@ class Mirror:
             self._unreachable.record_failure(name, found.message)
 
     def _delete(self, names: List[str]) -> None:
-        for name, found in zip(names, self._store.delete(names) if names else []):  # noqa: B905 - Python 3.10
+        for name, found in zip(names, self._store.delete(names) if names else []):
             if found.status in (DONE, MISSING):
                 del self._known[name]
             else:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Dict
 
 from jupyter_smx.agent.channels import link_targets, symlinks
-from jupyter_smx.agent.channels.channel_types import WHOLE_CHANNEL, entries, select_share
+from jupyter_smx.agent.channels.channel_types import WHOLE_CHANNEL
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, Pairs, StageResult
@@ -23,18 +23,19 @@ def present_views(staged: StageResult, channel: ChannelSpec, folder: str, capabi
     source, share = channel["source"], channel.get("share") or WHOLE_CHANNEL
     os.makedirs(folder, exist_ok=True)
     own, ways = symlinks.accessible_path(source) if os.path.isdir(source) else "", staged.link_scan
-    if own and share["count"] == 1 and not ways.has_outbound_links(own):
+    if own and share["count"] == 1 and not (ways.has_outbound_links(own) or ways.has_broken_links(own)):
         staged.lazy.append(channel["name"])
         staged.mounts.append({"how": "show", "source": source, "target": folder})
     else:
-        pairs = select_share(entries(channel), share)
+        pairs = staged.files_of(channel)
         if own:
             _check(pairs)
         try:
-            _link_to_views(
-                staged, channel["name"], link_targets.resolve_links(pairs, own, ways), own, folder, capabilities
-            )
+            found = link_targets.resolve_links(pairs, own, ways, staged.broken_links.is_dropped)
+            _link_to_views(staged, channel["name"], found, own, folder, capabilities)
         except link_targets.TooManyTargetsError as error:
+            staged.broken_links.reset()  # the links to whole folders show what is in them
+            pairs = staged.files_of(channel)
             _link(staged, channel, pairs, folder, str(error))
             return
     if not ways.is_sure:
@@ -82,16 +83,25 @@ def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str], nowhere: s
 
 def present_links(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     """Fill a channel with links to its files themselves, which nothing protects but a host that is sealed."""
-    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
+    pairs = staged.files_of(channel)
     _check(pairs)
     if capabilities.sealed and all(path.startswith(capabilities.sealed + os.sep) for _name, path in pairs):
         staged.lazy.append(channel["name"])
-        found = symlinks.list_files(pairs)
-        for name in found.folders:
-            os.makedirs(os.path.join(folder, name), exist_ok=True)
-        _put(found.files, folder)
+        _put(_list_files(staged, pairs, folder), folder)
         return
+    own = symlinks.accessible_path(channel["source"]) if os.path.isdir(channel["source"]) else ""
+    if own and staged.link_scan.has_broken_links(own):
+        # A link to a folder would show the broken links in it, too.
+        pairs = _list_files(staged, pairs, folder)
     _link(staged, channel, pairs, folder, capabilities.reason)
+
+
+def _list_files(staged: StageResult, pairs: Pairs, folder: str) -> Pairs:
+    """Make the folders of a channel, and give each file in them without links that lead nowhere."""
+    found = symlinks.list_files(pairs, staged.broken_links.is_dropped)
+    for name in found.folders:
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+    return found.files
 
 
 def _link(staged: StageResult, channel: ChannelSpec, pairs: Pairs, folder: str, why: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from jupyter_smx.agent.channels import symlinks
 
@@ -29,11 +29,15 @@ class LinkTargets(NamedTuple):
 
 
 def resolve_links(
-    pairs: List[Tuple[str, str]], source: str = "", ways: Optional[symlinks.LinkScan] = None
+    pairs: List[Tuple[str, str]],
+    source: str = "",
+    ways: Optional[symlinks.LinkScan] = None,
+    drop_link: Callable[[str], bool] = lambda _path: False,
 ) -> LinkTargets:
-    """Follow the links of a channel; a folder of which none leads out is shown as a whole.
+    """Follow the links of a channel; a folder of which none leads out, or nowhere, is shown as a whole.
 
-    ``source`` is the folder that it is made of, if it is made of one, ``ways`` what is known of links already.
+    ``source`` is the folder that it is made of, if it is made of one, ``ways`` what is known of links already. Links
+    that ``drop_link`` names are left out.
 
     :raises TooManyError: there are more than get links of their own.
     """
@@ -43,6 +47,8 @@ def resolve_links(
     most = len(pairs) + _MAX_FILES
     while waiting:
         name, path, above = waiting.popleft()
+        if drop_link(path):
+            continue
         there = reached.resolve(path)
         if there in above:
             found.loops.append((name, above[there]))
@@ -73,8 +79,10 @@ class _PathResolver:
 
 
 def _to_walk(path: str, ways: symlinks.LinkScan) -> Optional[List[str]]:
-    """Give the names in a folder whose links lead out of it; of all else, and of one that is closed to us, None."""
-    if not os.path.isdir(path) or not os.access(path, os.X_OK) or not ways.has_outbound_links(path):
+    """Give the names in a folder whose links lead out of it or nowhere; None of all else, and of an unreadable one."""
+    if not os.path.isdir(path) or not os.access(path, os.X_OK):
+        return None
+    if not ways.has_outbound_links(path) and not ways.has_broken_links(path):
         return None
     try:
         return sorted(os.listdir(path))

@@ -94,7 +94,7 @@ class ObjectStore:
 
     def _download(self, rows: List[Tuple[str, str]]) -> Dict[str, FileResult]:
         wanted = [[name, path, self._modified_times.get(name)] for name, path in rows]
-        return dict(zip([name for name, _path in rows], _parse_results(self._request("bring", rows=wanted))))  # noqa: B905 - 3.10
+        return dict(zip([name for name, _path in rows], _parse_results(self._request("bring", rows=wanted))))
 
     def upload(self, rows: List[UploadRow]) -> List[FileResult]:
         """Put files there; of one that changes while it is read nothing is seen there."""

@@ -10,14 +10,17 @@ import stat
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
+from jupyter_smx.agent.errors import TEMPORARY, is_temporary
 from jupyter_smx.agent.paths import ARCHIVES, ML
-from jupyter_smx.agent.system.files import host_layout, safe_open
+from jupyter_smx.agent.system.files import host_layout, rmtree, safe_open
 from jupyter_smx.agent.system.files.host_folder import is_folder
 from jupyter_smx.agent.system.files.walk import descend
 from jupyter_smx.agent.system.resources import disk
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
+_PART = "outputs.part"
+"""Name, beside the archives, of the copy of an output that is not whole."""
 _MAX_NAME_LENGTH = 200
 """Characters of a name in a sentence."""
 
@@ -27,21 +30,42 @@ def is_empty(folder: str) -> bool:
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None
-    except PermissionError:
-        return False  # nobody knows what is in it
-    except OSError:
-        return True
+    except OSError as error:
+        return not (isinstance(error, PermissionError) or is_temporary(error))  # else its content is unknown
 
 
 def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
-    """Name everything in a folder; what of it cannot be looked into goes to ``closed``."""
+    """Name everything in a folder; what of it cannot be looked into goes to ``closed``.
+
+    :raises OSError: its disk fails, which may pass.
+    """
 
     def miss(error: OSError) -> None:
+        if is_temporary(error):
+            raise error
         if closed is not None:
             closed.append(os.path.relpath(error.filename, folder))
 
     levels = descend(folder, on_error=miss)
     return sorted(level.inner(entry) for level in levels for entry in [*level.folders, *level.files])
+
+
+def _mode(path: str) -> int:
+    """Give the type and rights of a file, 0 where the system says that there is none.
+
+    :raises OSError: its disk fails, which may pass.
+    """
+    try:
+        return os.stat(path).st_mode
+    except OSError as error:
+        if is_temporary(error):
+            raise
+        return 0
+
+
+def _can_read(path: str) -> bool:
+    """Say whether a file can be read; raises as :func:`_mode` does."""
+    return os.access(path, os.R_OK) or (_mode(path) != 0 and os.access(path, os.R_OK))
 
 
 def _anonymize(info: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -64,7 +88,7 @@ def pack(folder: str, path: str) -> List[str]:
         archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
         for name in _members(folder, closed):
             source = os.path.join(folder, name)
-            if not os.path.islink(source) and not os.access(source, os.R_OK):
+            if not os.path.islink(source) and not _can_read(source):
                 errors.append(f"{_shorten_name(name)} cannot be read and was skipped.")
             elif not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
                 errors.append(f"{_shorten_name(name)} is not a file or folder and was skipped.")
@@ -87,20 +111,57 @@ def _skip_reason(folder: str, ml: str) -> str:
     SageMaker follows no links there either. A channel in FastFile mode has links to the user's own folders.
     """
     real = os.path.realpath(folder)
-    if not os.path.isdir(folder):
+    if not stat.S_ISDIR(_mode(folder)):
         return "is not a folder at the end of the job"
     if not real.startswith(os.path.realpath(ml) + os.sep):
         return f"is a link out of {ML}, to {real}; its files were not collected"
     return ""
 
 
-def _move_output(folder: str, target: str) -> None:
-    """Move an output's content; a rename where both lie on one file system."""
+def _move_output(folder: str, target: str, part: str) -> None:
+    """Move an output's content; a rename where both lie on one file system, else a copy at ``part``."""
     os.makedirs(target, exist_ok=True)
     _grant_access(folder)
     for name in sorted(os.listdir(folder)):
         _grant_access(os.path.join(folder, name))
-        shutil.move(os.path.join(folder, name), os.path.join(target, name))
+        _move(os.path.join(folder, name), os.path.join(target, name), part)
+
+
+def _move(source: str, target: str, part: str) -> None:
+    """Move a file or a folder, to another file system by a copy at ``part``, which lies on that of ``target``.
+
+    ``target`` is whole wherever it exists. What cannot be removed of ``source`` then stays there.
+
+    :raises OSError: it cannot be copied; nothing is at ``part``.
+    """
+    if not os.path.lexists(target):
+        try:
+            os.rename(source, target)
+        except OSError:
+            _copy(source, part)
+            os.rename(part, target)
+        else:
+            return
+    rmtree.remove_if_possible(source)
+
+
+def _copy(source: str, part: str) -> None:
+    rmtree.remove_if_possible(part)
+    try:
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), part)
+        elif os.path.isdir(source):
+            shutil.copytree(source, part, symlinks=True)
+        else:
+            shutil.copy2(source, part)
+    except OSError as error:
+        rmtree.remove_if_possible(part)
+        # The error of a folder has those of its files as texts only.
+        numbers = (error.errno,) if error.errno else TEMPORARY
+        number = next((number for number in numbers if os.strerror(number) in str(error)), 0)
+        if number not in TEMPORARY:
+            raise
+        raise OSError(number, os.strerror(number), source) from error
 
 
 def _grant_access(path: str) -> None:
@@ -113,8 +174,9 @@ def _listing(folder: str) -> List[Dict[str, Any]]:
     found = []
     for name in _members(folder):
         path = os.path.join(folder, name)
-        if os.path.isfile(path) and not os.path.islink(path):
-            found.append({"name": name, "path": path, "size": os.path.getsize(path)})
+        info = os.lstat(path)
+        if stat.S_ISREG(info.st_mode):
+            found.append({"name": name, "path": path, "size": info.st_size})
     return found
 
 
@@ -132,7 +194,7 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
         if why:
             errors.append(f"output {name}: {os.path.join(ML, os.path.relpath(folder, ml))} {why}.")
         else:
-            _move_output(folder, os.path.join(target, "outputs", name))
+            _move_output(folder, os.path.join(target, "outputs", name), os.path.join(target, _PART))
     for source, name in ARCHIVES:
         folder = os.path.join(ml, source)
         if not is_empty(folder):
@@ -146,23 +208,31 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
 def stage_out(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: disk.DiskPaths) -> Dict[str, Any]:
     """Do what :func:`archive` does, and leave no half where it fails; ``places`` are where a disk may be full.
 
-    :raises DiskError: one of them is.
+    Where a disk is full, read-only or fails it gives ``{"later": sentence}``. What was moved by then has its place, so
+    a later call goes on.
     """
     try:
-        return disk.with_disk_errors(lambda: archive(ml, outputs, job_folder), places)
+        return archive(ml, outputs, job_folder)
+    except OSError as error:
+        why = disk.format_error(error, places)  # while half of an archive still fills the disk
+        remove_partial_archives(job_folder)
+        if not is_temporary(error):
+            raise
+        return {"later": why}
     except Exception:
         remove_partial_archives(job_folder)
         raise
 
 
 def remove_partial_archives(job_folder: str) -> None:
-    """Delete incomplete archives: on a full disk they take the space that the next job needs.
+    """Delete incomplete archives and copies: on a full disk they take the space that the next job needs.
 
     The caller does this if the process of :func:`stage_out` was killed.
     """
     for _source, name in ARCHIVES:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(job_folder, host_layout.ARTIFACTS, name + ".part"))
+    rmtree.remove_if_possible(os.path.join(job_folder, host_layout.ARTIFACTS, _PART))
 
 
 def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:

@@ -8,18 +8,17 @@ import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, cast
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.channels import fastfile, symlinks
+from jupyter_smx.agent.channels.broken_links import BrokenLinks
 from jupyter_smx.agent.channels.channel_types import (
     WHOLE_CHANNEL,
     ChannelCapabilities,
     ChannelError,
     Pairs,
     StageResult,
-    entries,
-    select_share,
 )
 from jupyter_smx.agent.paths import visible_path
 from jupyter_smx.agent.stores import digest, fuse_mount, input_cache, objects, worker_client
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import ChannelSpec
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy a file, or a folder with what its links lead to.
+def _copy(source: str, target: str, drop_link: Optional[Callable[[str], bool]] = None) -> None:
+    """Copy a file, or a folder with what its links lead to, without links that ``drop_link`` leaves out.
 
     :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
     """
@@ -40,7 +39,7 @@ def _copy(source: str, target: str) -> None:
         input_cache.copy_file(source, target)
         return
     made: List[Tuple[str, str]] = []
-    for level in descend(source, follow=True):
+    for level in descend(source, follow=True, drop_link=drop_link):
         here = os.path.join(target, level.name) if level.name else target
         os.makedirs(here, exist_ok=True)
         made.append((level.path, here))
@@ -50,14 +49,14 @@ def _copy(source: str, target: str) -> None:
         shutil.copystat(folder, copied)
 
 
-def _copy_all(pairs: Pairs, folder: str) -> None:
+def _copy_all(pairs: Pairs, folder: str, drop_link: Callable[[str], bool]) -> None:
     os.makedirs(folder, exist_ok=True)
     for name, source in pairs:
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if not os.path.exists(source):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-        _copy(source, target)
+        _copy(source, target, drop_link)
 
 
 def stage(
@@ -82,6 +81,7 @@ def stage(
     for channel in sorted(channels, key=lambda one: folders[one["name"]]):
         whole, moved = _resolve_source(channel, hidden)
         folder, staged.link_scan = folders[channel["name"]], symlinks.LinkScan()
+        staged.broken_links = BrokenLinks(hidden)
         try:
             _PRESENTERS[_choose_presenter(whole, capabilities, staged.link_scan, moved=moved)](
                 staged, whole, folder, capabilities
@@ -97,6 +97,7 @@ def stage(
             raise ChannelError(
                 f"channel {channel['name']}: {folder} is inside another channel's read-only folder. Set another path."
             ) from error
+        staged.notes += filter(None, [staged.broken_links.note(channel["name"], whole["source"])])
     return staged.to_json()
 
 
@@ -115,16 +116,16 @@ def describe_lazy(
 
 
 def _present_copy(staged: StageResult, channel: ChannelSpec, folder: str, _capabilities: ChannelCapabilities) -> None:
-    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
+    pairs = staged.files_of(channel)
     # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
-    sources = _sources(pairs)
-    _copy_all(pairs, folder)
+    sources = _sources(pairs, staged.broken_links.is_dropped)
+    _copy_all(pairs, folder, staged.broken_links.is_dropped)
     staged.add_channel(*digest.describe_channel(channel["name"], folder, sources, staged.limit, staged.known))
 
 
 def _present_layer(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
-    pairs = select_share(entries(channel), channel.get("share") or WHOLE_CHANNEL)
-    listing = list_sources(pairs, time.time())
+    pairs = staged.files_of(channel)
+    listing = list_sources(pairs, time.time(), staged.broken_links.is_dropped)
     kept = input_cache.InputCache(capabilities.store, staged.known, staged.limit, staged.digest_quota)
     with kept.lock():
         taken = _with_room(staged, kept, capabilities, lambda: kept.add_files(listing))
@@ -210,10 +211,8 @@ def _download_instead_of_mounting(
 def _present_objects(staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities) -> None:
     os.makedirs(folder, exist_ok=True)
     kept = input_cache.InputCache(capabilities.store, staged.known, staged.limit, staged.digest_quota)
-    with (
-        contextlib.closing(worker_client.FsspecWorker(capabilities.means, f"channel {channel['name']}")) as worker,
-        kept.lock(),
-    ):
+    closing = contextlib.closing(worker_client.FsspecWorker(capabilities.means, f"channel {channel['name']}"))
+    with closing as worker, kept.lock():
         found = worker_client.find_objects(worker, channel)
         taken = _with_room(
             staged, kept, capabilities, lambda: worker_client.download_objects(worker, kept, channel, found)
@@ -241,7 +240,7 @@ def _describe_cached(name: str, taken: input_cache.CacheEntry) -> Dict[str, Any]
     )
 
 
-def _sources(pairs: Pairs) -> Dict[str, digest.ChannelFile]:
+def _sources(pairs: Pairs, drop_link: Callable[[str], bool]) -> Dict[str, digest.ChannelFile]:
     """Find the files that those of a copied channel are to come from, by their names in it."""
     found: Dict[str, digest.ChannelFile] = {}
     for name, source in pairs:
@@ -249,7 +248,7 @@ def _sources(pairs: Pairs) -> Dict[str, digest.ChannelFile]:
             if not os.path.isdir(source):
                 found[name] = digest.stat_file(name, source)
                 continue
-            inner = list(digest.list_files(source))
+            inner = list(digest.list_files(source, drop_link=drop_link))
         except (OSError, digest.TooManyFilesError):
             continue  # then there is nothing that could be known of it; the copy will tell what is wrong
         found.update((os.path.join(name, file.name), file) for file in inner)

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from typing import Callable, List, NamedTuple, Optional, Set, Tuple
 
+from jupyter_smx.agent.channels.broken_links import leads_nowhere
 from jupyter_smx.agent.paths import machine_path, visible_path
 from jupyter_smx.agent.system.files.walk import descend
 
@@ -56,6 +57,7 @@ class LinkScan:
         self._entry_budget = _MAX_ENTRIES_PER_CHANNEL
         self._closed_folders: Set[str] = set()
         self._outbound_folders: Set[str] = set()
+        self._folders_with_broken_links: Set[str] = set()
         self.is_sure = True
         """Whether all is looked at of each folder of which it was said that no link leads out."""
 
@@ -72,6 +74,11 @@ class LinkScan:
             self._spent += self._clock() - began
             self.is_sure = self.is_sure and (is_whole or folder in self._outbound_folders)
         return folder in self._outbound_folders
+
+    def has_broken_links(self, folder: str) -> bool:
+        """Return True if a folder, named as for :meth:`has_outbound_links`, has links in it that lead nowhere."""
+        self.has_outbound_links(folder)
+        return folder in self._folders_with_broken_links
 
     def _is_late(self, began: float) -> bool:
         self._steps += 1
@@ -91,17 +98,20 @@ class LinkScan:
             for path in found.links:
                 if self._is_late(began):
                     return False
-                self._mark(folder, top, _link_target(path, folder))
+                self._mark(self._outbound_folders, folder, top, _link_target(path, folder))
+                if _is_broken(path):
+                    self._mark(self._folders_with_broken_links, folder, top, "")
             seen.append(folder)
         if is_whole:
             self._closed_folders.update(seen)
         return is_whole
 
-    def _mark(self, folder: str, top: str, lead: str) -> None:
-        """Take down which folders a link leads out of, from its own one up to ``top``."""
+    @staticmethod
+    def _mark(marked: Set[str], folder: str, top: str, lead: str) -> None:
+        """Add the folders that a link leads out of to ``marked``, from its own one up to ``top``."""
         while not lead.startswith(folder + os.sep):
-            self._outbound_folders.add(folder)
-            if folder == top:
+            marked.add(folder)
+            if folder in (top, os.path.dirname(folder)):
                 return
             folder = os.path.dirname(folder)
 
@@ -127,6 +137,14 @@ def _sample_folder(folder: str, most: int) -> _FolderSample:
                 inner.append(entry.path)
         is_whole = next(found, None) is None
     return _FolderSample(number, is_whole, linked, inner)
+
+
+def _is_broken(link: str) -> bool:
+    """Return True if a link leads nowhere; one whose target gives another error stays, and its reader gets that."""
+    try:
+        return leads_nowhere(link)
+    except OSError:
+        return False
 
 
 def _link_target(path: str, folder: str) -> str:
@@ -182,14 +200,17 @@ def _ignore_error(error: OSError) -> None:
     """Leave out a folder that is closed to us."""
 
 
-def list_files(pairs: List[Tuple[str, str]]) -> ChannelFiles:
-    """List what is in the folders of a channel, for a walk through it passes over those that are links."""
+def list_files(pairs: List[Tuple[str, str]], drop_link: Callable[[str], bool]) -> ChannelFiles:
+    """List what is in the folders of a channel, for a walk through it passes over those that are links.
+
+    Links that ``drop_link`` names are left out.
+    """
     found = ChannelFiles([], [])
     for name, source in pairs:
         if not os.path.isdir(source):
             found.files.append((name, source))
             continue
-        for level in descend(source, on_error=_ignore_error):
+        for level in descend(source, on_error=_ignore_error, drop_link=drop_link):
             found.folders.append(os.path.normpath(os.path.join(name, level.name)))
             found.files.extend(
                 (os.path.normpath(os.path.join(name, level.inner(one))), one.path) for one in level.files

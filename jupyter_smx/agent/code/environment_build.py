@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NoReturn, Sequence, Set, TextIO, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NoReturn, Sequence, TextIO, Tuple
 
 READY = "ready.json"
 LOG = "build.log"
@@ -86,10 +86,10 @@ class EnvironmentBuild:
             self._call([self._base, "-I", "-m", "venv", str(self._venv)])
         sites = [] if self._only else self._overlay()
         if self._uv:
-            shadows = self._write_stub_metadata(sites)
+            shadows = write_stub_metadata(self._own_site(), sites)
             self._call([*self._uv, "pip", "install", "--python", str(self._python), *files])
             for shadow in shadows:
-                _remove_stub(shadow)
+                remove_stub(shadow)
         else:
             pip = [str(self._python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
             self._call([*pip, "--progress-bar", "off", *files])
@@ -162,33 +162,33 @@ class EnvironmentBuild:
     def _own_site(self) -> Path:
         return next(self._venv.glob("lib/python*/site-packages"))
 
-    def _write_stub_metadata(self, sites: Sequence[Path]) -> List[Path]:
-        """Show uv the packages of the base, which it does not look for: what satisfies is then not installed again.
-
-        A shadow is the metadata of a package without its files; where uv replaces one it removes nothing but that.
-        """
-        own = self._own_site()
-        shadows: List[Path] = []
-        seen: Set[str] = set()
-        for metadata in _metadata(sites):
-            name, version = _name_and_version(metadata)
-            info = own / f"{name}-{version}.dist-info"
-            if not name or name in seen or info.exists():
-                continue
-            seen.add(name)
-            info.mkdir()
-            shutil.copyfile(metadata, info / "METADATA")
-            (info / "INSTALLER").write_text(_STUB_MARKER, encoding="utf-8")
-            rows = [f"{info.name}/{file},,\n" for file in ("METADATA", "INSTALLER", "RECORD")]
-            (info / "RECORD").write_text("".join(rows), encoding="utf-8")
-            shadows.append(info)
-        return shadows
-
     def _finish(self, seconds: float) -> None:
         facts = {"seconds": round(seconds, 3), "installer": "uv" if self._uv else "pip", "python": self._base}
         part = self._folder / f".{READY}"
         part.write_text(json.dumps({**facts, "requirements": self._lines, "only": self._only}), encoding="utf-8")
         part.replace(self._folder / READY)
+
+
+def write_stub_metadata(own: Path, sites: Sequence[Path]) -> List[Path]:
+    """Show uv the packages of ``sites`` in the folder ``own``, so that what satisfies is not installed again.
+
+    A shadow is the metadata of a package without its files; where uv replaces one it removes nothing but that.
+    """
+    shadows: List[Path] = []
+    seen = {_name_and_version(metadata)[0] for metadata in _metadata([own])}
+    for metadata in _metadata(sites):
+        name, version = _name_and_version(metadata)
+        info = own / f"{name}-{version}.dist-info"
+        if not name or name in seen or info.exists():
+            continue
+        seen.add(name)
+        info.mkdir()
+        shutil.copyfile(metadata, info / "METADATA")
+        (info / "INSTALLER").write_text(_STUB_MARKER, encoding="utf-8")
+        rows = [f"{info.name}/{file},,\n" for file in ("METADATA", "INSTALLER", "RECORD")]
+        (info / "RECORD").write_text("".join(rows), encoding="utf-8")
+        shadows.append(info)
+    return shadows
 
 
 def _metadata(sites: Sequence[Path]) -> Iterator[Path]:
@@ -211,7 +211,8 @@ def _name_and_version(metadata: Path) -> Tuple[str, str]:
     return _PUNCTUATION.sub("_", name).lower(), version
 
 
-def _remove_stub(shadow: Path) -> None:
+def remove_stub(shadow: Path) -> None:
+    """Remove a shadow of :func:`write_stub_metadata`, unless an installer has put a package in its place."""
     try:
         is_ours = (shadow / "INSTALLER").read_text(encoding="utf-8") == _STUB_MARKER
     except OSError:  # replaced by the package itself, or by another version of it

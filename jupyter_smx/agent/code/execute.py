@@ -21,7 +21,7 @@ from importlib.machinery import SourceFileLoader
 from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import errors
-from jupyter_smx.agent.code import variable_file
+from jupyter_smx.agent.code import variable_file, variable_reason
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process
@@ -124,10 +124,16 @@ def unpack(send: Optional[PayloadSpec]) -> Dict[str, Any]:
     except Exception as error:  # border: unpickling runs code of any library
         kind = type(error).__name__
         raise RefusalError(
-            f"send: {name} cannot be read on this host ({kind}: {error}). "
-            f"It was packed by {theirs or 'an unknown version'}, this host has {ours} (Python/cloudpickle)."
+            f"send: {name} cannot be read on this host ({kind}: {error}).{_format_versions(theirs, ours)}"
         ) from error
     return values
+
+
+def _format_versions(theirs: str, ours: str) -> str:
+    """Say which versions packed and read variables; "" where they are equal and so explain nothing."""
+    if theirs == ours:
+        return ""
+    return f" It was packed by {theirs or 'an unknown version'}, this host has {ours} (Python/cloudpickle)."
 
 
 def _check(file: IO[bytes], send: PayloadSpec) -> None:
@@ -193,15 +199,20 @@ def _strip_own_frames(error: BaseException) -> BaseException:
     return error.with_traceback(trace)
 
 
-def _exit_code(error: SystemExit) -> int:
-    """Give what Python would leave with: a number is cut to a byte, a text goes to stderr and means 1."""
+def _exit_code(error: SystemExit) -> Tuple[int, str]:
+    """Give what Python would leave with: a number is cut to a byte, a text goes to stderr and means 1.
+
+    The second item is the text, "" where there is none.
+    """
     if error.code is None:
-        return 0
+        return 0, ""
     if isinstance(error.code, int):
-        return error.code & 0xFF if abs(error.code) <= sys.maxsize else 0xFF
+        return (error.code & 0xFF if abs(error.code) <= sys.maxsize else 0xFF), ""
+    text = ""
     with contextlib.suppress(Exception):  # the user's object may have no text, and there may be no stderr
-        sys.stderr.write(str(error.code) + "\n")
-    return 1
+        text = str(error.code)
+        sys.stderr.write(text + "\n")
+    return 1, text.strip()[:_MESSAGE_LIMIT]
 
 
 def _format_traceback(error: BaseException, filename: str, cell: str) -> str:
@@ -221,7 +232,7 @@ class RunResult:
     def __init__(self) -> None:
         self.exit_code = 0
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
-        self.report.update(errors=[], received={}, imported={}, remark="", failure="")
+        self.report.update(errors=[], received={}, imported={}, remark="", failure="", exit_text="")
         self.report["missing_preloads"] = {"modules": [], "reasons": [], "variables": []}
         self.places: disk.DiskPaths = ()
         self.cell = ""
@@ -273,7 +284,7 @@ class RunResult:
         try:
             hook(type(error), error, error.__traceback__)
         except SystemExit as leaving:
-            self.exit_code = _exit_code(leaving)
+            self.exit_code, _text = _exit_code(leaving)
         except BaseException:  # noqa: BLE001 - border: a hook that the user's code installed
             _print(_format_traceback(error, filename, self.cell))
 
@@ -284,7 +295,7 @@ def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[
         first_line()
         exec(code, main.__dict__)  # noqa: S102 - this is what jobs are
     except SystemExit as error:
-        result.exit_code = _exit_code(error)
+        result.exit_code, result.report["exit_text"] = _exit_code(error)
     except BaseException as error:  # noqa: BLE001 - border: the user's code
         result.fail(error, code.co_filename)
 
@@ -364,31 +375,53 @@ def _keep(packed: Dict[str, variable_file.Packed], path: str) -> None:
     os.replace(path + ".part", path)
 
 
-def collect(names: List[str], main: types.ModuleType, path: str, result: RunResult) -> None:
+WritePatiently = Callable[[Callable[[], None]], None]
+"""Calls what writes a file, again after a while where a disk fails; raises OSError where it still fails."""
+
+
+def collect(
+    names: List[str], main: types.ModuleType, path: str, result: RunResult, write_patiently: WritePatiently
+) -> None:
     """Pickle the variables to return to the notebook; a missing one, or one that cannot be pickled, is a sentence."""
+    packed = _pack_variables(names, main, result)
+    why = ""
+
+    def keep() -> None:
+        nonlocal why
+        try:
+            _keep(packed, path)
+        except OSError as error:
+            why = disk.format_error(error, result.places)  # while half of the file still fills the disk
+            with contextlib.suppress(OSError):
+                os.unlink(path + ".part")
+            raise
+
+    try:
+        if packed:
+            write_patiently(keep)
+    except OSError:
+        result.report["errors"] += [variable_reason.format_reason(name, f"could not be kept: {why}") for name in packed]
+        packed = {}
+    result.report["received"] = {name: one.size for name, one in packed.items()}
+
+
+def _pack_variables(names: List[str], main: types.ModuleType, result: RunResult) -> Dict[str, variable_file.Packed]:
     pickler = _pickler()
     packed = {}
     for name in names:
         if name not in main.__dict__:
             if result.report["exception"] is None:
                 near = _suggest_name(name, main)
-                result.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
+                said = f"{variable_reason.NOT_DEFINED} at the end of the cell.{near}"
+                result.report["errors"].append(variable_reason.format_reason(name, said))
             continue
         try:
             packed[name] = variable_file.Packed(main.__dict__[name], pickler.dumps)
         except Exception as error:  # noqa: BLE001 - border: pickling runs code of any library
             kind = type(error).__name__
-            result.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
-    try:
-        if packed:
-            _keep(packed, path)
-    except OSError as error:
-        said = f"receive: {', '.join(packed)} could not be kept: {disk.format_error(error, result.places)}"
-        result.report["errors"].append(said)
-        packed = {}
-        with contextlib.suppress(OSError):
-            os.unlink(path + ".part")
-    result.report["received"] = {name: one.size for name, one in packed.items()}
+            said = f"{variable_reason.NOT_PICKLED} ({kind}: {error})."
+            result.report["errors"].append(variable_reason.format_reason(name, said))
+    return packed
 
 
 def now() -> float:

@@ -64,7 +64,7 @@ class ImportEffects:
         To be called when the imports are over.
         """
         self._compare()
-        for setting, now, fresh in zip(self._settings, self._now, self._fresh):  # noqa: B905 - strict is of Python 3.10
+        for setting, now, fresh in zip(self._settings, self._now, self._fresh):
             if fresh is not None and not _is_same(now, fresh):
                 setting.write(fresh)
         changing = {change.package for change in self._changes} | self._actions.keys()

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Set
 
 from jupyter_smx.agent.system.processes import process
 
@@ -38,6 +38,7 @@ class _ImportLog:
         self.before: FrozenSet[str] = frozenset(sys.modules)
         self.watched: FrozenSet[str] = frozenset()
         self.ours: List[str] = []
+        self.hidden: Dict[str, ModuleType] = {}
         self.last = ""
         self.in_zygote = False
         self.begin_module: Callable[[str], None] = lambda _name: None
@@ -190,9 +191,35 @@ def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -
     _notes.on_asked = wrap(_notes.on_asked)
 
 
-def agent_modules() -> List[str]:
-    """Name the modules of this package, as they were when the zygote had its preloads."""
-    return _notes.ours
+def hide_agent_modules() -> None:
+    """Take this package away from the job's imports: its own jupyter_smx may be another one."""
+    for name in _notes.ours:
+        module = sys.modules.pop(name, None)
+        if module is not None:
+            _notes.hidden[name] = module
+
+
+@contextlib.contextmanager
+def agent_modules() -> Iterator[None]:
+    """Let an import inside the ``with`` block find this package, also in a job, where it is hidden.
+
+    The packages bring their own paths, so ``sys.path`` need not have the agent's archive.
+    """
+    if not _notes.hidden:
+        yield
+        return
+    others = _take_modules()
+    sys.modules.update(_notes.hidden)
+    try:
+        yield
+    finally:
+        _notes.hidden = _take_modules()
+        sys.modules.update(others)
+
+
+def _take_modules() -> Dict[str, ModuleType]:
+    names = [name for name in list(sys.modules) if top_level_package(name) == "jupyter_smx"]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def dependencies_of(roots: Iterable[str]) -> Set[str]:

@@ -16,18 +16,17 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Deque, List
 
-from jupyter_smx.agent.code import imports, sourcedir
+from jupyter_smx.agent.code import imports, sourcedir, virtual_environment
 from jupyter_smx.agent.contract import entry_point
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
-FOLDER = "requirements"
+FOLDER = virtual_environment.REQUIREMENTS
 """Below ``/opt/ml``, where the host removes it after the job."""
 _CONSTRAINT = "-c "
 _CACHE = ("sagemaker", "warmpoolcache", "pip")
-_OVERLAY = "_jupyter_smx_image.pth"
 _LAST = 40
 """Lines of pip's that are looked at where it fails."""
 _NETWORK_ERRORS = re.compile(
@@ -58,7 +57,8 @@ def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
         )
     home = host_info.path(FOLDER)
     entry_point.print_note(f"requirements are installed into {home}, for this job only.")
-    packages = _make(home)
+    installed = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
+    packages = virtual_environment.make(home, installed)
     cache = ["--cache-dir", host_info.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
     _call([*pip, "--disable-pip-version-check", *cache, *_write_requirements(home, lines)], code)
@@ -70,23 +70,6 @@ def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
 def _host_path(line: str, theirs: str, code: str) -> str:
     """Name a file of the submitter's folder of code as it is called here."""
     return re.sub(re.escape(theirs) + r"(?=[/\s\[']|$)", lambda _: code, line) if len(theirs) > 1 else line
-
-
-def _make(home: str) -> str:
-    """Make the virtual environment, without the package that makes one, which some images lack; gives its packages."""
-    version = "python{}.{}".format(*sys.version_info)
-    packages = os.path.join(home, "lib", version, "site-packages")
-    for folder in (packages, os.path.join(home, "bin")):
-        os.makedirs(folder)
-    base: str = getattr(sys, "_base_executable", None) or sys.executable
-    os.symlink(sys.executable, os.path.join(home, "bin", "python"))
-    os.symlink("python", os.path.join(home, "bin", "python3"))
-    with open(os.path.join(home, "pyvenv.cfg"), "w", encoding="utf-8") as file:
-        file.write(f"home = {os.path.dirname(os.path.realpath(base))}\ninclude-system-site-packages = false\n")
-    seen = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
-    with open(os.path.join(packages, _OVERLAY), "w", encoding="utf-8") as file:
-        file.writelines(f"import site; site.addsitedir({path!r})\n" for path in seen)
-    return packages
 
 
 def _write_requirements(home: str, lines: List[str]) -> List[str]:

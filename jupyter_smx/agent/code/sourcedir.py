@@ -16,6 +16,7 @@ import tarfile
 from typing import TYPE_CHECKING, AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code.installs import sent_files
 from jupyter_smx.agent.contract import script
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
@@ -47,6 +48,11 @@ def is_slow_copy(source: Optional[SourceDirSpec], trees: str) -> bool:
     return source is not None and not is_small(source) and not has_spare_copy(source, trees)
 
 
+def home_of(source: SourceDirSpec, trees: str) -> str:
+    """Give the folder of a content: its tree, the copy that waits, and which of its files install packages."""
+    return os.path.join(trees, source["sha256"])
+
+
 def copy_tree(source: SourceDirSpec, trees: str, target: str) -> Dict[str, Any]:
     """Put a copy of the folder at ``target``, which is empty or not there; ``trees`` is where this host keeps its own.
 
@@ -55,7 +61,7 @@ def copy_tree(source: SourceDirSpec, trees: str, target: str) -> Dict[str, Any]:
     :raises SourceDirError: the archive is missing or is not the one that was packed.
     :raises OSError: disk full.
     """
-    home = os.path.join(trees, source["sha256"])
+    home = home_of(source, trees)
     if not os.path.isdir(os.path.join(home, _TREE)):
         _unpack(source, os.path.join(home, _TREE))
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -82,7 +88,7 @@ def write_archive(source: SourceDirSpec, folder: str) -> None:
 
 def has_spare_copy(source: SourceDirSpec, trees: str) -> bool:
     """Say whether a copy waits."""
-    return os.path.isdir(os.path.join(trees, source["sha256"], _READY))
+    return os.path.isdir(os.path.join(home_of(source, trees), _READY))
 
 
 def _trees_by_use(trees: str) -> List[str]:
@@ -126,6 +132,7 @@ def _unpack(source: SourceDirSpec, tree: str) -> None:
         raise SourceDirError(f"source_dir: {source['path']} cannot be unpacked ({error}).") from error
     except FileNotFoundError as error:
         raise SourceDirError(f"source_dir: {source['path']} cannot be read on this host ({error.strerror}).") from error
+    sent_files.record(part, os.path.dirname(tree))
     os.rename(part, tree)
 
 

@@ -65,7 +65,16 @@ def format_failure(ml: str, report: Dict[str, Any], status: Optional[int], fate:
     text, exception, remark = _job_message(ml, report), report.get("exception"), str(report.get("remark") or "")
     if not text and exception:
         text = format_exception(exception, remark)
-    return (text or fate or format_signal(status, remark) or str(report.get("refused") or ""))[:LIMIT]
+    told = fate or _format_exit_text(report, status) or format_signal(status, remark)
+    return (text or told or str(report.get("refused") or ""))[:LIMIT]
+
+
+def _format_exit_text(report: Dict[str, Any], status: Optional[int]) -> str:
+    """Give the sentence with which the code left, behind its exit code where that is its own choice."""
+    text = str(report.get("exit_text") or "")
+    if not text or status is None or not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 1:
+        return text
+    return f"Exit Code: {os.WEXITSTATUS(status)}. {text}"
 
 
 class Facts(NamedTuple):
@@ -94,7 +103,9 @@ def format_failure_file(facts: Facts) -> str:
     if script.is_sdk3_driven(facts.spec):
         told = (report.get("traceback") or exception["traceback"]) if exception else _sdk3_last_line(facts, code)
         return str(told)[:LIMIT]
-    message = format_exception(exception, str(report.get("remark") or "")) if exception else ""
+    message = str(report.get("exit_text") or "")
+    if exception:
+        message = format_exception(exception, str(report.get("remark") or ""))
     lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
     if facts.fate or code == _SIGKILL_EXIT_CODE:
         lines.append(f'ExtraInfo "OutOfMemory: {facts.fate or "a program was ended by SIGKILL (signal 9)."}"')

@@ -61,6 +61,15 @@ def script_name(spec: CompleteSpec) -> str:
     return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
 
 
+def free_script_name(folder: str, name: str) -> str:
+    """Find a name for the cell as a script that no file of the user's has."""
+    stem, number = name[: -len(".py")], 1
+    while os.path.exists(os.path.join(folder, name)):
+        name = f"{stem}_cell{number if number > 1 else ''}.py"
+        number += 1
+    return name
+
+
 def search_path(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
     folder = code_folder(spec, host_info)

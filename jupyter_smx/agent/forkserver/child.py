@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, List, NamedTuple, cast
+from typing import TYPE_CHECKING, List, NamedTuple, Tuple, cast
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute, import_effects, imports
@@ -31,10 +31,11 @@ _WARM_UP_SPEC = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters
 class ChildSetup(NamedTuple):
     """What a child knows before its job: its log, the host, and its threads.
 
-    The log comes as a descriptor, for the job's folder may be renamed at any time: a job does not wait for its child.
+    The log comes as two descriptors, for stdout and stderr. The job's folder may be renamed at any time, since a job
+    does not wait for its child.
     """
 
-    log: int
+    logs: Tuple[int, int]
     place: HostInfo
     threads: int
     notes: List[str]
@@ -54,9 +55,8 @@ def _detach() -> None:
 
 
 def _hide_agent_modules(setup: ChildSetup) -> None:
-    """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
-    for name in imports.agent_modules():
-        sys.modules.pop(name, None)
+    """Let the job see neither our package nor its archive."""
+    imports.hide_agent_modules()
     if sys.path:
         sys.path[0] = setup.place.path("code")
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -100,7 +100,7 @@ def prepare(setup: ChildSetup) -> None:
     """Do everything that needs no knowledge of the job."""
     joining = cgroups.GroupJoin(cgroups.current().groups)
     _detach()
-    job_process.redirect_output(setup.log)
+    job_process.redirect_output(*setup.logs)
     _enter_code_folder(setup)
     threads.limit(setup.threads)
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:

@@ -24,6 +24,34 @@ EXIT_CHECK_INTERVAL = 1.0
 """Seconds after which it is seen that a job ended although its zygote does not say so."""
 
 
+class OutputFiles:
+    """The open files that a child writes its stdout and stderr with: their offsets tell where each was written last."""
+
+    def __init__(self) -> None:
+        self._fds: List[int] = []
+
+    def keep(self, out: int, err: int) -> None:
+        """Keep duplicates of two descriptors.
+
+        :raises OSError: the system gives no more of them.
+        """
+        for fd in (out, err):
+            self._fds.append(os.dup(fd))
+
+    def ends(self) -> Tuple[int, int]:
+        """Return the offsets after the last byte of stdout and of stderr, 0 where nothing was written."""
+        try:
+            out, err = (os.lseek(fd, 0, os.SEEK_CUR) for fd in self._fds)
+        except (OSError, ValueError):
+            return 0, 0  # closed, or on a file system without offsets
+        return out, err
+
+    def close(self) -> None:
+        """Close both. Idempotent."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
 class ChildHandle:
     """One child: parked, then running a job, then gone.
 
@@ -34,6 +62,7 @@ class ChildHandle:
         self.serial = serial
         self.slot = slot
         self.sock = sock
+        self.output = OutputFiles()
         self.zygote = zygote
         self.pid = 0
         self.peak = 0
@@ -88,6 +117,7 @@ class ChildHandle:
         self.on_born = self.on_message = None
         if told is not None:
             told(status, reason)
+        self.output.close()
 
     def split_messages(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
         """Take bytes from its socket, give each message that is whole: frames begin with 0, all else with its tag."""

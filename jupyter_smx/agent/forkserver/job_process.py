@@ -11,8 +11,9 @@ import traceback
 from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
 from jupyter_smx.agent.code import execute, import_effects, imports, requirements, sourcedir, startup_variables
-from jupyter_smx.agent.code.environ import late_changes
+from jupyter_smx.agent.code.environ import job_changes, late_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
+from jupyter_smx.agent.code.installs import sent_files, sent_functions
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -25,7 +26,7 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.interpreter import clocks
 from jupyter_smx.agent.system.processes import process, threads
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES, visibility_variables
-from jupyter_smx.agent.system.resources import disk
+from jupyter_smx.agent.system.resources import disk, disk_wait
 
 if TYPE_CHECKING:
     import types
@@ -53,20 +54,11 @@ def _set(variables: Dict[str, str]) -> None:
             raise RefusalError(f"environment: {name!a} cannot be set ({error}); {_VARIABLE_RULE}") from error
 
 
-def _free_name(folder: str, name: str) -> str:
-    """Find a name for the cell as a script that no file of the user's has."""
-    stem, number = name[: -len(".py")], 1
-    while os.path.exists(os.path.join(folder, name)):
-        name = f"{stem}_cell{number if number > 1 else ''}.py"
-        number += 1
-    return name
-
-
-def redirect_output(log: int) -> None:
-    """Let what is printed go to the log, line by line."""
-    for stream in (1, 2):
+def redirect_output(out: int, err: int) -> None:
+    """Let what is printed go to the log, line by line; both are open files of it, each with its own offset."""
+    for stream, log in ((1, out), (2, err)):
         os.dup2(log, stream)
-    os.close(log)
+        os.close(log)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         reconfigure = getattr(stream, "reconfigure", None)
@@ -91,7 +83,11 @@ class JobRun:
         self.folder = message["folder"]
         self.trees = message.get("trees", "")
         self.target = message.get("target", "")
+        self.home = message.get("home", "")
+        self.installs = message.get("installs", "")
         self.restarts = message.get("restart", False)
+        self.disk_patience = message.get("disk_patience", disk_wait.LIMIT)
+        self._disk_wait = disk_wait.DiskWait(self.disk_patience)
         self.late_changes = late_changes.LateChanges()
         self.host_info = host_info
         self.awake = execute.now()
@@ -110,7 +106,7 @@ class JobRun:
             sourcedir.write_archive(source, self.code)
         self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
         if source and not self.spec["entry_point"]:
-            self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
+            self.spec["script"] = script.free_script_name(self.code, script.script_name(self.spec))
             execute.set_main_file(self.main, os.path.join(self.code, self.spec["script"]))
         folders = script.search_path(self.spec, self.host_info)
         sys.path[:1] = folders
@@ -157,13 +153,47 @@ class JobRun:
         """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
         self.write_contract()
         self._give_up_preloads()
-        if requirements.install(self.spec, self.host_info, self.code) or self.restarts:
-            message = {"spec": self.spec, "folder": self.folder}
+        has_other = requirements.install(self.spec, self.host_info, self.code)
+        python = self._make_environment()
+        if has_other or self.restarts or python:
+            message: ChildMessage = {
+                "spec": self.spec,
+                "folder": self.folder,
+                "restart": False,
+                "disk_patience": self.disk_patience,
+            }
             state = {"message": message, "place": self.host_info._asdict(), "notes": self.result.report["errors"]}
             state.update(awake=self.awake, missing_preloads=self.result.report["missing_preloads"])
-            reexec.exec_interpreter(self.sock, state)
+            reexec.exec_interpreter(self.sock, state, python)
         self.late_changes = late_changes.LateChanges()
         imports.wrap_asked(self.late_changes.around)
+
+    def _make_environment(self) -> str:
+        """Make an environment for what the job's code installs, if it does; gives its Python where the code needs it.
+
+        A program finds that Python by its variables.
+        """
+        command = self.installs or self._install_in_sent_code()
+        if not command:
+            return ""
+        with imports.agent_modules():
+            from jupyter_smx.agent.code.installs import job_venv  # noqa: PLC0415 - most jobs install nothing
+
+        python = job_venv.enter(self.host_info.path(job_venv.FOLDER), self.spec["environment"], command)
+        return "" if entry.entry_kind(self.spec, self.code) == entry.COMMAND else python
+
+    def _install_in_sent_code(self) -> str:
+        """Give the command by which what came with the script installs packages, and say that preloads are lost."""
+        command = sent_functions.install_in(self.spec)
+        if self.home and not command:
+            command = sent_files.install_in(self.home, self.code, self.spec)
+        if command and not job_changes.shares_paths(self.spec, self.host_info):
+            return ""
+        if command and not self.restarts and entry.entry_kind(self.spec, self.code) != entry.COMMAND:
+            missing: Dict[str, List[str]] = self.result.report["missing_preloads"]
+            missing["modules"] = sorted({*missing["modules"], *imports.watched_packages()})
+            missing["reasons"].append(preload_reasons.format_installs(command))
+        return command
 
     def _give_up_preloads(self) -> None:
         """Restart Python if a preload read what the contract sets; the agent has compared what else the job changes."""
@@ -294,9 +324,10 @@ class JobRun:
             self._run_ranks(found, code)
         names: List[str] = self.spec["receive"]
         if names:
-            execute.collect(
-                names, self.main, os.path.join(self.folder, host_layout.ARTIFACTS, host_layout.RESULT), self.result
-            )
+            path = os.path.join(self.folder, host_layout.ARTIFACTS, host_layout.RESULT)
+            execute.collect(names, self.main, path, self.result, self._write_patiently)
+            with contextlib.suppress(OSError):  # a disk that failed for so long is tried again at the very end
+                self._write_report()  # an exit handler may leave at once
 
     def _join_spark_cluster(self, found: distribution.Distribution) -> bool:
         """Do this host's part of a Spark cluster; True in the process that runs the script."""
@@ -336,8 +367,18 @@ class JobRun:
         self.result.rename_traceback_files(self.code, self.spec["folder"])
         self.result.report["missing_preloads"]["reasons"] += preload_reasons.format_late(self.late_changes.readers)
         self.result.report["imported"] = self.result.report["imported"] or imports.imports_by_folder()
-        path = os.path.join(self.folder, host_layout.REPORT)
-        disk.write_whole(path, json.dumps(self.result.report), os.path.dirname(self.folder))
+        self._write_report()
+
+    def _write_report(self) -> None:
+        path, text = os.path.join(self.folder, host_layout.REPORT), json.dumps(self.result.report)
+        self._write_patiently(lambda: disk.write_whole(path, text, os.path.dirname(self.folder)))
+
+    def _write_patiently(self, write: Callable[[], None]) -> None:
+        disk_wait.write_patiently(write, self._disk_wait, self._announce_disk_wait)
+
+    def _announce_disk_wait(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            self.sock.send(child_protocol.DISK_WAIT.pack(child_protocol.DISK_WAIT_TAG, number))
 
 
 def run_and_exit(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
@@ -361,12 +402,11 @@ def resume(words: List[str]) -> NoReturn:
 
     def begin() -> int:
         state = reexec.restore_state(sock, int(words[1]))
-        redirect_output(os.dup(1))
+        redirect_output(os.dup(1), os.dup(2))
         job = JobRun(sock, state["message"], HostInfo(**state["place"]), state["notes"])
         job.awake = state["awake"]
         job.result.report["missing_preloads"] = state["missing_preloads"]
-        for name in imports.agent_modules():
-            sys.modules.pop(name, None)
+        imports.hide_agent_modules()
         import_effects.begin_job()
         return job.run(lambda: execute.set_argv(script.argv(job.spec, job.host_info)))
 

@@ -291,14 +291,18 @@ class ForkServerPool:
         child = ChildHandle(serial, slot, ours, zygote)
         try:
             os.mkdir(slot, 0o700)
-            with open(os.path.join(slot, host_layout.JOB_LOG), "ab") as log:
-                fds = array.array("i", [theirs.fileno(), log.fileno()])
+            path = os.path.join(slot, host_layout.JOB_LOG)
+            # Opened twice: each open file has its own offset, so that it is known what came from standard error.
+            with open(path, "ab") as out, open(path, "ab") as err:
+                fds = array.array("i", [theirs.fileno(), out.fileno(), err.fileno()])
+                child.output.keep(out.fileno(), err.fileno())
                 frame = wire.encode({"op": "park", "serial": serial})
                 zygote.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
             self.last_error = error
             process.print_line(f"park: {error}")
             ours.close()
+            child.output.close()
             return None
         finally:
             theirs.close()
@@ -318,7 +322,7 @@ class ForkServerPool:
         if self._always_changed:
             changes = changes._replace(variables=[*changes.variables, *self._always_changed.values()])
         if current is not None and any(changes):
-            choice = variants.choose(current, self.variants.ready(), changes.variables, changes.at_start)
+            choice = variants.choose(current, self.variants.ready(), changes)
         if changed is not None:
             choice = choice._replace(missing_preloads=changed)
         if choice.zygote is not None:
@@ -326,7 +330,7 @@ class ForkServerPool:
             if taken is not None:
                 return self._give(taken), choice
             choice = choice._replace(restart=True)
-        if choice.restart and not changes.at_start:
+        if choice.restart and not changes.needs_interpreter:
             self.variants.miss(changes.variables)
         return self._take_parked(), choice
 
@@ -407,6 +411,7 @@ class ForkServerPool:
     def _drop(self, parked: ChildHandle) -> None:
         self._parked.remove(parked)
         parked.close_socket(self._loop)
+        parked.output.close()
         shutil.rmtree(parked.slot, ignore_errors=True)
 
     def _on_started(self, zygote: ZygoteHandle, header: Dict[str, Any]) -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _PATH = "PYTHONPATH"
 
 
-def exec_interpreter(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
-    """Begin anew, with a state of JSON's types that :func:`restore_state` gives back.
+def exec_interpreter(sock: socket.socket, state: Dict[str, Any], python: str = "") -> NoReturn:
+    """Begin again, with a state of JSON's types that :func:`restore_state` gives back.
+
+    ``python`` is the interpreter; "" for the one of this process.
 
     :raises OSError: the disk is full.
     """
@@ -36,8 +38,9 @@ def exec_interpreter(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
         for number in (sock.fileno(), file.fileno()):
             os.set_inheritable(number, True)
         execute.flush()
-        words = [sys.executable, process.entry(), "reborn", str(sock.fileno()), str(file.fileno())]
-        os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
+        python = python or sys.executable
+        words = [python, process.entry(), "reborn", str(sock.fileno()), str(file.fileno())]
+        os.execve(python, words, environment)  # noqa: S606 - the same program
 
 
 def restore_state(sock: socket.socket, number: int) -> Dict[str, Any]:

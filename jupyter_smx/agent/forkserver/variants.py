@@ -16,6 +16,7 @@ from jupyter_smx.agent.code.imports import top_level_package
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.code.environ.changes import VariableChange
+    from jupyter_smx.agent.code.environ.job_changes import JobChanges
     from jupyter_smx.agent.forkserver.handles import ZygoteHandle
 
 _RANKS = tuple(environ_changes.changes_of({}, "", {}, ranks=True))
@@ -33,14 +34,11 @@ class Choice(NamedTuple):
 UNCHANGED = Choice(MissingPreloads([], []))
 
 
-def choose(
-    current: ZygoteHandle, variants: Sequence[ZygoteHandle], changes: Sequence[VariableChange], at_start: Sequence[str]
-) -> Choice:
-    """Choose for a job; ``changes`` differ from what preloads found, ``at_start`` are read when a process begins."""
-    if at_start:
-        return Choice(
-            MissingPreloads(list(current.loaded), [preload_reasons.format_read_at_start(at_start)]), restart=True
-        )
+def choose(current: ZygoteHandle, variants: Sequence[ZygoteHandle], job_changes: JobChanges) -> Choice:
+    """Choose for a job by what it changes of what preloads found."""
+    if job_changes.needs_interpreter:
+        return Choice(MissingPreloads(list(current.loaded), job_changes.reasons()), restart=True)
+    changes = job_changes.variables
     readers = environ_changes.readers(current.reads, changes)
     unseen = environ_changes.unseen(changes, [name for names in readers.values() for name in names])
     notes = [preload_reasons.format_unseen(unseen, current.compiled)] if unseen and current.compiled else []

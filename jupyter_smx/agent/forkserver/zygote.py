@@ -14,7 +14,7 @@ import socket
 import sys
 import warnings
 from collections import deque
-from typing import Any, Deque, Dict, List, NoReturn, Optional
+from typing import Any, Deque, Dict, List, NoReturn, Optional, Tuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute
@@ -38,10 +38,10 @@ def _host_info(begin: Dict[str, Any]) -> HostInfo:
     return HostInfo(**begin["place"])
 
 
-def _child_setup(begin: Dict[str, Any], log: int) -> child.ChildSetup:
+def _child_setup(begin: Dict[str, Any], logs: Tuple[int, int]) -> child.ChildSetup:
     wanted = begin["limits"]
     cgroups.load_limits(wanted, wanted["of"])
-    return child.ChildSetup(log=log, place=_host_info(begin), threads=begin["threads"], notes=[])
+    return child.ChildSetup(logs=logs, place=_host_info(begin), threads=begin["threads"], notes=[])
 
 
 class Zygote:
@@ -127,44 +127,45 @@ class Zygote:
     def handle_request(self, header: Dict[str, Any]) -> None:
         """Do one thing that the agent asked for."""
         if header["op"] == "park":
-            self.park(header["serial"], self.fds.popleft(), self.fds.popleft())
+            self.park(header["serial"], self.fds.popleft(), (self.fds.popleft(), self.fds.popleft()))
         elif header["op"] == "adopt":
             self.adopted.append(header["pid"])
         elif header["op"] == "retire":
             os._exit(0)
 
-    def park(self, serial: int, fd: int, log: int) -> None:
-        """Start one child, unless this process changed since its birth."""
+    def park(self, serial: int, fd: int, logs: Tuple[int, int]) -> None:
+        """Start one child, unless this process changed since its birth; ``logs`` are its stdout and stderr."""
         sock = socket.socket(fileno=fd)
         try:
             if self.tasks and fork_safety.task_count() > self.tasks:
                 self.send({"event": "stale", "serial": serial})
                 return
             start = self._spawn if self.settings["start_method"] == "spawn" else self._fork
-            pid = start(sock, log)
+            pid = start(sock, logs)
         except OSError as error:
             self.send({"event": "unborn", "serial": serial, "reason": str(error.strerror)})
             return
         finally:
             sock.close()
-            os.close(log)
+            for log in logs:
+                os.close(log)
         self.children[pid] = serial
         self.send({"event": "born", "serial": serial, "pid": pid})
 
-    def _fork(self, sock: socket.socket, log: int) -> int:
+    def _fork(self, sock: socket.socket, logs: Tuple[int, int]) -> int:
         execute.flush()
         with _silence():
             pid = os.fork()
         if pid == 0:
             for end in (self.control, self.wake_in, self.wake_out):
                 end.close()
-            child.run_child(sock, _child_setup(self.settings, log))
+            child.run_child(sock, _child_setup(self.settings, logs))
         return pid
 
-    def _spawn(self, sock: socket.socket, log: int) -> int:
-        for fd in (sock.fileno(), log):
+    def _spawn(self, sock: socket.socket, logs: Tuple[int, int]) -> int:
+        for fd in (sock.fileno(), *logs):
             os.set_inheritable(fd, True)
-        words = [sys.executable, self.settings["entry"], "spawned", str(sock.fileno()), str(log)]
+        words = [sys.executable, self.settings["entry"], "spawned", str(sock.fileno()), *map(str, logs)]
         words.append(json.dumps(self.settings))
         return os.posix_spawn(sys.executable, words, os.environ)
 
@@ -254,15 +255,15 @@ def main(words: List[str]) -> int:
 
 
 def spawned_main(words: List[str]) -> int:
-    """Be a parked child in an interpreter of its own: descriptors of socket and log, and what its zygote was told."""
-    sock, log = socket.socket(fileno=int(words[0])), int(words[1])
-    for fd in (sock.fileno(), log):
+    """Be a parked child in an interpreter of its own: descriptors of socket and logs, and what its zygote got."""
+    sock, logs = socket.socket(fileno=int(words[0])), (int(words[1]), int(words[2]))
+    for fd in (sock.fileno(), *logs):
         os.set_inheritable(fd, False)
-    begin = json.loads(words[2])
+    begin = json.loads(words[3])
     threads.show(begin["threads"])
     environ_reads.expect(begin["of_every_job"])
     imported = fork_safety.import_all(begin["modules"])
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(preload.report(imported)))
-    child.run_child(sock, _child_setup(begin, log))
+    child.run_child(sock, _child_setup(begin, logs))
     return 1

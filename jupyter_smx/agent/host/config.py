@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.paths import PORT
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.resources import disk_wait
 
 LOOPBACK = "127.0.0.1"
 
@@ -49,10 +50,14 @@ class HostConfig(NamedTuple):
     interface: str
     """Carries the names of the hosts as soon as there are jobs; "" for the one that has the host's address."""
     grace: float
+    disk_patience: float
+    """Seconds for which the end of a job waits for room on a full disk."""
     notice_grace: float
     keep_uncollected: float
     preload_memory: int
     input_hash_limit: int
+    log_limit: int
+    """Bytes that the log of a job may take on disk; 0 means no limit."""
     courier: str
     limits: Dict[str, Any]
     """CPUs, bytes of memory and control groups of jobs; see :mod:`jupyter_smx.agent.system.resources.cgroups`."""
@@ -101,10 +106,12 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         contained=bool(raw.get("contained", False)),
         interface=str(raw.get("interface") or ""),
         grace=float(raw.get("grace", 120.0)),
+        disk_patience=float(raw.get("disk_patience", disk_wait.LIMIT)),
         notice_grace=float(raw.get("notice_grace", 30.0)),
         keep_uncollected=float(raw.get("keep_uncollected") or 0.0),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),
+        log_limit=int(raw.get("log_limit", 1 << 30)),
         courier=str(raw.get("courier") or ""),
         limits=dict(raw.get("limits") or {}),
     )

@@ -22,15 +22,22 @@ _BRIEF = (
 """What a record has whose lists are too long, each of these no longer than a page."""
 
 
-def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
-    """Give the cause of a job's end: the one of a stop request, else what its process did."""
+_KILLED = 128 + signal.SIGKILL
+"""What a shell, mpirun or a container leaves with whose program was killed."""
+
+
+def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool, killed: bool = False) -> str:
+    """Give the cause of a job's end: the one of a stop request, else what its process did.
+
+    ``oom`` says that the system ended a process for lack of memory, ``killed`` that SIGKILL ended one of its ranks.
+    """
     if asked:
         return asked
     if refused or status is None:
         return "refused"
     if os.WIFSIGNALED(status):
         return "memory" if oom and os.WTERMSIG(status) == signal.SIGKILL else "signal"
-    return "exit"
+    return "memory" if oom and (killed or os.WEXITSTATUS(status) == _KILLED) else "exit"
 
 
 def fit_event(record: EndRecord) -> Tuple[str, Dict[str, Any]]:

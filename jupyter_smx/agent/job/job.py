@@ -5,6 +5,8 @@ What follows the exit of the job's process stands in one table, at the top of :c
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import math
 import os
@@ -13,24 +15,24 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.channels import pack_outputs
-from jupyter_smx.agent.code import packages, sourcedir
+from jupyter_smx.agent.code import packages, sourcedir, variable_reason
 from jupyter_smx.agent.code.environ import job_changes
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
-from jupyter_smx.agent.host import end_record, spool
+from jupyter_smx.agent.host import spool
 from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.host.job_entry import JobEntry
 from jupyter_smx.agent.host.termination import Termination
-from jupyter_smx.agent.job import continuous, mirror_task
+from jupyter_smx.agent.job import continuous, log_cause, mirror_task, working_folder
 from jupyter_smx.agent.job.end_on_error import ends_job_on_error
+from jupyter_smx.agent.job.end_record_writer import DISK_RETRY, EndRecordWriter
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans
+from jupyter_smx.agent.job.output_packing import OutputPacking
 from jupyter_smx.agent.job.stall_watchdog import StallWatchdog
 from jupyter_smx.agent.paths import output_folders
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.isolation import host_cleanup
-from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import disk, memory
 from jupyter_smx.agent.telemetry import sampler
@@ -42,9 +44,14 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.job.controller_clock import ControllerClock
     from jupyter_smx.agent.system.processes.event_loop import Timer
+    from jupyter_smx.agent.system.resources.log_limit import LogLimit
 
     Done = Callable[[], None]
     """Called once by a step of the shutdown when it is over, whatever came of it."""
+
+
+_CANNOT_EXECUTE = 126 << 8
+"""Wait status of a shell that found a program and could not start it."""
 
 
 def _sentence(error: str) -> str:
@@ -64,6 +71,7 @@ class Job(JobEntry):
             self._wait_for_orphans,
             self._flush_checkpoints,
             self._flush_outputs,
+            self._name_leftovers,
             self._pack_artifacts,
             self._record_packages,
             self._wait_for_digests,
@@ -98,10 +106,11 @@ class Job(JobEntry):
         self._artifacts: List[ArtifactEntry] = []
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
+        self._output_ends = (0, 0)
+        """Offsets in the log after the last byte of stdout and of stderr."""
         self._stage_task: Optional[ForkedTask] = None
-        self._archive_task: Optional[ForkedTask] = None
         self._stall_watchdog = StallWatchdog(
-            host.loop, lambda: self._checkpoints.final_task or self._continuous.final_task or self._archive_task
+            host.loop, lambda: self._checkpoints.final_task or self._continuous.final_task or self._packing.task
         )
         self._inputs = Inputs(host, spec, self.abort)
         self._package_report = packages.NO_PACKAGES
@@ -116,20 +125,34 @@ class Job(JobEntry):
             host.loop, host.spool.path(job), host.folder.ml, self._roots, self._on_sample, clock.now
         )
         self._sent_log_size = 0
+        self._log_limit: Optional[LogLimit] = None
         self._checkpoints = mirror_task.checkpoint_task(host, job, spec)
         self._restored_files: FileStamps = {}
         self._oom_before = 0
         self._oom = 0
         self._reported = False
+        self._waits_for_disk = False
+        self._record_writer = EndRecordWriter(host, job, self._on_record_written, self.abort)
         # By the names that this host has for them, where they can be taken by a rename.
         self._outputs = output_folders(spec, host.info._replace(base=host.folder.ml))
         self._continuous = continuous.continuous_outputs(host, job, spec, self._outputs)
+        self._packing = OutputPacking(host, job, self._outputs, self._send_disk_wait, self.abort)
 
     # Start
 
     @ends_job_on_error
     def start(self) -> None:
-        """Make room where the disk is full, copy the inputs and a large folder of code, if there are any, and run."""
+        """Make room where the disk is full, copy the inputs and a large folder of code, if there are any, and run.
+
+        A disk that is mounted read-only is waited for.
+        """
+        if self.phase != "staging":
+            return  # it was stopped while it waited for the disk
+        if disk.is_read_only(self.host.spool.root):
+            self._send_disk_wait(disk.format_wait(errno.EROFS, ()))
+            self.host.loop.later(DISK_RETRY, self.start)
+            return
+        self._send_disk_wait("")
         if disk.is_full(self.host.folder.trash):
             # What deletes the leavings of the last job may not have come far, and this one would find no room.
             self._stage_task = ForkedTask(
@@ -201,8 +224,14 @@ class Job(JobEntry):
             self.termination.send_sigterm,
         )
         folder = self.host.spool.adopt(taken.slot, self.id)
-        code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}
+        code: Dict[str, Any] = {}
+        if not self._puts_code:
+            code.update(trees=self.host.folder.trees, target=self._code_folder())
         self._missing_preloads = choice.missing_preloads.view()
+        if self.spec["source_dir"]:
+            code["home"] = sourcedir.home_of(self.spec["source_dir"], self.host.folder.trees)
+        code["installs"] = job_changes.install_in_script(self.spec, self.host.info)
+        code["disk_patience"] = self.host.config.disk_patience
         frame = wire.encode({"spec": self.spec, "folder": folder, "restart": choice.restart, **code})
         self.phase = "running"
         self._sampler.start(taken.pid)
@@ -231,10 +260,19 @@ class Job(JobEntry):
             self.at.update(awake=self._clock.translate(awake), first_line=self._clock.translate(first_line))
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.send_event("first_line", at=moments, missing_preloads=self._missing_preloads)
+        elif tag == child_protocol.DISK_WAIT_TAG:
+            _tag, number = child_protocol.DISK_WAIT.unpack(data)
+            self._send_disk_wait(disk.format_wait(number, self.host.disks(self.id)) if number else "")
         elif tag == child_protocol.CODE_EXIT_TAG:
             self._reported = True
             self.host.fork_server.park_if_none()
             self._sampler.finish()
+
+    def _send_disk_wait(self, reason: str) -> None:
+        """Send that the job waits for a disk, and why; "" where it waits no longer."""
+        if reason or self._waits_for_disk:
+            self._waits_for_disk = bool(reason)
+            self.send_event("disk_wait", reason=reason)
 
     def _roots(self) -> List[int]:
         return [self.child.pid, *self.host.orphan_pids()] if self.child is not None and self.child.pid else []
@@ -246,7 +284,17 @@ class Job(JobEntry):
         total = self.host.spool.size(self.id)
         if total != self._sent_log_size:
             self._sent_log_size = total
+            if 0 < self.host.config.log_limit < total:
+                self._limit_log(total)
             self.send_event("grew", total=total)
+
+    def _limit_log(self, size: int) -> None:
+        from jupyter_smx.agent.system.resources.log_limit import LogLimit  # noqa: PLC0415 - few jobs print so much
+
+        if self._log_limit is None:
+            path = self.host.spool.path(self.id, host_layout.JOB_LOG)
+            self._log_limit = LogLimit(path, self.host.config.log_limit)
+        self._log_limit.apply(size)
 
     def send_event(self, event: str, **fields: Any) -> None:
         """Send an event of this job to the connected controller."""
@@ -300,6 +348,7 @@ class Job(JobEntry):
     def _on_exit(self, status: Optional[int], reason: str) -> None:
         self.status = status
         self._sampler.close(self.child.cpu)  # type: ignore[union-attr]
+        self._output_ends = self.child.output.ends()  # type: ignore[union-attr]
         self.at["exited"] = self._clock.now()
         self.phase = "archiving"
         self.termination.cancel()
@@ -309,6 +358,7 @@ class Job(JobEntry):
         if reason:
             self.errors.append(f"host: {reason}.")
             self.report["refused"] = self.errors[-1]
+        self._send_disk_wait("")  # its process may have been killed while it waited
         self.send_event("exited", at=self.at["exited"])
         self._read_end_cause(status)
         self._shut_down()
@@ -338,15 +388,30 @@ class Job(JobEntry):
     def _flush_outputs(self, done: Done) -> None:
         self._continuous.finish(functools.partial(self._add_and_continue, self.errors, done))
 
+    def _name_leftovers(self, done: Done) -> None:
+        """Name the files in the working folder; the log of a job that completed says it, too.
+
+        Elsewhere the log ends with the reason of a failure, which front ends look for there.
+        """
+        folder = self.host.folder
+        sentence = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
+        if sentence:
+            self.left_behind.append(sentence)
+            if self.status == 0 and not self.termination.cause:
+                with contextlib.suppress(OSError):
+                    working_folder.append_to_log(self.host.spool.path(self.id, host_layout.JOB_LOG), sentence)
+        done()
+
     def _pack_artifacts(self, done: Done) -> None:
         self._on_log_growth()
         self._read_report()
+        if not self.termination.cause:
+            log_cause.add_log_cause(
+                self._facts(), self.host.spool.path(self.id, host_layout.JOB_LOG), self._output_ends
+            )
         failure.write_marker_file(self._facts())
-        work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
-        if pack_outputs.has_work(*work):
-            places = self.host.disks(self.id)
-            packed = functools.partial(self._on_packed, done)
-            self._archive_task = ForkedTask(self.host.loop, lambda: pack_outputs.stage_out(*work, places), packed)
+        if self._packing.has_work():
+            self._packing.start(functools.partial(self._on_packed, done))
         else:
             done()
 
@@ -358,19 +423,22 @@ class Job(JobEntry):
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:
             why = disk.format_full_disk(self.host.disks(self.id)) or "Its log has details."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
+        if self.status == _CANNOT_EXECUTE and not (self.report.get("failure") or self.report.get("exception")):
+            self.report["failure"] = disk.format_noexec(self.host.folder.ml)
         if report is None and self._reported:
             self.errors.append("host: the job's report was lost, with its exception and variables; see its log.")
+        if report is None and self.status == 0 and not self.termination.cause:
+            why = "its report was lost" if self._reported else variable_reason.LEFT_EARLY
+            said = f"was not kept, because {why}."
+            self.errors += [variable_reason.format_reason(name, said) for name in self.spec["receive"]]
 
-    @ends_job_on_error
-    def _on_packed(self, done: Done, result: Optional[Dict[str, Any]], error: str) -> None:
-        packing, self._archive_task = self._archive_task, None
+    def _on_packed(self, done: Done, result: Optional[Dict[str, Any]], error: str, was_aborted: bool) -> None:
         if result is None:
-            pack_outputs.remove_partial_archives(self.host.spool.path(self.id))
             self.errors.append(f"host: the job's outputs could not be stored: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.
                 self.report["refused"] = self.errors[-1]
-                if packing is not None and packing.was_aborted:
+                if was_aborted:
                     self.termination.cause = self.termination.cause or self._stall_watchdog.abort_cause
         else:
             self.errors += result["errors"]
@@ -410,15 +478,12 @@ class Job(JobEntry):
         if self.child is not None:
             self._remove_leftovers()
         self.at["ended"] = self._clock.now()
-        record = self.record()
-        try:
-            told = self.host.spool.write_record(self.id, record)
-        except OSError as error:
-            why = disk.format_error(error, self.host.disks(self.id))
-            self.host.unusable_reason = f"host: the record of job {self.id} cannot be written: {why}"
-            record["errors"].append(self.host.unusable_reason)
-            told = end_record.unwritten_event(record, self.host.unusable_reason)
+        self._record_writer.write(self.record())
+
+    def _on_record_written(self, told: Dict[str, Any]) -> None:
+        self._stall_watchdog.stop()
         self.phase = "ended"
+        self._packing.is_over = True
         self.send_event("ended", **told)
         self.host.finish_job(self, self.spec)
 
@@ -426,9 +491,8 @@ class Job(JobEntry):
         try:
             self.left_behind += self.host.remove_leftovers()
         except Exception as error:  # noqa: BLE001 - border: a job may leave anything, and its record must come
-            self.host.unusable_reason = (
-                f"host: files of job {self.id} cannot be removed ({type(error).__name__}: {error})."
-            )
+            why = f"{type(error).__name__}: {error}"
+            self.host.unusable_reason = f"host: files of job {self.id} cannot be removed ({why})."
             self.left_behind.append(self.host.unusable_reason)
 
     def abort(self, error: Exception) -> None:
@@ -448,14 +512,14 @@ class Job(JobEntry):
         """Write the record of a job whose host ends before it does; the host kills its processes."""
         if self.phase == "ended":
             return
+        if self._record_writer.pending is not None:
+            self._record_writer.write_last(self._record_writer.pending)
+            return
         self.termination.cause = self.termination.cause or ("interrupted" if self.host.is_noticed else "stopped")
         self.errors.append(f"host: {reason}.")
         self.at["ended"] = self._clock.now()
         self._artifacts = []
-        try:
-            self.host.spool.write_record(self.id, self.record())
-        except OSError as error:
-            process.log(f"the record of {self.id} is lost: {error}")
+        self._record_writer.write_last(self.record())
 
     def view(self) -> JobView:
         """Give the job's part of the answer to ``hello``."""
@@ -477,7 +541,8 @@ class Job(JobEntry):
         """Give the record of the end, as it is written and sent."""
         status = self.status
         refused = bool(self.report.get("refused"))
-        cause = cause_of(status, self.termination.cause, refused=refused, oom=self._oom > 0)
+        killed = self.report.get("killed") == signal.SIGKILL
+        cause = cause_of(status, self.termination.cause, refused=refused, oom=self._oom > 0, killed=killed)
         fate = memory.format_oom_kill(self.child.peak) if cause == "memory" and self.child else ""
         exited = status is not None and os.WIFEXITED(status)
         errors = self.errors + [text for text in self.report.get("errors", []) if text not in self.errors]

@@ -59,6 +59,7 @@ class Ranks:
     def _report(self, rank: int) -> None:
         said = {
             "exception": self.result.report["exception"],
+            "exit_text": self.result.report["exit_text"],
             "imported": imports.imports_by_folder() if rank == 0 else {},
         }
         with open(self._path(rank), "w", encoding="utf-8") as file:
@@ -80,6 +81,7 @@ class Ranks:
         self.result.report["imported"] = found[0].get("imported") or {}
         if first is not None:
             self.result.report["exception"] = found[first].get("exception")
+            self.result.report["exit_text"] = found[first].get("exit_text") or self.result.report["exit_text"]
 
 
 def _do_nothing() -> None:
@@ -140,7 +142,13 @@ def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callab
         api.elastic_launch(config=config, entrypoint=lambda: ranks.run_rank(first_line))()
     except errors.ChildFailedError as failed:
         sys.stderr.write(f"{failed}\n")
-        _rank, failure = failed.get_first_failure()
+        rank, failure = failed.get_first_failure()
         first = failure.local_rank
         ranks.result.exit_code = 1
+        if failure.exitcode < 0:
+            with imports.agent_modules():
+                from jupyter_smx.agent.contract.log_causes import exit_texts  # noqa: PLC0415 - only a failure needs it
+
+            ranks.result.report["exit_text"] = exit_texts.format_killed_rank(rank, -failure.exitcode)
+            ranks.result.report["killed"] = -failure.exitcode
     ranks.merge_reports(config.nproc_per_node, first)

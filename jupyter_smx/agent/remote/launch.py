@@ -183,19 +183,26 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
     code = child.wait()
     if code == errors.EXIT_CLAIMED:
         return
-    if code == errors.EXIT_DISK_FULL:
-        raise VerbError(
-            "The disk of {} is full.".format(asked["machine"]),
-            field="machine",
-            value=asked["machine"],
-            cure="Free some space there.",
-            transient=True,
-        )
+    _check_disk(code, asked["machine"])
     if code == _SETUP_FAILED and asked["setup"]:
         raise _setup_error(store, name, asked)
     if code in _NOT_STARTED and asked["setup"]:
         raise _python_error(asked, observe.log_tail(store, name))
     raise _start_error(store, name, "ended with exit code {}".format(code))
+
+
+def _check_disk(code: int, machine: str) -> None:
+    """Look at how an agent ended that was to come up.
+
+    :raises VerbError: its disk is full, read-only or fails.
+    """
+    states = {
+        errors.EXIT_DISK_FULL: ("The disk of {} is full.", "Free some space there."),
+        errors.EXIT_DISK_FAILS: ("The disk of {} is read-only or fails.", "Mount it for writing again."),
+    }
+    if code in states:
+        state, cure = states[code]
+        raise VerbError(state.format(machine), field="machine", value=machine, cure=cure, transient=True)
 
 
 def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> AgentIdentity:
@@ -221,13 +228,21 @@ def _python_error(asked: Dict[str, Any], why: str) -> VerbError:
     )
 
 
+def _last_command(setup: str) -> str:
+    """Give the last line of an environment that is no comment; a failure of another one stops no shell."""
+    lines = [line.strip() for line in setup.splitlines()]
+    return ([line for line in lines if line and not line.startswith("#")] or [setup.strip()])[-1]
+
+
 def _setup_error(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> VerbError:
     words = observe.log_tail(store, name)
     return VerbError(
-        "python: the last line of the environment {!r} fails on {}.".format(asked["environment"], asked["machine"]),
+        "python: the last line of the environment {!r} fails on {}: {}.".format(
+            asked["environment"], asked["machine"], _last_command(asked["setup"])
+        ),
         field="python",
         value=asked["environment"],
-        rule="It printed: {}".format(words) if words else "It printed nothing.",
+        rule="It printed: {}.".format(words.rstrip(".")) if words else "It printed nothing.",
         cure="Try its lines there in a login shell, and correct them in the configuration (environments).",
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Set
 
 from jupyter_smx.agent.remote.verb_error import VerbError
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
+from jupyter_smx.agent.system.isolation import host_traces
 from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.agent.system.resources import cgroup_limits
 
@@ -34,7 +35,16 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     def select(known: process_table.Table) -> Set[int]:
         return process_table.process_tree(roots, known) | process_table.find_marked(marks, known)
 
-    left = process_table.kill_all(select, float(asked["timeout"]))
+    traces = host_traces.read_traces(store.folder(name).root for name in hosts)
+    groups = _groups(store, cluster, sorted(names))
+    checked: Dict[process_table.Identity, bool] = {}
+
+    def select_unmarked(known: process_table.Table) -> Set[int]:
+        members = cgroup_limits.find_members(groups) & known.keys()
+        return members | host_traces.find_unmarked(traces, known, checked)
+
+    # Those with a mark go first: what is left of the hosts then was started with a cleaned environment.
+    left = process_table.kill_in_turn([select, select_unmarked], float(asked["timeout"]))
     if left:
         raise VerbError(
             f"Cluster {cluster}: processes {sorted(left)} still run on {asked['machine']} although they were killed.",
@@ -43,8 +53,8 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
             transient=True,
         )
     problems = [problem for name in hosts for problem in _sweep(store, name)]
-    groups = _remove_groups(store, cluster, sorted(names))
-    return {"left": [*problems, groups] if groups else problems}
+    kept = cgroup_limits.remove_groups(groups)
+    return {"left": [*problems, kept] if kept else problems}
 
 
 def _sweep(store: ClusterStore, name: HostName) -> List[str]:
@@ -54,11 +64,11 @@ def _sweep(store: ClusterStore, name: HostName) -> List[str]:
     return [problem for problem in left if problem]
 
 
-def _remove_groups(store: ClusterStore, cluster: str, hosts: Iterable[str]) -> str:
-    """Remove the control groups of hosts that have ended; gives which could not be removed."""
+def _groups(store: ClusterStore, cluster: str, hosts: Iterable[str]) -> List[str]:
+    """List the folders of the control groups of hosts."""
     names = [cgroup_limits.group_name(store.root, cluster, host) for host in hosts]
     parents = cgroup_limits.find_parents().folders.values()
-    return cgroup_limits.remove_groups([str(parent / name) for parent in parents for name in names])
+    return [str(parent / name) for parent in parents for name in names]
 
 
 def _try(remove: Callable[[str], None], path: str) -> str:

@@ -49,13 +49,17 @@ class TooManyFilesError(Exception):
     """A channel has more files than are listed."""
 
 
-def list_files(folder: str, most: float = MAX_LISTED) -> Iterator[ChannelFile]:
+def list_files(
+    folder: str, most: float = MAX_LISTED, drop_link: Optional[Callable[[str], bool]] = None
+) -> Iterator[ChannelFile]:
     """Walk through a channel in the order of names; links are followed, but none back to a folder that it lies in.
+
+    ``drop_link`` is called with the path of each link; the link is left out if it returns True.
 
     :raises TooManyError: more than ``most`` files.
     :raises OSError: a folder that cannot be read.
     """
-    levels = descend(folder, follow=True, on_error=raise_unless_loop)
+    levels = descend(folder, follow=True, on_error=raise_unless_loop, drop_link=drop_link)
     everything = ((level.inner(entry), entry.path) for level in levels for entry in level.files)
     for count, (name, path) in enumerate(everything, start=1):
         if count > most:

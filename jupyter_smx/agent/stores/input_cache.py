@@ -201,7 +201,7 @@ class InputCache:
         marks = {item.name: self._cached_mark(item, hashed=hashed) for item in listing.items}
         lacking = [(item, self._part()) for item in listing.items if not marks[item.name]]
         brought = bring(lacking) if lacking else []
-        for (item, part), (content, sure) in zip(lacking, brought):  # noqa: B905 - strict is of Python 3.10
+        for (item, part), (content, sure) in zip(lacking, brought):
             marks[item.name] = content
             if sure and item.file.settled:
                 if hashed:

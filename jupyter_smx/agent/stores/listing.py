@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import List, NamedTuple, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
@@ -49,8 +49,10 @@ def _item(name: str, path: str, found: os.stat_result, now: float) -> Item:
     return Item(name, stat.S_IMODE(found.st_mode), file)
 
 
-def list_sources(pairs: List[Tuple[str, str]], now: float) -> ChannelListing:
-    """Look at everything that a channel consists of; links are followed.
+def list_sources(
+    pairs: List[Tuple[str, str]], now: float, drop_link: Optional[Callable[[str], bool]] = None
+) -> ChannelListing:
+    """Look at everything that a channel consists of; links are followed, except those that ``drop_link`` leaves out.
 
     :raises ListingError: a link that leads into itself, or something that is no file.
     :raises OSError: something is not there or cannot be looked into.
@@ -59,15 +61,18 @@ def list_sources(pairs: List[Tuple[str, str]], now: float) -> ChannelListing:
     for name, path in pairs:
         known = os.stat(path)
         if stat.S_ISDIR(known.st_mode):
-            _list_folder(found, name, path, now)
+            _list_folder(found, (name, path), now, drop_link)
         else:
             found.items.append(_item(name, path, known, now))
     return found
 
 
-def _list_folder(found: ChannelListing, name: str, path: str, now: float) -> None:
+def _list_folder(
+    found: ChannelListing, pair: Tuple[str, str], now: float, drop_link: Optional[Callable[[str], bool]]
+) -> None:
+    name, path = pair
     try:
-        for level in descend(path, follow=True):
+        for level in descend(path, follow=True, drop_link=drop_link):
             found.folders.append(os.path.join(name, level.name) if level.name else name)
             for entry in level.files:
                 found.items.append(_item(os.path.join(name, level.inner(entry)), entry.path, entry.stat(), now))

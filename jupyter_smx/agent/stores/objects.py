@@ -72,7 +72,7 @@ def object_url(name: str, path: str, source: str) -> str:
     """
     kind, mark, place = source.partition("://")
     written, own = kind + mark + place.rstrip("/"), path.rstrip("/")
-    pairs = zip(reversed(written), reversed(own))  # noqa: B905 - strict is of Python 3.10
+    pairs = zip(reversed(written), reversed(own))
     same = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
     return written[: len(written) - same] + name[len(own) - same :]
 

@@ -170,7 +170,7 @@ def _read_manifest(worker: FsspecWorker, source: str) -> List[objects.Object]:
             text = file.read()
     rows = objects.parse_manifest(text, source)
     described = _describe_objects(worker, source, [url for url, _name in rows])
-    return [one._replace(name=name) for (_url, name), one in zip(rows, described)]  # noqa: B905 - Python 3.10
+    return [one._replace(name=name) for (_url, name), one in zip(rows, described)]
 
 
 def _describe_objects(worker: FsspecWorker, source: str, urls: List[str]) -> List[objects.Object]:
@@ -196,7 +196,7 @@ def download_objects(
         again = _describe_objects(worker, source, urls) if _is_manifest(channel) else _list_objects(worker, source)
         tags = {one.url: one.mark for one in again}
         same = [tags.get(item.file.path) == item.file.identity[0] for item, _part in pairs]
-        return list(zip(contents, same))  # noqa: B905 - strict is of Python 3.10
+        return list(zip(contents, same))
 
     return store.add_objects(ChannelListing([_item(one) for one in found], []), download)
 

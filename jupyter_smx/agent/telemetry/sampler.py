@@ -192,7 +192,7 @@ class Sampler:
 def _merge_gpu_samples(looks: List[List[gpu.GpuUsage]]) -> Optional[List[List[Optional[float]]]]:
     """Give for each GPU the mean of its percents and the most of its memory over several looks."""
     rows: List[List[Optional[float]]] = []
-    for one in zip(*looks):  # noqa: B905 - each look is at the same GPUs; Python 3.8 has no strict
+    for one in zip(*looks):
         percents = [percent for percent, _memory in one if percent is not None]
         memories = [memory for _percent, memory in one if memory is not None]
         rows.append([round(sum(percents) / len(percents), 1) if percents else None, max(memories, default=None)])

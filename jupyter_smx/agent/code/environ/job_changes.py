@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple
 
 from jupyter_smx.agent.code.environ import changes as environ_changes
+from jupyter_smx.agent.code.environ import reasons as preload_reasons
+from jupyter_smx.agent.code.installs import detection
 from jupyter_smx.agent.contract import distribution, scriptmode
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
+from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:
@@ -16,10 +19,24 @@ if TYPE_CHECKING:
 
 
 class JobChanges(NamedTuple):
-    """What a job changes: variables that differ, and the names of those that are read when a process begins."""
+    """What a job changes: variables that differ, and the names of those that are read when a process begins.
+
+    ``installs`` is the command by which its script installs packages; "" if it shows none.
+    """
 
     variables: List[VariableChange]
     at_start: List[str]
+    installs: str = ""
+
+    @property
+    def needs_interpreter(self) -> bool:
+        """Return True if the job begins in a new interpreter, whatever is preloaded."""
+        return bool(self.at_start or self.installs)
+
+    def reasons(self) -> List[str]:
+        """Say why the job begins in a new interpreter."""
+        read = [preload_reasons.format_read_at_start(self.at_start)] if self.at_start else []
+        return read + ([preload_reasons.format_installs(self.installs)] if self.installs else [])
 
 
 NO_CHANGES = JobChanges([], [])
@@ -37,6 +54,26 @@ def of_every_job(host_info: HostInfo, threads: int) -> Dict[str, str]:
     return {**same, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
 
 
+def install_in_script(spec: CompleteSpec, host_info: HostInfo) -> str:
+    """Give the command by which a job's script installs packages; "" if it shows none, or must not have its own."""
+    command = detection.install_in(spec["entry_point"], spec["source"])
+    return command if command and shares_paths(spec, host_info) else ""
+
+
+def shares_paths(spec: CompleteSpec, host_info: HostInfo) -> bool:
+    """Return True if each process of a job finds a path below ``/opt/ml`` that its launcher names.
+
+    Open MPI and Spark start processes on other hosts by the path that Python has on the first one.
+    """
+    if host_info.base == ML or len(host_info.hosts) < 2:  # noqa: PLR2004 - one host has its own paths
+        return True
+    try:
+        found = distribution.launcher_distribution(spec, host_info)
+    except HyperparameterError:
+        return False
+    return found is None or found.runner == "torchrun"
+
+
 def changes_of(spec: CompleteSpec, host_info: HostInfo, before: Mapping[str, str]) -> JobChanges:
     """Read what a job changes; ``before`` is what its preloads found. A job whose code is another program needs none.
 
@@ -45,13 +82,14 @@ def changes_of(spec: CompleteSpec, host_info: HostInfo, before: Mapping[str, str
     entry_point = spec["entry_point"]
     if entry_point and not entry_point.endswith(".py"):
         return NO_CHANGES
+    installs = install_in_script(spec, host_info)
     try:
         found = distribution.launcher_distribution(spec, host_info)
     except HyperparameterError:
         return NO_CHANGES
     if found is not None and found.runner == "mpi":
-        return NO_CHANGES
+        return NO_CHANGES._replace(installs=installs)
     ranks = found is not None and found.runner == "torchrun"
     changes = environ_changes.changes_of(spec["environment"], spec["source"], before, ranks=ranks)
     at_start = environ_changes.read_at_start(spec["environment"], before)
-    return JobChanges(environ_changes.differing(changes, before), at_start)
+    return JobChanges(environ_changes.differing(changes, before), at_start, installs)

@@ -55,6 +55,14 @@ def format_read_at_start(names: Sequence[str]) -> str:
     )
 
 
+def format_installs(command: str) -> str:
+    """Say that a job began in a new interpreter since its code installs packages by a command."""
+    return (
+        f"This job's code installs packages ({command}): it began in a new interpreter, without preloads, with an "
+        "environment of its own that is deleted with the job."
+    )
+
+
 def format_changed(names: Sequence[str]) -> str:
     """Say that a job imports its packages itself, since some of them are not what was preloaded."""
     verb = "has" if len(names) == 1 else "have"

@@ -144,7 +144,7 @@ class _Reader:
     def _updated(self, given: ast.AST) -> Iterator[Write]:
         """Read what :meth:`dict.update` gets."""
         if isinstance(given, ast.Dict):
-            for key, value in zip(given.keys, given.values):  # noqa: B905 - Python 3.8 has no strict
+            for key, value in zip(given.keys, given.values):
                 yield from self._any_name() if key is None else self._named(key, value)
         elif isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "dict":
             for one in given.args:

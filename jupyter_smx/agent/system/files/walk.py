@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Callable, Iterator, List, NamedTuple, Tuple
+from typing import Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 
 class Level(NamedTuple):
@@ -44,12 +44,19 @@ def raise_unless_loop(error: OSError) -> None:
         raise error
 
 
-def descend(top: str, *, follow: bool = False, on_error: Callable[[OSError], None] = raise_error) -> Iterator[Level]:
+def descend(
+    top: str,
+    *,
+    follow: bool = False,
+    on_error: Callable[[OSError], None] = raise_error,
+    drop_link: Optional[Callable[[str], bool]] = None,
+) -> Iterator[Level]:
     """Give a folder, then each one in it with those below, in the order of names; links only where they are followed.
 
-    ``on_error`` is called for each folder that cannot be read; the folder is skipped unless it raises.
+    ``on_error`` is called for each folder that cannot be read; the folder is skipped unless it raises. ``drop_link`` is
+    called with the path of each link; the link is skipped if it returns True.
 
-    :raises OSError: a folder cannot be read.
+    :raises OSError: a folder cannot be read, or what ``drop_link`` raises.
     :raises LoopError: a link that is followed leads back.
     """
     waiting: List[Tuple[str, str, Tuple[Tuple[int, int], ...]]] = [(top, "", ())]
@@ -62,6 +69,8 @@ def descend(top: str, *, follow: bool = False, on_error: Callable[[OSError], Non
         except OSError as error:
             on_error(error)
             continue
+        if drop_link is not None:  # its errors are of a link, and no reason to skip the folder
+            entries = [entry for entry in entries if not (entry.is_symlink() and drop_link(entry.path))]
         folders = {entry.name: entry for entry in entries if _is_folder(entry, follow=follow)}
         level = Level(path, name, list(folders.values()), [entry for entry in entries if entry.name not in folders])
         yield level

@@ -53,10 +53,7 @@ def _own_files(folder: str) -> Set[str]:
 def _sysv_rows(kind: str) -> List[Dict[str, str]]:
     lines = process.read_file(f"/proc/sysvipc/{kind}").splitlines()
     names = lines[0].split() if lines else []
-    return [
-        dict(zip(names, line.split()))  # noqa: B905 - strict is of Python 3.10
-        for line in lines[1:]
-    ]
+    return [dict(zip(names, line.split())) for line in lines[1:]]
 
 
 def _sysv_objects(*, private: bool) -> Set[str]:

@@ -23,6 +23,7 @@ Table = Dict[int, "Process"]
 _PROC = Path("/proc")
 _LINUX = sys.platform == "linux"
 _DEAD = ("Z", "X", "x")
+_STOPPED = ("T", "t")
 _PAUSE = 0.005
 
 
@@ -99,6 +100,22 @@ def is_alive(identity: Identity) -> bool:
     """Say whether exactly this process lives, and not another one that got its number."""
     found = read_process(identity[0])
     return found is not None and found.identity() == identity
+
+
+def is_stopped(identity: Identity) -> bool:
+    """Say whether exactly this process lives and is stopped, by a signal or a debugger."""
+    if not is_alive(identity):
+        return False
+    if not _LINUX:
+        psutil = _psutil()
+        try:
+            return bool(psutil.Process(identity[0]).status() == psutil.STATUS_STOPPED)
+        except (psutil.Error, OSError):
+            return False
+    try:
+        return parse_stat((_PROC / str(identity[0]) / "stat").read_text(errors="replace"))[1] in _STOPPED
+    except OSError:
+        return False
 
 
 def read_table() -> Table:
@@ -198,3 +215,12 @@ def kill_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
             return {process.pid for process in stopped.values() if is_alive(process.identity())}
         while any(is_alive(process.identity()) for process in stopped.values()) and time.monotonic() < end:
             time.sleep(_PAUSE)
+
+
+def kill_in_turn(selections: Iterable[Callable[[Table], set[int]]], seconds: float) -> set[int]:
+    """Do as :func:`kill_all` with one selection after the other; blocks ``seconds`` at most in all."""
+    end = time.monotonic() + seconds
+    left: set[int] = set()
+    for select in selections:
+        left |= kill_all(select, max(0.0, end - time.monotonic()))
+    return left

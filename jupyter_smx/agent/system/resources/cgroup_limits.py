@@ -210,6 +210,16 @@ def _rules(folder: Path, kind: str, wanted: int, version: int) -> list[tuple[str
     return [rule for rule in rules if rule == rules[0] or (folder / rule[0]).exists()]
 
 
+def find_members(folders: Iterable[str]) -> set[int]:
+    """List the processes in groups and in the groups that their jobs made below them; none where a group is gone."""
+    found = set()
+    for folder in dict.fromkeys(folders):
+        for below, _, files in os.walk(folder):
+            if "cgroup.procs" in files:
+                found |= {int(pid) for pid in _read_fields(Path(below) / "cgroup.procs")}
+    return found
+
+
 def remove_groups(folders: Iterable[str]) -> str:
     """Remove groups whose processes have ended; says which could not be. Blocks for a second at most."""
     end = time.monotonic() + _PATIENCE

@@ -67,6 +67,32 @@ def is_full(path: str) -> bool:
     return found is not None and bool(found[1])
 
 
+def is_read_only(path: str) -> bool:
+    """Say whether a file system is mounted for reading only."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def is_noexec(path: str) -> bool:
+    """Say whether a file system starts no program; False where the system cannot say it."""
+    try:
+        return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))  # Python on macOS has no such flag
+    except OSError:
+        return False
+
+
+def format_noexec(path: str) -> str:
+    """Say that no program below a folder can be started; '' where its file system allows it."""
+    if not is_noexec(path):
+        return ""
+    return (
+        f"Programs in {path} cannot be started, because its file system is mounted with noexec. Set "
+        "JUPYTER_SMX_DATA_DIR to a folder on another file system, or start the program with its interpreter."
+    )
+
+
 def format_full_disk(where: DiskPaths) -> str:
     """Name the places whose disk has no room, those of one disk together; '' when all have some."""
     names: Dict[int, List[str]] = {}
@@ -86,6 +112,13 @@ def format_error(error: OSError, where: DiskPaths) -> str:
     if not errors.is_full(error):
         return f"{what}."
     return f"{what}. {format_full_disk(where) or 'The disk is unknown; there may be a quota.'}"
+
+
+def format_wait(number: int, where: DiskPaths) -> str:
+    """Say why files are written later, by the system's number of the error."""
+    if number in errors.NO_ROOM:
+        return format_full_disk(where) or "There is no room for its files."
+    return f"Its files cannot be written now: {os.strerror(number)}."
 
 
 def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Dict[str, Any]:

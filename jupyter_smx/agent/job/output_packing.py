@@ -1,0 +1,66 @@
+"""Pack the outputs of a job in a process of their own, again after each pause while a disk fails."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+from jupyter_smx.agent.channels import pack_outputs
+from jupyter_smx.agent.job.end_on_error import ends_job_on_error
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask
+from jupyter_smx.agent.system.resources import disk_wait
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host.host import Host
+
+    OnEnd = Callable[[Optional[Dict[str, Any]], str, bool], None]
+    """Takes what was packed, or None and the error, and whether the packing was aborted."""
+
+
+class OutputPacking:
+    """One job's packing. ``on_wait`` takes why it waits for a disk, and "" where it does no longer."""
+
+    def __init__(
+        self,
+        host: Host,
+        job: str,
+        outputs: List[Tuple[str, str]],
+        on_wait: Callable[[str], None],
+        abort: Callable[[Exception], None],
+    ) -> None:
+        self.task: Optional[ForkedTask] = None
+        self.is_over = False
+        """Set where the job ended while it waited: nothing is packed any more."""
+        self.abort = abort
+        self._host = host
+        self._job = job
+        self._on_wait = on_wait
+        self._work = (host.folder.ml, outputs, host.spool.path(job))
+        self._wait = disk_wait.DiskWait(host.config.disk_patience)
+
+    def has_work(self) -> bool:
+        """Say whether there is anything to pack."""
+        return pack_outputs.has_work(*self._work)
+
+    @ends_job_on_error
+    def start(self, on_end: OnEnd) -> None:
+        """Begin; ``on_end`` is called once."""
+        if not self.is_over:
+            places = self._host.disks(self._job)
+            packed = functools.partial(self._on_packed, on_end)
+            self.task = ForkedTask(self._host.loop, lambda: pack_outputs.stage_out(*self._work, places), packed)
+
+    @ends_job_on_error
+    def _on_packed(self, on_end: OnEnd, result: Optional[Dict[str, Any]], error: str) -> None:
+        task, self.task = self.task, None
+        later = (result or {}).get("later", "")
+        pause = self._wait.next_pause() if later else None
+        self._on_wait(later if pause is not None else "")
+        if pause is not None:
+            self._host.loop.later(pause, functools.partial(self.start, on_end))
+            return
+        if later:
+            result, error = None, later
+        if result is None:
+            pack_outputs.remove_partial_archives(self._host.spool.path(self._job))
+        on_end(result, error, task is not None and task.was_aborted)

@@ -129,6 +129,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     preload: tuple[str, ...] = ()
     preload_memory: int = 0
     input_hash_limit: int = 1_024
+    log_limit: int = 1 << 30
+    """Bytes that the log of a job may take on a host's disk; 0 is no limit."""
     image: str = ""
     """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
     network_isolation: bool = False
@@ -254,6 +256,15 @@ class Engine(LoggingConfigurable):
         :raises RefusedError: it is not; the submission is refused.
         """
 
+    def check_installed(self) -> None:
+        """Check that what the engine needs on this machine is installed and configured, such as a client program.
+
+        Called at each submission, before anything is recorded, so it asks no platform and reads few files. What does
+        not answer now passes: the job waits for it.
+
+        :raises RefusedError: something is missing; the submission is refused.
+        """
+
     def target_names(self) -> Sequence[str]:
         """List names that may follow the colon of ``--engine``, for completion; others may be valid, too.
 
@@ -374,6 +385,14 @@ class Engine(LoggingConfigurable):
         """
         spool = self.spool_path(cluster, host)
         return None if spool is None else await asyncio.to_thread(_read_file, spool, f"{job}/{name}", offset, limit)
+
+    def stopped_agent(self, handle: Handle, host: str) -> int:
+        """Give the process of a host's agent if it is stopped, as by SIGSTOP; 0 where it is not, or unknown.
+
+        The user reads it where the host does not answer. It must not block.
+        """
+        del handle, host
+        return 0
 
     async def exit_reason(self, cluster: str, host: str) -> str:
         """Say how a host ended, where the engine has more to say than its agent could; "" where it has not.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK_SIZE = 1 << 20
 _MAX_LINKS = 2
 """Of a file that comes home: the one there, and ours."""
@@ -41,6 +41,10 @@ class OpenFile:
     def size(self) -> int:
         """Count its bytes."""
         return os.fstat(self.file.fileno()).st_size
+
+    def has_one_name(self) -> bool:
+        """Say whether no other name leads to it, by which it could be a file that is not the host's."""
+        return os.fstat(self.file.fileno()).st_nlink == 1
 
     def link_or_copy(self, target: Path) -> None:
         """Let it have the new name ``target``, too, or put a copy there, as of a file that has more names than one.
@@ -74,12 +78,16 @@ class OpenFile:
 
 
 @contextmanager
-def open_file(top: Path, name: str) -> Iterator[OpenFile]:
-    """Open a file below a folder.
+def open_file(top: Path, name: str, *, writable: bool = False) -> Iterator[OpenFile]:
+    """Open a file below a folder, to read it or also to write it.
 
     :raises OSError: it is not there, is no file, or one of its folders is a link.
     """
-    with _open_parent(top, name) as (folder, last), os.fdopen(_open_regular(folder, last), "rb", buffering=0) as file:
+    flags = _FILE | (os.O_RDWR if writable else os.O_RDONLY)
+    with (
+        _open_parent(top, name) as (folder, last),
+        os.fdopen(_open_regular(folder, last, flags), "rb", buffering=0) as file,
+    ):
         yield OpenFile(folder, last, file)
 
 
@@ -126,8 +134,8 @@ def _open_parent(top: Path, name: str) -> Iterator[tuple[int, str]]:
         os.close(here)
 
 
-def _open_regular(folder: int, name: str) -> int:
-    descriptor = os.open(name, _FILE, dir_fd=folder)
+def _open_regular(folder: int, name: str, flags: int) -> int:
+    descriptor = os.open(name, flags, dir_fd=folder)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

@@ -21,6 +21,7 @@ from jupyter_smx.engines.docker.containers import container_spec, gpus, isolatio
 from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
+from jupyter_smx.engines.docker.daemon.installation import check_installed
 from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry, are_alive, handle_daemon_url
 from jupyter_smx.engines.docker.images.image import Images, cached_inspection
 from jupyter_smx.engines.docker.images.pull import ImagePuller
@@ -103,10 +104,20 @@ class DockerEngine(Engine):
         self._daemons = DaemonRegistry(
             lambda: daemon_address(str(self.docker_host), os.environ), lambda: float(self.call_timeout)
         )
+        self._is_installed = False
         self._images: Images | None = None
         self._preflight: Preflight | None = None
         self._copy_workers = CopyWorkers()
         self._users = users.ContainerUser(str(self.user))
+
+    def check_installed(self) -> None:
+        """Check, until it was found once, that there is a daemon on this machine and that this user may ask it.
+
+        :raises RefusedError: there is none, its address is wrong, or its socket is closed to this user.
+        """
+        if not self._is_installed:
+            check_installed(str(self.docker_host), os.environ)
+            self._is_installed = True
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Return the requests for the network and the containers, and each ``host.json``.

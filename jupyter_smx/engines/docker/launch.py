@@ -250,7 +250,7 @@ class ClusterLaunch:
     async def _check_running(self, container: str, host: str) -> None:
         seen = (await self._inspect(container, host))["State"]
         if seen["Status"] in probe_container.ENDED_STATES:
-            request_validation.check_disk_full(seen.get("ExitCode"), self._folders.root)
+            request_validation.check_disk(seen.get("ExitCode"), self._folders.root)
             raise await self._start_error(host, _format_exit(seen))
 
     async def _inspect(self, container: str, host: str) -> dict[str, Any]:

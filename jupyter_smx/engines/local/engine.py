@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,10 +14,12 @@ import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.isolation import host_traces
 from jupyter_smx.agent.system.processes import process_table
-from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
+from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir, lock_path
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.local import namespaces
+from jupyter_smx.engines.local import agent_ends, namespaces
+from jupyter_smx.engines.local.agent_ends import AgentEnds
 from jupyter_smx.engines.local.limits import LocalLimits
 from jupyter_smx.engines.local.start import CLAIM_LOST, AgentStart, Children, format_exit
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
@@ -93,6 +95,9 @@ class LocalEngine(Engine):
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._children: Children = {}
+        self._ends = AgentEnds(self._children)
+        self._released: set[str] = set()
+        """Clusters that a release killed and could not record yet."""
         off = "" if self.apply_limits else "LocalEngine.apply_limits is off"
         self._limits = LocalLimits(self._folders.clusters, off)
 
@@ -140,9 +145,16 @@ class LocalEngine(Engine):
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Compare each host's process id, start time and boot with the process table."""
-        self._reap()
+        self._ends.reap()
         # A network disk that is away would hold the thread, never the event loop.
-        return await asyncio.to_thread(lambda: [self._observe(handle) for handle in handles])
+        return await asyncio.to_thread(self._observe_handles, handles)
+
+    def _observe_handles(self, handles: Sequence[Handle]) -> list[Observation]:
+        oom_kills = agent_ends.read_oom_kills()
+        found = [self._observe(handle) for handle in handles]
+        if Observation.GONE not in found:
+            self._ends.mark_alive(oom_kills)
+        return found
 
     async def release(self, handle: Handle) -> None:
         """Kill the agents' sessions, their descendants and every process with a host's mark.
@@ -178,9 +190,21 @@ class LocalEngine(Engine):
         found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().description()}
         return {name: fact for name, fact in found.items() if fact}
 
+    async def exit_reason(self, cluster: str, host: str) -> str:
+        """Read what was written down when the hosts were released."""
+        return await asyncio.to_thread(self._folders.exit_reason, cluster, host)
+
     def clusters_folder(self) -> Path:
         """Give the folder in which each cluster has its own."""
         return self._folders.clusters
+
+    def stopped_agent(self, handle: Handle, host: str) -> int:
+        """Look at the process of the agent, which the handle names."""
+        found = next((one for one in handle.hosts if one.host == host), None)
+        with suppress(msgspec.MsgspecError, OSError):
+            if found is not None and (agent := agent_process(found)).is_stopped():
+                return agent.pid
+        return 0
 
     def spool_path(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
@@ -247,7 +271,7 @@ class LocalEngine(Engine):
         if not folder.is_claimed():
             start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
             code = await start.start_and_wait(self._children)
-            request_validation.check_disk_full(code, self._root)
+            request_validation.check_disk(code, self._root)
             if code not in (None, CLAIM_LOST):
                 raise self._start_error(request.cluster, host, f"ended with {format_exit(code)}")
         # Either our agent is ready, or another engine's agent has the folder and is as good as ours.
@@ -307,7 +331,19 @@ class LocalEngine(Engine):
             return Observation.UNKNOWN
         return Observation.RUNNING if alive else Observation.GONE
 
+    def _keep_exit_reasons(self, handle: Handle) -> None:
+        """Write down how agents ended by themselves; a release that is repeated finds those that it killed."""
+        if handle.cluster in self._released:
+            return
+        self._released.add(handle.cluster)
+        with suppress(OSError, msgspec.MsgspecError):
+            if not self._folders.is_released(handle.cluster):
+                reasons = {host.host: self._ends.reason(agent_process(host).pid) for host in handle.hosts}
+                told = {host: reason for host, reason in reasons.items() if reason}
+                self._folders.write_exit_reasons(handle.cluster, told)
+
     def _release(self, handle: Handle) -> None:
+        self._keep_exit_reasons(handle)
         # During an outage of the disk what the handle names is ended all the same.
         folders, _ = self._folders.try_to_close(handle.cluster)
         births = agent_processes(handle, folders)
@@ -317,11 +353,21 @@ class LocalEngine(Engine):
         marks += [folder.mark for folder in folders]
 
         def select(known: process_table.Table) -> set[int]:
-            self._reap()
+            self._ends.reap()
             return process_table.process_tree(roots, known) | process_table.find_marked(marks, known)
 
-        left = process_table.kill_all(select, float(self.release_timeout))
-        self._reap()
+        names = self._host_names(handle)
+        places = (os.fspath(self._folder(handle.cluster, name).path) for name in names)
+        traces = host_traces.read_traces(places, [os.fspath(lock_path())])
+        checked: dict[process_table.Identity, bool] = {}
+
+        def select_unmarked(known: process_table.Table) -> set[int]:
+            members = self._limits.find_members(handle.cluster, names) & known.keys()
+            return members | host_traces.find_unmarked(traces, known, checked)
+
+        # Those with a mark go first: what is left of the hosts then was started with a cleaned environment.
+        left = process_table.kill_in_turn([select, select_unmarked], float(self.release_timeout))
+        self._ends.reap()
         if left:
             raise UnavailableError(
                 f"Cluster {handle.cluster}: processes {sorted(left)} still run although they were killed.",
@@ -331,14 +377,16 @@ class LocalEngine(Engine):
             )
         # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
         folders, away = self._folders.try_to_close(handle.cluster)
+        groups = self._limits.remove(handle.cluster, names)
         if away is not None:
             raise self._folders.release_error(handle.cluster, away) from away
-        names = {*(host.host for host in handle.hosts), *(folder.path.name for folder in folders)}
-        groups = self._limits.remove(handle.cluster, names)
+        self._released.discard(handle.cluster)
         for left_behind in filter(None, (groups, *(folder.sweep() for folder in folders))):
             self.log.warning("cluster=%s released: %s", handle.cluster, left_behind)
 
-    def _reap(self) -> None:
-        for pid, child in list(self._children.items()):
-            if child.poll() is not None:
-                self._children.pop(pid, None)
+    def _host_names(self, handle: Handle) -> set[str]:
+        """Name the hosts of a cluster, as its handle and its folder have them, also on a disk that refuses writes."""
+        names = {host.host for host in handle.hosts}
+        with suppress(OSError):
+            names.update(host_names(self._folders.clusters / handle.cluster))
+        return names

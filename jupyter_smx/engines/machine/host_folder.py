@@ -66,6 +66,11 @@ class AgentProcess(Struct, frozen=True):
         """Say whether the agent lives; after a reboot none does."""
         return self.boot_id == process_table.boot_id() and process_table.is_alive((self.pid, self.start_time))
 
+    def is_stopped(self) -> bool:
+        """Say whether a signal, or a debugger, has stopped the agent."""
+        identity = (self.pid, self.start_time)
+        return self.boot_id == process_table.boot_id() and process_table.is_stopped(identity)
+
 
 def agent_process(host: HostHandle) -> AgentProcess:
     """Read what a handle says of a host's agent."""
@@ -350,6 +355,7 @@ def description(
         "preload": list(request.preload),
         "preload_memory": request.preload_memory,
         "input_hash_limit": request.input_hash_limit,
+        "log_limit": request.log_limit,
         "courier": transfer_python,
         "threads": plan.vcpus,
         "gpus": plan.gpus,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.agent.errors import is_temporary
 from jupyter_smx.agent.system.files import host_layout, rmtree
 from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 from jupyter_smx.agent.system.resources.memory import format_size
@@ -368,7 +369,7 @@ def _refusal(source: str, problem: OSError) -> RefusedError:
         value=source,
         rule="A container host sees only files that are linked or copied into its folder.",
         cure="Check that the path exists and is readable, and that the disk has free space.",
-        transient=problem.errno == errno.ENOSPC,
+        transient=is_temporary(problem),
     )
 
 

@@ -8,11 +8,11 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.errors import EXIT_DISK_FULL, is_full
+from jupyter_smx.agent.errors import EXIT_DISK_FAILS, EXIT_DISK_FULL, is_full, is_temporary
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE
 from jupyter_smx.engines.machine.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.python_version import MIN_PYTHON, version
+from jupyter_smx.python_version import MIN_PYTHON, describe_failure, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +61,7 @@ def check_python(python: str) -> tuple[int, int]:
     try:
         found = version(python)
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
-        raise _python_error(python, f"cannot be started ({problem})") from problem
+        raise _python_error(python, f"cannot be started ({describe_failure(python, problem)})") from problem
     if found < MIN_PYTHON:
         raise _python_error(python, f"is Python {found[0]}.{found[1]}")
     return found
@@ -103,24 +103,25 @@ def released_error(cluster: str) -> RefusedError:
     )
 
 
-def check_disk_full(code: int | None, folder: Path) -> None:
+def check_disk(code: int | None, folder: Path) -> None:
     """Look at how an agent ended that was to come up.
 
-    :raises RefusedError: it found no room for what it has to write down.
+    :raises RefusedError: its disk is full, read-only or failed, so it could not write the files of its host.
     """
     if code == EXIT_DISK_FULL:
         raise not_writable_error(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    if code == EXIT_DISK_FAILS:
+        raise not_writable_error(folder, OSError(errno.EIO, "the file system is read-only or fails"))
 
 
 def not_writable_error(folder: Path, problem: OSError) -> RefusedError:
-    """Refuse to launch where nothing can be written down; a full disk may have room again."""
-    full = is_full(problem)
-    cure = "Free some space on its disk" if full else "Make it writable"
+    """Refuse to launch where nothing can be written down; transient where that may pass, as on a full disk."""
+    cure = "Free some space on its disk" if is_full(problem) else "Make it writable"
     return RefusedError(
         f"data_dir: {str(folder)!r} cannot be written ({problem}).",
         field="data_dir",
         value=folder,
         rule="Every host has a folder in it.",
         cure=f"{cure}, or set {DATA_DIR_VARIABLE} to another folder.",
-        transient=full,
+        transient=is_temporary(problem),
     )

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.engines.machine import agent_zipapp
-from jupyter_smx.engines.remote.machine import RUN_TIMEOUT
+from jupyter_smx.engines.remote.machine import RUN_TIMEOUT, NoAnswerError, NotStartedError
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -43,12 +43,16 @@ class Account:
         """Ask one question of :mod:`jupyter_smx.agent.remote.commands`, and give its answer.
 
         :raises RefusedError: what was asked for cannot be done there; says why.
-        :raises UnavailableError: the machine cannot be reached, or does not answer within ``timeout`` seconds.
+        :raises UnavailableError: the machine cannot be reached, or does not answer within ``timeout`` seconds. It is a
+            NotStartedError where the question was not asked there.
         """
         data = json.dumps({"machine": self.machine.name, **question}).encode()
         done = await self.machine.run(self.command(verb), data, timeout)
         if done.code == _NO_ARCHIVE:
-            await self._send_archive()
+            try:
+                await self._send_archive()
+            except NoAnswerError as error:  # what may have run is not the question
+                raise NotStartedError(error.message, rule=error.rule, cure=error.cure, transient=True) from error
             done = await self.machine.run(self.command(verb), data, timeout)
         return read_answer(self.machine.name, self.python, done)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import HostHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -44,6 +45,17 @@ class Intention(Struct, frozen=True):
         """Count the hosts on a machine, and the GPUs that they take."""
         hosts = [host for host, place in self.places.items() if place == machine]
         return len(hosts), sum(self.gpus.get(host, 0) for host in hosts)
+
+
+def place_of(host: HostHandle | None) -> str:
+    """Name the machine of a host; "" where it is on none."""
+    return "" if host is None else str(host.data.get("machine", ""))
+
+
+def host_handle(host: str, machine: str, answer: Mapping[str, Any]) -> HostHandle:
+    """Describe a host as its machine reported it."""
+    kept = ("pid", "start_time", "boot_id", "socket")
+    return HostHandle(host=host, machine=machine, data={"machine": machine, **{name: answer[name] for name in kept}})
 
 
 def read_id(path: Path, new_id: Callable[[], str]) -> str:

@@ -17,10 +17,11 @@ _DIGITS = 8
 
 
 class Interpreter(Struct, frozen=True):
-    """An interpreter by its path, "" for the machine's own, and the shell lines that run before it."""
+    """An interpreter by its path, "" for the machine's own, and the lines of an environment that run before it."""
 
     path: str = ""
     setup: str = ""
+    environment: str = ""
 
 
 def resolve(word: str, environments: Mapping[str, str]) -> str:
@@ -55,7 +56,7 @@ def interpreter(resolved: str, environments: Mapping[str, str]) -> Interpreter:
     name, _, digest = resolved.rpartition("@")
     if name not in environments or _digest(environments[name]) != digest:
         return interpreter(resolve(resolved, environments), environments)
-    return Interpreter(setup=environments[name])
+    return Interpreter(setup=environments[name], environment=name)
 
 
 def _digest(lines: str) -> str:

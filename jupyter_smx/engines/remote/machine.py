@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import asyncio
     from contextlib import AbstractAsyncContextManager
 
+    from jupyter_smx.model.errors import SmxError
+
 RUN_TIMEOUT = 20.0
 """Seconds that a command on a machine may take, unless the caller says more."""
 
@@ -22,6 +24,18 @@ class Completed(NamedTuple):
     code: int
     output: bytes
     errors: str
+
+
+class NotStartedError(UnavailableError):
+    """A machine was not reached, and nothing was run there: the same may be run on another one."""
+
+
+class NoSessionError(NotStartedError):
+    """A machine answers and allows no further session now; nothing was run there."""
+
+
+class NoAnswerError(UnavailableError):
+    """A machine gave no answer to a command that it may have run, or may run still."""
 
 
 class RemoteMachine(Protocol):
@@ -36,7 +50,9 @@ class RemoteMachine(Protocol):
         """Run a command with ``data`` on its standard input, and wait for its end.
 
         :raises RefusedError: the machine cannot be used as it is configured; says the cure.
-        :raises UnavailableError: it cannot be reached now, or did not answer within ``timeout`` seconds.
+        :raises NotStartedError: it cannot be reached now, and nothing was run there.
+        :raises NoSessionError: it answers, but runs nothing more now.
+        :raises NoAnswerError: it did not answer within ``timeout`` seconds, or the way there ended before.
         """
         ...
 
@@ -65,6 +81,12 @@ def as_unavailable(error: BaseException) -> BaseException:
         return error
     words = {"field": error.field, "value": error.value, "rule": error.rule, "cure": error.cure}
     return UnavailableError(error.message, **words, transient=True)
+
+
+def as_no_room(error: SmxError) -> RefusedError:
+    """Give the error of a machine that was not reached as that of an engine without room: the job waits its turn."""
+    words = {"field": error.field, "value": error.value, "rule": error.rule, "cure": error.cure}
+    return RefusedError(error.message, **words, transient=True)
 
 
 class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,17 +19,21 @@ MACHINE_OPTION = "machine"
 
 
 class MachineRoom(Struct, frozen=True):
-    """What a machine has in all, and what of it is free; None where that is not known here."""
+    """What a machine has in all, and what of it is free; None where that is not known here.
+
+    ``unreachable`` says why nothing can be placed there now.
+    """
 
     total_slots: int | None = None
     slots: int | None = None
     total_gpus: int | None = None
     gpus: int | None = None
-    is_reachable: bool = True
+    unreachable: str = ""
 
     def fits(self, host: HostSpec) -> bool:
-        """Say whether a host has room here, as far as that is known."""
-        return (self.slots is None or self.slots > 0) and (self.gpus is None or self.gpus >= host.gpus)
+        """Say whether a host has room here now, as far as that is known."""
+        has_room = (self.slots is None or self.slots > 0) and (self.gpus is None or self.gpus >= host.gpus)
+        return has_room and not self.unreachable
 
     def less(self, host: HostSpec) -> MachineRoom:
         """Give what is left after a host."""
@@ -41,11 +45,12 @@ class MachineRoom(Struct, frozen=True):
 
 
 def place_hosts(hosts: Sequence[HostSpec], rooms: Mapping[str, MachineRoom]) -> dict[str, str]:
-    """Give each host a machine: one that can be reached before one that cannot, then the one with the most room.
+    """Give each host the machine with the most room of those that can be reached.
 
     Of machines with equal room the first one in the configuration.
 
-    :raises RefusedError: there is no room now (transient), or never: more hosts than slots, or too few GPUs.
+    :raises RefusedError: there is no room now (transient; says which machine is silent), or never: more hosts than
+        slots, or too few GPUs.
     :raises ValidationError: an instance type is of a machine that the engine has not.
     """
     totals = [room.total_slots for room in rooms.values() if room.total_slots is not None]
@@ -86,22 +91,30 @@ def _choose(host: HostSpec, rooms: Mapping[str, MachineRoom]) -> str:
             cure="Use a type with fewer GPUs, or another machine.",
         )
     if not candidates:
-        what = "GPU" if any(room.slots is None or room.slots > 0 for room in rooms.values()) else "slot"
-        raise RefusedError(
-            f"No {what} of {where} is free.",
-            field="instance_type",
-            value=host.instance_type,
-            cure="The job starts when another one ends.",
-            transient=True,
-        )
+        raise _no_room(host, where, [room for name, room in rooms.items() if wanted in ("", name)])
     return max(candidates, key=lambda name: _preference(candidates[name]))
+
+
+def _no_room(host: HostSpec, where: str, rooms: Sequence[MachineRoom]) -> RefusedError:
+    silent = [room.unreachable for room in rooms if room.unreachable]
+    answering = [room for room in rooms if not room.unreachable]
+    what = "GPU" if any(room.slots is None or room.slots > 0 for room in answering) else "slot"
+    return RefusedError(
+        f"No {what} of {where} is free." if answering else silent[0],
+        field="instance_type",
+        value=host.instance_type,
+        rule=" ".join(silent if answering else silent[1:]),
+        cure=f"The job starts when {'another one ends' if answering else ''}"
+        f"{' or ' if answering and silent else ''}{'the machine answers' if silent else ''}.",
+        transient=True,
+    )
 
 
 def _words(rooms: Mapping[str, MachineRoom]) -> str:
     return next(iter(rooms)) if len(rooms) == 1 else f"the {len(rooms)} machines of this engine"
 
 
-def _preference(room: MachineRoom) -> tuple[bool, float, float]:
+def _preference(room: MachineRoom) -> tuple[float, float]:
     unknown = float("inf")
     slots = unknown if room.slots is None else room.slots
-    return room.is_reachable, slots, unknown if room.gpus is None else room.gpus
+    return slots, unknown if room.gpus is None else room.gpus

@@ -22,14 +22,15 @@ from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.addresses import MachineNetwork, host_networks
 from jupyter_smx.engines.machine.host_folder import description
 from jupyter_smx.engines.machine.launch_hosts import launch_all
-from jupyter_smx.engines.remote import facts, interpreters, machine_check
+from jupyter_smx.engines.remote import facts, interpreters, machine_check, observations
 from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
-from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, read_id
+from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, host_handle, place_of, read_id
+from jupyter_smx.engines.remote.contacts import WAIT, Contacts
 from jupyter_smx.engines.remote.environments import DEFAULT_LIMIT, environment_request, provide
-from jupyter_smx.engines.remote.machine import as_unavailable
+from jupyter_smx.engines.remote.machine import NoAnswerError, NotStartedError, as_no_room, as_unavailable
 from jupyter_smx.engines.remote.placement import MachineRoom, place_hosts
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
-from jupyter_smx.model.records.cluster import Handle, HostHandle
+from jupyter_smx.model.records.cluster import Handle
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
         Callable,
         Collection,
         Coroutine,
-        Iterable,
         Mapping,
         Sequence,
     )
@@ -46,16 +46,14 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
     from jupyter_smx.engines.remote.machine import MachineOptions, RemoteMachine
-    from jupyter_smx.model.records.cluster import QueueStatus
+    from jupyter_smx.engines.remote.observations import Answers, Errors
+    from jupyter_smx.model.records.cluster import HostHandle, QueueStatus
     from jupyter_smx.model.spec.instance import InstanceType
-
-Answers = dict[str, dict[str, Any]]
-Errors = dict[str, BaseException]
 
 _OBSERVE_TIMEOUT = 10.0
 """Seconds after which a machine that does not answer is unknown."""
-_CONTACT_AGE = 30.0
-"""Seconds for which a machine that answered, or did not, is taken for as it was."""
+_FACTS_AGE = 30.0
+"""Seconds for which a machine has the memory, GPUs and disk that it reported last."""
 _FILLED_IN = ("addresses", "interface", "port", "limits")
 """Fields of ``host.json`` that only the machines can fill in."""
 
@@ -115,8 +113,9 @@ class RemoteEngine(Engine):
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._accounts: dict[str, Account] = {}
-        self._contacts: dict[str, tuple[float, bool]] = {}
-        """When each machine was asked last, by the event loop's clock, and whether it answered."""
+        self._contacts = Contacts(self._ask_machine, time.monotonic, time.time)
+        self._facts_at: dict[str, float] = {}
+        """When each machine reported its facts last, by the monotonic clock."""
         self._facts = facts.FactsStore(self._folder / "machines")
 
     @property
@@ -173,7 +172,7 @@ class RemoteEngine(Engine):
             intention = written or await self._place(request)
             networks = await self._networks(request.cluster, intention)
             pythons: dict[str, str] = {}
-            async with aclosing(self._provide_environments(request, intention)) as reports:
+            async with aclosing(self._provide_environments(request, intention, written is None)) as reports:
                 async for report in reports:
                     if isinstance(report, dict):
                         pythons = report
@@ -181,13 +180,13 @@ class RemoteEngine(Engine):
                         yield report
 
             async def launch_host(host: HostSpec) -> HostHandle:
+                def launch(place: str) -> Coroutine[Any, Any, HostHandle]:
+                    return self._launch_host(request, host, place, networks[host.host], pythons.get(place, ""))
+
                 place = intention.places[host.host]
-                try:
-                    return await self._launch_host(request, host, place, networks[host.host], pythons.get(place, ""))
-                except RefusedError:
-                    if written is None:  # else an earlier launch may have left a host there
-                        register.leave_out(request.cluster, host.host)
-                    raise
+                if written is not None:  # an earlier launch may have left a host there
+                    return await launch(place)
+                return await self._launch_where_reached(request, host, place, launch)
 
             async with aclosing(launch_all(self, request, launch_host)) as handles:
                 async for handle in handles:
@@ -205,7 +204,7 @@ class RemoteEngine(Engine):
         for error in errors.values():
             raise error
         found = {host: states[name].get(cluster, {}).get(host, {}) for host, name in intention.places.items()}
-        hosts = [_host_handle(host, intention.places[host], state) for host, state in found.items() if "pid" in state]
+        hosts = [host_handle(host, intention.places[host], state) for host, state in found.items() if "pid" in state]
         return Handle(engine=self.name, cluster=cluster, hosts=tuple(hosts))
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
@@ -218,7 +217,7 @@ class RemoteEngine(Engine):
         except UnavailableError:
             return [Observation.UNKNOWN for _ in handles]
         states, _ = await self._observe_hosts({c: found for c, found in intentions.items() if found is not None})
-        return [_observation(handle, intentions[handle.cluster], states) for handle in handles]
+        return [observations.conclude(handle, intentions[handle.cluster], states) for handle in handles]
 
     async def release(self, handle: Handle) -> None:
         """End the hosts on the machines that have them, and on no others.
@@ -233,7 +232,7 @@ class RemoteEngine(Engine):
         question = {"cluster": handle.cluster, "hosts": known, "timeout": float(self.release_timeout)}
         timeout = float(self.release_timeout) + _OBSERVE_TIMEOUT
         machines = intention.machines() if intention else []
-        answers, errors = await _gather(
+        answers, errors = await observations.gather(
             {name: self._account(name).ask("release", question, timeout) for name in machines}
         )
         for name, answer in answers.items():
@@ -248,7 +247,7 @@ class RemoteEngine(Engine):
         :raises UnavailableError: nothing listens there now.
         """
         found = next((known for known in handle.hosts if known.host == host), None)
-        place = _place_of(found)
+        place = place_of(found)
         if found is None or not place:
             raise UnavailableError(f"Host {host} of cluster {handle.cluster} is on no machine yet.", transient=True)
         try:
@@ -293,7 +292,7 @@ class RemoteEngine(Engine):
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Enter the namespaces of the agent in a terminal there."""
-        place = _place_of(next((known for known in handle.hosts if known.host == host), None))
+        place = place_of(next((known for known in handle.hosts if known.host == host), None))
         if not place:
             return None
         account = self._account(place)
@@ -326,12 +325,18 @@ class RemoteEngine(Engine):
         boot = answer["hosts"].get(cluster, {}).get(host, {}).get("boot_id", answer["boot_id"])
         return "" if boot == answer["boot_id"] else f"The machine {place} was restarted."
 
+    async def close(self) -> None:
+        """End the questions to machines that are under way."""
+        await self._contacts.close()
+
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """End what runs on the machines for clusters of this controller that have no record.
 
         :raises UnavailableError: a machine cannot be reached; the others were looked at.
         """
-        answers, errors = await _gather({name: self._sweep_machine(name, known) for name in self.machine_options()})
+        answers, errors = await observations.gather(
+            {name: self._sweep_machine(name, known) for name in self.machine_options()}
+        )
         ended = [f"{cluster} on {name}" for name, answer in answers.items() for cluster in answer["ended"]]
         if errors and not ended:
             raise next(iter(errors.values()))
@@ -350,7 +355,9 @@ class RemoteEngine(Engine):
 
         :raises UnavailableError: a machine cannot be reached; the others were pruned.
         """
-        answers, errors = await _gather({name: self._prune_machine(name, is_needed) for name in self.machine_options()})
+        answers, errors = await observations.gather(
+            {name: self._prune_machine(name, is_needed) for name in self.machine_options()}
+        )
         deleted = [cluster for answer in answers.values() for cluster in answer["deleted"]]
         if errors and not deleted:
             raise next(iter(errors.values()))
@@ -410,7 +417,7 @@ class RemoteEngine(Engine):
         written = self._register.read(handle.cluster)
         if written is not None:
             return written
-        places = {host.host: _place_of(host) for host in handle.hosts}
+        places = {host.host: place_of(host) for host in handle.hosts}
         return Intention({host: place for host, place in places.items() if place}) if any(places.values()) else None
 
     def _slots_of(self, name: str) -> int | None:
@@ -424,8 +431,10 @@ class RemoteEngine(Engine):
         Machines are asked before that, so that a silent one holds up no placement on others.
         """
         names = [*self.machine_options()]
-        if len(names) > 1 or names[0] not in self._contacts:  # of a single one the launch is the first question later
-            await self._contact(names)
+        if len(names) > 1 or not self._contacts.has_answered(
+            names[0]
+        ):  # of a single one the launch is the next question
+            await self._contacts.refresh(names)
         register = self._register
         async with register.placement_lock():
             if register.is_released(request.cluster):
@@ -435,29 +444,41 @@ class RemoteEngine(Engine):
             register.write(request.cluster, intention)
         return intention
 
-    async def _contact(self, names: Iterable[str]) -> None:
-        """Ask machines that have not been asked lately what they have.
+    async def _launch_where_reached(
+        self,
+        request: ClusterRequest,
+        host: HostSpec,
+        place: str,
+        launch: Callable[[str], Coroutine[Any, Any, HostHandle]],
+        tried: tuple[str, ...] = (),
+    ) -> HostHandle:
+        """Launch a host that is nowhere yet; on another machine where that of its place is not reached.
 
-        :raises UnavailableError: none of them can be reached; that of the first one.
-        :raises RefusedError: none of them can be used; that of the first one.
+        :raises RefusedError: as :meth:`acquire`, or no machine is reached now; nothing was launched.
         """
-        now = asyncio.get_running_loop().time()
-        known = {name: self._contacts.get(name, (-_CONTACT_AGE, False)) for name in names}
-        old = [name for name, (when, answered) in known.items() if now - when >= _CONTACT_AGE or not answered]
-        _, errors = await _gather({name: self._ask_facts(name) for name in old})
-        if errors and len(errors) == len(known):
-            raise next(iter(errors.values()))
-
-    async def _ask_facts(self, name: str) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
         try:
-            answer = await self._account(name).ask("facts", {})
-        except Exception:
-            self._contacts[name] = loop.time(), False
+            return await launch(place)
+        except NotStartedError as error:
+            self._register.leave_out(request.cluster, host.host)
+            self._contacts.note_error(place, error)
+            is_alone = len(request.hosts) == 1 and len(self.machine_options()) > 1  # others know its machine's address
+            if not is_alone or request.requirements or place in tried or not self._contacts.is_silent(place):
+                raise as_no_room(self._contacts.dated(place, error)) from error
+        except RefusedError:
+            self._register.leave_out(request.cluster, host.host)
             raise
-        self._contacts[name] = loop.time(), True
+        other = (await self._place(request)).places[host.host]
+        return await self._launch_where_reached(request, host, other, launch, (*tried, place))
+
+    async def _ask_machine(self, name: str) -> None:
+        """Ask a machine whether it answers, and what it has if that was long ago."""
+        now = time.monotonic()
+        if now - self._facts_at.get(name, -_FACTS_AGE) < _FACTS_AGE:
+            await self._account(name).machine.run("true", timeout=WAIT)
+            return
+        answer = await self._account(name).ask("facts", {})
+        self._facts_at[name] = now
         self._facts.write(name, msgspec.convert(answer, facts.MachineFacts, strict=False))
-        return answer
 
     def _room(self, name: str) -> MachineRoom:
         uses = [found.use_of(name) for found in self._register.live().values()]
@@ -467,7 +488,7 @@ class RemoteEngine(Engine):
             slots=None if slots is None else slots - sum(hosts for hosts, _ in uses),
             total_gpus=gpus,
             gpus=None if gpus is None else gpus - sum(taken for _, taken in uses),
-            is_reachable=self._contacts.get(name, (0.0, True))[1],
+            unreachable=self._contacts.unreachable_reason(name),
         )
 
     def _gpus_of(self, name: str) -> int | None:
@@ -477,8 +498,9 @@ class RemoteEngine(Engine):
 
     async def _networks(self, cluster: str, intention: Intention) -> dict[str, HostNetwork]:
         machines = {}
-        if len(intention.machines()) > 1:
-            await self._contact(intention.machines())
+        unknown = [name for name in intention.machines() if self._facts.read(name) is None]
+        if len(intention.machines()) > 1 and unknown:
+            await self._contacts.refresh(unknown)
         for host, name in intention.places.items():
             options, known = self.machine_options().get(name), self._facts.read(name)
             address = (options.address if options else "") or (known.address if known else "")
@@ -504,9 +526,12 @@ class RemoteEngine(Engine):
         return {**common, "notice_grace": float(self.notice_grace), "archive": agent_zipapp.file_name()}
 
     async def _provide_environments(
-        self, request: ClusterRequest, intention: Intention
+        self, request: ClusterRequest, intention: Intention, is_first: bool
     ) -> AsyncGenerator[Handle | QueueStatus | dict[str, str], None]:
-        """Install requirements on the machines of a cluster; gives the interpreter of each last."""
+        """Install requirements on the machines of a cluster; gives the interpreter of each last.
+
+        :raises RefusedError: ``is_first`` says that nothing was launched, and a machine does not answer.
+        """
         found = interpreters.interpreter(request.python, self._environments())
         wanted = environment_request(request, found.path, found.setup, os.environ)
         if wanted is None:
@@ -514,12 +539,19 @@ class RemoteEngine(Engine):
         # From here on the cluster is released when it fails, and holds its slots until then.
         yield Handle(engine=self.name, cluster=request.cluster)
         accounts = {name: (self._account(name), wanted) for name in intention.machines()}
-        async with aclosing(provide(accounts, float(self.environment_limit))) as reports:
-            async for report in reports:
-                if isinstance(report, dict):
-                    yield {name: environment.python for name, environment in report.items()}
-                else:
-                    yield report
+        try:
+            async with aclosing(provide(accounts, float(self.environment_limit))) as reports:
+                async for report in reports:
+                    if isinstance(report, dict):
+                        yield {name: environment.python for name, environment in report.items()}
+                    else:
+                        yield report
+        except (NotStartedError, NoAnswerError) as error:
+            if not is_first:
+                raise
+            for host in intention.places:
+                self._register.leave_out(request.cluster, host)
+            raise as_no_room(error) from error
 
     async def _launch_host(
         self, request: ClusterRequest, host: HostSpec, name: str, network: HostNetwork, python: str
@@ -539,11 +571,12 @@ class RemoteEngine(Engine):
             "memory": host.memory,
             "python": python or found.path or (DEFAULT_PYTHON if found.setup else account.python),
             "setup": found.setup,
+            "environment": found.environment,
             "timeout": float(self.launch_timeout),
         }
         answer = await account.ask("launch", question, float(self.launch_timeout) + _OBSERVE_TIMEOUT)
-        self._contacts[name] = asyncio.get_running_loop().time(), True
-        return _host_handle(host.host, name, answer)
+        self._contacts.note_answer(name)
+        return host_handle(host.host, name, answer)
 
     async def _observe_hosts(self, intentions: Mapping[str, Intention]) -> tuple[Answers, Errors]:
         """Ask each machine for its clusters: by machine, the states by cluster and host, and the errors."""
@@ -551,40 +584,15 @@ class RemoteEngine(Engine):
         for cluster, intention in intentions.items():
             for name in intention.machines():
                 clusters.setdefault(name, []).append(cluster)
-        answers, errors = await _gather(
+        answers, errors = await observations.gather(
             {
                 name: self._account(name).ask("observe", {"clusters": own}, _OBSERVE_TIMEOUT)
                 for name, own in clusters.items()
             }
         )
+        for name in answers:
+            self._contacts.note_answer(name)
+        for name, error in errors.items():
+            if isinstance(error, UnavailableError):
+                self._contacts.note_error(name, error)
         return {name: answer["hosts"] for name, answer in answers.items()}, errors
-
-
-async def _gather(questions: Mapping[str, Coroutine[Any, Any, dict[str, Any]]]) -> tuple[Answers, Errors]:
-    """Ask several machines side by side; gives the answers and the errors, by machine."""
-    found = await asyncio.gather(*questions.values(), return_exceptions=True)
-    named = dict(zip(questions, found, strict=True))
-    answers = {name: answer for name, answer in named.items() if not isinstance(answer, BaseException)}
-    return answers, {name: answer for name, answer in named.items() if isinstance(answer, BaseException)}
-
-
-def _observation(handle: Handle, intention: Intention | None, states: Answers) -> Observation:
-    """Conclude from what machines said; the states of a machine that gave no answer are missing. Pure."""
-    if intention is None:
-        return Observation.GONE
-    if not states.keys() >= set(intention.machines()):
-        return Observation.UNKNOWN
-    found = [states[name].get(handle.cluster, {}).get(host) for host, name in intention.places.items()]
-    running = [False if state is None else state["running"] for state in found]
-    if None in running or (not handle.hosts and not any(running)):
-        return Observation.UNKNOWN  # an acquire may be under way
-    return Observation.RUNNING if all(running) else Observation.GONE
-
-
-def _place_of(host: HostHandle | None) -> str:
-    return "" if host is None else str(host.data.get("machine", ""))
-
-
-def _host_handle(host: str, machine: str, answer: Mapping[str, Any]) -> HostHandle:
-    kept = ("pid", "start_time", "boot_id", "socket")
-    return HostHandle(host=host, machine=machine, data={"machine": machine, **{name: answer[name] for name in kept}})

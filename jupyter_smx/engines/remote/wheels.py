@@ -22,7 +22,7 @@ from msgspec import Struct
 from jupyter_smx.agent.code import environment_build
 from jupyter_smx.controller_launch import controller_environment
 from jupyter_smx.engines.base import RequirementsError
-from jupyter_smx.engines.machine.line_process import kill_group, read_lines
+from jupyter_smx.engines.machine import child_process
 from jupyter_smx.engines.remote import requirement_lines
 from jupyter_smx.policy.lifecycle import pip_output
 from jupyter_smx.policy.lifecycle.environment import CONSTRAINT, format_for_pip, needs_pip
@@ -177,25 +177,24 @@ class WheelBuilder:
 
     async def _run(self, program: str, words: Sequence[str], variables: Mapping[str, str] | None = None) -> _Outcome:
         """Run a program to its end; a call that is cancelled leaves no process."""
-        child = await asyncio.create_subprocess_exec(
+        child = await child_process.start(
             *words,
             cwd=self._folder,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**environment_build.installer_variables(controller_environment(os.environ)), **(variables or {})},
-            start_new_session=True,
         )
         last, progress = deque[str](maxlen=_TAIL_LINES), pip_output.InstallProgress()
         try:
             assert child.stdout is not None  # noqa: S101 - a pipe, as asked for
-            async for line in read_lines(child.stdout):
+            async for line in child_process.read_lines(child.stdout):
                 last.append(line)
                 if step := progress.read_line(line):
                     self._say(f"{step} on this machine")
             code = await child.wait()
         finally:
-            await kill_group(child)
+            await child_process.end(child, with_descendants=True)
         return _Outcome(program, code, list(last))
 
     def _files(self, lines: Sequence[str]) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 from asyncio.subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING
 
+from jupyter_smx.engines.machine import child_process
 from jupyter_smx.engines.remote.machine import Completed
 from jupyter_smx.engines.ssh import commands, failures
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 STREAM_LIMIT = 1024 * 1024
 """Bytes that the reader of a stream holds before the other side waits."""
-
-_PIPES_INTERVAL = 0.2
-"""Seconds after which the pipes of a process that ended are closed."""
 
 
 class SshClient:
@@ -40,13 +36,12 @@ class SshClient:
         :raises UnavailableError: this machine can start no process now.
         """
         try:
-            return await asyncio.create_subprocess_exec(
+            return await child_process.start(
                 *words,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 env=self._environment(),
-                start_new_session=True,
                 limit=STREAM_LIMIT,
             )
         except OSError as error:
@@ -61,7 +56,7 @@ class SshClient:
         try:
             output, errors = await asyncio.wait_for(process.communicate(data), timeout)
         finally:
-            await end(process)
+            await child_process.end(process)
         return Completed(process.returncode or 0, output, errors.decode(errors="replace"))
 
     async def run_logged(self, words: Sequence[str], log: Path, timeout: float) -> Completed:
@@ -77,33 +72,11 @@ class SshClient:
         try:
             code = await asyncio.wait_for(process.wait(), timeout)
         finally:
-            await end(process)
+            await child_process.end(process)
         return Completed(code, b"", _read(log))
 
     def _environment(self) -> Mapping[str, str]:
         return commands.environment(self.options, os.environ)
-
-
-async def end(process: asyncio.subprocess.Process) -> None:
-    """Kill a process with all that it started, if it runs, and wait for its end, also if the caller is cancelled."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    transport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio has no other way to close pipes
-    waiting = asyncio.ensure_future(process.wait())
-    cancelled: asyncio.CancelledError | None = None
-    while not waiting.done():
-        try:
-            await asyncio.wait({waiting}, timeout=_PIPES_INTERVAL)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        # A master may hold the other ends of the pipes longer, for which some versions of asyncio wait. Before the end
-        # of the process its transport must not be closed: it would take the exit code from asyncio.
-        if process.returncode is not None:
-            transport.close()
-    transport.close()
-    if cancelled is not None:
-        raise cancelled
 
 
 def _read(log: Path) -> str:

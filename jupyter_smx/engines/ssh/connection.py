@@ -57,7 +57,8 @@ class SshConnection:
         the machine gets no signal. A command that ends by a signal there has the code 255.
 
         :raises RefusedError: ssh cannot connect until a person changes something.
-        :raises UnavailableError: it cannot connect now, or the command did not end in time; it may have run then.
+        :raises NotStartedError: it cannot connect now, or sshd allows no further session; nothing was run.
+        :raises NoAnswerError: the command did not end in time, or the connection ended; it may have run.
         """
         await self._ready()
         loop = asyncio.get_running_loop()
@@ -70,7 +71,7 @@ class SshConnection:
                 lost += 1
                 self._master.lose()
                 if lost > 1:
-                    raise failures.connection_lost(self.name)
+                    raise failures.not_kept(self.name)
                 await self._ready()
                 deadline = loop.time() + timeout
             elif loop.time() + delay > deadline:

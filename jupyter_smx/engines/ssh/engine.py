@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
+import shutil
 import socket
 import stat
 from pathlib import Path
@@ -18,6 +20,7 @@ from jupyter_smx.engines.remote.remote_engine import RemoteEngine
 from jupyter_smx.engines.ssh import host_aliases
 from jupyter_smx.engines.ssh.commands import SshOptions
 from jupyter_smx.engines.ssh.connection import SshConnection
+from jupyter_smx.engines.ssh.failures import not_started
 from jupyter_smx.model.errors import RefusedError, suggest_names
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ class SshEngine(RemoteEngine):
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._connections: dict[str, SshConnection] = {}
+        self._has_client = False
 
     @validate("machines")
     def _check_machines(self, proposal: Bunch) -> dict[str, dict[str, object]]:
@@ -100,6 +104,18 @@ class SshEngine(RemoteEngine):
                 cure="Write --engine ssh:NAME, with a name that `ssh NAME` takes.",
             )
 
+    def check_installed(self) -> None:
+        """Check, until it was found once, that there is an ssh client.
+
+        :raises RefusedError: there is none.
+        """
+        if self._has_client:
+            return
+        program, path = str(self.program), self.variables.get("PATH")
+        if shutil.which(program, path=path) is None:
+            raise not_started(program, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+        self._has_client = True
+
     def target_names(self) -> Sequence[str]:
         """List the machines of the configuration, then the aliases of the user's ``~/.ssh/config``. Blocks."""
         return [*dict.fromkeys((*self.machines, *host_aliases.read(self._config_path()).names))]
@@ -115,6 +131,7 @@ class SshEngine(RemoteEngine):
 
     async def close(self) -> None:
         """Let the master connections that were opened here end; one in which a person has a shell ends with it."""
+        await super().close()
         await asyncio.gather(*(connection.retire() for connection in self._connections.values()))
 
     async def _check_alias(self, alias: str) -> None:

@@ -1,7 +1,8 @@
 """Turn what the system's ``ssh`` prints into an error: what happened, why, and what a person does about it; pure.
 
 Two kinds. RefusedError: it stays so until a person changes something, as for a host key that is another one.
-UnavailableError: the machine or the network is away, or a person has to type something first, so jobs wait.
+UnavailableError: the machine or the network is away, or a person has to type something first, so jobs wait. Its kinds
+say whether a command may have run there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from jupyter_smx.engines.remote.machine import NoAnswerError, NoSessionError, NotStartedError
 from jupyter_smx.engines.ssh import commands
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
@@ -179,7 +181,7 @@ def of_start(text: str, target: Target) -> SmxError:
         return error
     if denied := _search(_DENIED, lines):
         return _denied(denied, lines, target)
-    return _find(_CONNECTION, lines, target) or UnavailableError(
+    return _find(_CONNECTION, lines, target) or NotStartedError(
         f"ssh could not connect to {target.alias}.",
         rule=_quote(lines[-1:]),
         cure=f"Try it in a terminal: {target.command}",
@@ -204,28 +206,43 @@ def not_started(program: str, error: OSError) -> SmxError:
     )
 
 
-def no_answer(alias: str, seconds: float) -> UnavailableError:
+def no_answer(alias: str, seconds: float) -> NoAnswerError:
     """Return the error for a machine that is silent."""
-    return UnavailableError(f"{alias} did not answer within {seconds:g} s.", transient=True)
+    return NoAnswerError(f"{alias} did not answer within {seconds:g} s.", transient=True)
 
 
-def connection_lost(alias: str) -> UnavailableError:
+def no_login(alias: str, seconds: float) -> NotStartedError:
+    """Return the error for a machine that did not complete the login."""
+    return NotStartedError(f"{alias} did not answer within {seconds:g} s.", transient=True)
+
+
+def connection_lost(alias: str) -> NoAnswerError:
     """Return the error for a master that ended while a command ran."""
-    return UnavailableError(f"The connection to {alias} ended while a command ran there.", transient=True)
+    return NoAnswerError(f"The connection to {alias} ended while a command ran there.", transient=True)
 
 
-def silent_connection(alias: str, command: str) -> UnavailableError:
+def not_kept(alias: str) -> NotStartedError:
+    """Return the error for masters that ended before a command was run."""
+    return NotStartedError(f"The connection to {alias} ended at once.", transient=True)
+
+
+def closed(alias: str) -> NotStartedError:
+    """Return the error for a start of the connection that :meth:`Master.close` ended."""
+    return NotStartedError(f"The connection to {alias} is closed.", transient=True)
+
+
+def silent_connection(alias: str, command: str) -> NotStartedError:
     """Return the error for a person's own master that does not answer; ``command`` ends it."""
-    return UnavailableError(
+    return NotStartedError(
         f"{alias} does not answer over the connection that a person opened.",
         cure=f"If it stays so, close that connection ({command}) and open it again.",
         transient=True,
     )
 
 
-def no_session(alias: str) -> UnavailableError:
+def no_session(alias: str) -> NoSessionError:
     """Return the error for an sshd that lets no further session in."""
-    return UnavailableError(
+    return NoSessionError(
         f"{alias} opened no session: sshd there allows no further one over one connection.",
         cure=f"Raise MaxSessions in the sshd_config of {alias}, or close other sessions.",
         transient=True,
@@ -320,7 +337,7 @@ def _error(failure: Failure, found: re.Match[str], lines: list[str], target: Tar
     said = found.string if not _FOLLOWS.search(found.string) else lines[0]
     rule = _quote([said]) + _way(machine, target)
     if failure.waits:
-        return UnavailableError(message, rule=rule, cure=cure, transient=True)
+        return NotStartedError(message, rule=rule, cure=cure, transient=True)
     return RefusedError(message, field="machine", value=target.alias, rule=rule, cure=cure)
 
 
@@ -331,8 +348,8 @@ def _denied(found: re.Match[str], lines: list[str], target: Target) -> SmxError:
     opening = _OPEN.format(alias=target.alias, command=target.command)
     is_typed = any(method in _TYPED for method in methods)
 
-    def waiting(message: str, cure: str) -> UnavailableError:
-        return UnavailableError(_sentence(message), rule=rule, cure=cure, transient=True)
+    def waiting(message: str, cure: str) -> NotStartedError:
+        return NotStartedError(_sentence(message), rule=rule, cure=cure, transient=True)
 
     if _search(_SIGNING, notes):
         return waiting(

@@ -24,7 +24,6 @@ from jupyter_smx.engines.ssh import commands, failures, key_files
 from jupyter_smx.engines.ssh.client import SshClient
 from jupyter_smx.engines.ssh.commands import AliasConfig
 from jupyter_smx.engines.ssh.failures import SessionEnd
-from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from jupyter_smx.engines.ssh.commands import SshOptions
@@ -34,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 _CONTROL_TIMEOUT = 5.0
 """Seconds for a question that the master, or ssh itself, answers without the machine."""
+_STOP_TIMEOUT = 1.0
+"""Seconds for a master to note that it ends with its last session: a controller that ends waits for it."""
 _LOGIN_TIMEOUT = 20.0
 """Seconds for a login, beside the time to connect, at each machine on the way."""
 _PATIENCE = float(commands.SERVER_ALIVE_INTERVAL * commands.SERVER_ALIVE_COUNT)
@@ -80,7 +81,7 @@ class Master:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
             if opening.cancelled():  # by close()
-                raise UnavailableError(f"The connection to {self.alias} is closed.", transient=True) from None
+                raise failures.closed(self.alias) from None
             raise
 
     def lose(self) -> None:
@@ -95,12 +96,13 @@ class Master:
         """Return True if a master runs at the path in use, or another one; the machine itself is not asked."""
         return bool(await self._pid(path or self.path))
 
-    async def ask(self, words: list[str]) -> Completed:
-        """Run a command that ssh, or the master on this machine, answers."""
+    async def ask(self, words: list[str], timeout: float | None = None) -> Completed:
+        """Run a command that ssh, or the master on this machine, answers; ``timeout`` is five seconds by default."""
+        limit = _CONTROL_TIMEOUT if timeout is None else timeout
         try:
-            return await self.client.run(words, timeout=_CONTROL_TIMEOUT)
+            return await self.client.run(words, timeout=limit)
         except asyncio.TimeoutError:
-            return Completed(255, b"", f"It did not answer within {_CONTROL_TIMEOUT:g} s.")
+            return Completed(255, b"", f"It did not answer within {limit:g} s.")
 
     async def close(self) -> None:
         """Stop a start that is under way, and end the master if it was opened here."""
@@ -113,7 +115,8 @@ class Master:
         """Do as :meth:`close`, but let the master end with the last session over it, such as a person's shell."""
         await self._cancel_start()
         if self._is_ours:
-            await self.ask(commands.control_words(self.alias, self.own_path, "stop", self._options))
+            words = commands.control_words(self.alias, self.own_path, "stop", self._options)
+            await self.ask(words, _STOP_TIMEOUT)
         self._is_up = self._is_ours = False
 
     async def _cancel_start(self) -> None:
@@ -166,7 +169,7 @@ class Master:
         try:
             done = await self.client.run_logged(words, log, limit)
         except asyncio.TimeoutError:
-            raise failures.no_answer(self.alias, limit) from None
+            raise failures.no_login(self.alias, limit) from None
         if done.code or not await self._use(self.own_path):
             raise failures.of_start(done.errors, await self._described(done.errors, config))
         self._is_ours = True

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from jupyter_smx.engines.machine import child_process
 from jupyter_smx.engines.remote.machine import Completed
-from jupyter_smx.engines.ssh import client, commands, failures
+from jupyter_smx.engines.ssh import commands, failures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ class LongSession:
     async def close(self) -> None:
         """End it, and wait until nothing of it runs here."""
         try:
-            await client.end(self.process)
+            await child_process.end(self.process)
         finally:
             self._errors.cancel()
 

@@ -1,0 +1,38 @@
+"""Ask machines side by side and conclude what became of a cluster; apart, because the engine is long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.engines.base import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from jupyter_smx.engines.remote.cluster_register import Intention
+    from jupyter_smx.model.records.cluster import Handle
+
+Answers = dict[str, dict[str, Any]]
+Errors = dict[str, BaseException]
+
+
+async def gather(questions: Mapping[str, Coroutine[Any, Any, dict[str, Any]]]) -> tuple[Answers, Errors]:
+    """Ask several machines side by side; gives the answers and the errors, by machine."""
+    found = await asyncio.gather(*questions.values(), return_exceptions=True)
+    named = dict(zip(questions, found, strict=True))
+    answers = {name: answer for name, answer in named.items() if not isinstance(answer, BaseException)}
+    return answers, {name: answer for name, answer in named.items() if isinstance(answer, BaseException)}
+
+
+def conclude(handle: Handle, intention: Intention | None, states: Answers) -> Observation:
+    """Conclude from what machines said; the states of a machine that gave no answer are missing. Pure."""
+    if intention is None:
+        return Observation.GONE
+    if not states.keys() >= set(intention.machines()):
+        return Observation.UNKNOWN
+    found = [states[name].get(handle.cluster, {}).get(host) for host, name in intention.places.items()]
+    running = [False if state is None else state["running"] for state in found]
+    if None in running or (not handle.hosts and not any(running)):
+        return Observation.UNKNOWN  # an acquire may be under way
+    return Observation.RUNNING if all(running) else Observation.GONE

@@ -119,6 +119,8 @@ class Route(Struct, Generic[_A], frozen=True):
     """The HTTP status of an answer that is no error, unless the action says another one."""
     proxy: Proxy | None = None
     """None where only processes of the same user reach the route."""
+    unrepeatable: str = ""
+    """Why a client must not send the request again where the answer to the first one was lost; "" where it may."""
 
     def proxy_query(self) -> tuple[QueryParameter[Any], ...]:
         """Give the parameters that the Jupyter server passes on."""
@@ -141,6 +143,7 @@ USAGE_HOST = QueryParameter("host", "", "the name of a host; all hosts by defaul
 ATTEMPT = QueryParameter("attempt", 0, "the number of a run of the job; the newest by default")
 OFFSET = QueryParameter("offset", 0, "the first byte")
 LAST = QueryParameter("last", 0, "instead of `offset`: the number of bytes at the end")
+END_BYTE = QueryParameter("before", -1, "instead of `offset`: where the bytes end")
 LIMIT_BYTES = QueryParameter("limit", 262_144, "bytes at most", 4 * 2**20)
 TEXT = QueryParameter("text", "", "the words to find", strip=False)
 MATCH_CASE = QueryParameter("case", False, "1 distinguishes upper case from lower case")
@@ -209,6 +212,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "no body; 409 while the job runs, jobs wait for it, or it retains a warm pool",
         status=204,
         proxy=Proxy(),
+        unrepeatable="a job that is deleted is unknown to a second request",
     ),
     Route(
         "POST",
@@ -226,6 +230,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "Simulate a spot interruption, so that the job restarts.",
         "Job; 400 if it is not a spot job, 409 if it has no hosts",
         proxy=Proxy(),
+        unrepeatable="a second one may interrupt the next attempt",
     ),
     Route(
         "POST",
@@ -250,10 +255,11 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "jobs/{ref}/logs",
         "read_log",
-        "Read the bytes of a log from `offset` on, or the `last` so many. An earlier attempt is final.",
+        "Read the bytes of a log from `offset` on, the `last` so many, or those that end at `before`. An earlier "
+        "attempt is final. Bytes that a limit on disk left out are passed over.",
         "bytes; the headers `X-Smx-Offset` (where to continue), `X-Smx-Total`, `X-Smx-Final` (0 or 1), `X-Smx-Host`, "
         "`X-Smx-Hosts`, `X-Smx-Attempt`, `X-Smx-Attempts`",
-        query=(HOST, ATTEMPT, OFFSET, LAST, LIMIT_BYTES, WAIT),
+        query=(HOST, ATTEMPT, OFFSET, LAST, END_BYTE, LIMIT_BYTES, WAIT),
         proxy=Proxy(),
     ),
     Route(
@@ -269,7 +275,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "GET",
         "jobs/{ref}/logs/whole",
         "download_log",
-        "Stream a log; of one that still grows, what it contains now.",
+        "Stream a log; of one that still grows, what it contains now. Bytes that were left out are not in it.",
         "bytes",
         query=(HOST, ATTEMPT),
         proxy=Proxy(help="Stream a log as an attachment with the file name `name`, never as a page."),
@@ -363,6 +369,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "PoolSummary",
         body='{"keep_alive"}',
         proxy=Proxy(),
+        unrepeatable="a pool that is released by 0 is unknown to a second request",
     ),
     Route(
         "DELETE",
@@ -372,6 +379,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "PoolSummary",
         status=202,
         proxy=Proxy(),
+        unrepeatable="a pool that is released is unknown to a second request",
     ),
     Route(
         "GET",
@@ -437,6 +445,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "Remove hosts of clusters without a record, and what ended clusters left on other machines.",
         "what was removed, by engine",
         query=(ENGINE,),
+        unrepeatable="a second one does not say what the first removed",
     ),
 )
 
@@ -465,6 +474,8 @@ SERVER_ROUTES: tuple[Route[ServerAction], ...] = (
 )
 
 METHODS: dict[Action, Method] = {route.action: route.method for route in ROUTES}
+UNREPEATABLE: dict[Action, str] = {route.action: route.unrepeatable for route in ROUTES if route.unrepeatable}
+"""Requests that are not sent again where their answer was lost, and why. All others are safe to repeat."""
 _PATHS = {route.action: route.path for route in ROUTES}
 
 

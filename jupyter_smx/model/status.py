@@ -76,6 +76,8 @@ _TABLE: dict[SecondaryStatus, tuple[int, Status, str]] = {
 }
 
 _FINAL_RANK = 9
+DISK_WAIT = "It waits for a disk of its host. "
+"""Beginning of what a job shows that waits for a full, read-only or failing disk; what is wrong with it follows."""
 REUSE_MESSAGE = "Reusing a warm pool."
 """What a job that starts on a warm pool shows."""
 

@@ -58,6 +58,12 @@ def format_usd(amount: float) -> str:
     return f"${amount:.{places}f}"
 
 
+LEFT_OUT = "of this log were left out here"
+"""Words where bytes of a log are not on the disk any more."""
+NOTICE_SIZE = 256
+"""Bytes before a gap of a log that its sentence takes, spaces at its end included: the next one is written over it."""
+
+
 def format_size(count: float) -> str:
     """Write bytes in binary units, as the agent and the browser do: ``812 B``, ``1.5 GiB``."""
     for unit in _SIZE_UNITS[:-1]:
@@ -65,6 +71,11 @@ def format_size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= _SIZE_STEP
     return f"{count:.1f} {_SIZE_UNITS[-1]}"
+
+
+def format_left_out(size: int) -> str:
+    """Say that so many bytes of a log are not on the disk any more, as the sentence in a log begins."""
+    return f"{format_size(size)} {LEFT_OUT}"
 
 
 def format_duration(seconds: float) -> str:

@@ -70,6 +70,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Packages that no host preloads."""
     input_hash_limit_mib: int = 1_024
     """Size of one input channel above which its content is not read for its digest."""
+    log_limit_mib: float = 1_024.0
+    """What the log of a job on one host may take on disk; 0 is no limit."""
 
 
 def limits_of_engine(limits: Limits, brought: Iterable[InstanceType], *, bounded: bool) -> Limits:
@@ -80,6 +82,11 @@ def limits_of_engine(limits: Limits, brought: Iterable[InstanceType], *, bounded
     """
     catalogue = limits.catalogue | {kind.name: kind for kind in brought}
     return replace(limits, catalogue=catalogue, bounded_by_machine=bounded)
+
+
+def log_limit_bytes(limits: Limits) -> int:
+    """Give the bytes that the log of a job on one host may take on disk, 0 for no limit."""
+    return int(limits.log_limit_mib * 2**20)
 
 
 def preload_memory_mib(limits: Limits, memory_gib: float) -> int:

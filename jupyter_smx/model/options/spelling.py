@@ -22,7 +22,18 @@ Source = Literal["line", "keyword", "configuration"]
 _OPTION = r"(?<![\w-])(--[a-z][a-z-]*[a-z])(?![\w-])"
 _SUBJECT = rf"^{_OPTION}(?: ([\w.-]+))?: "
 _ASSIGNED = rf"^{_OPTION}: ('.*?'?…?|[^\s:]+)(?= (?:is|does|cannot|seconds)\b|\.(?: |$))"
+_MAGIC = r"%%(train|process)\b"
 _EXAMPLE = rf"^For example {_OPTION}[ =](\S+?)\.?$"
+_LITERAL = (
+    r"(?P<literal>'[^']*'|\d+[smhd]?(?!\w|\.\d)|local\b|docker\b|ssh\b[:\w@-]*|torchrun\b|mpi\b|pyspark\b|v[23]\b"
+    r"|uv(?!\S)|[\w/.-]+:\S*\w|[\w/-]*\w\.\w+|\.(?=\s|$)|[\w/-]+(?=\.?$))"
+)
+_PLACEHOLDER = r"(?P<placeholder>[A-Z][A-Z:/]*[A-Z](?:\.\.\.)?(?!\w))"
+_VALUE = rf"{_OPTION} (?:{_PLACEHOLDER}|{_LITERAL})"
+"""An option with its value: a literal that no English word looks like, the last word of a text, or a placeholder."""
+_PAIR = rf"{_OPTION} (?P<name>[\w.-]+)=(?P<value>\[[^\]]*\]|[^\s,;]*[^\s,;.:]|)"
+_SAME_AGAIN = r"((\w+)=\{[^{}]*)\} \2=\{"
+_IN_PARENTHESES = rf"\({_OPTION} ([\w.-]+)\)"
 _SmxError = TypeVar("_SmxError", bound=SmxError)
 
 
@@ -54,9 +65,15 @@ def spell(option: Option, source: Source) -> str:
 
 
 def _respell_text(text: str, source: Source) -> str:
+    if source == "keyword":
+        text = re.sub(_SAME_AGAIN, r"\1, ", _replace_options(_PAIR, _pair, text))
+        text = _replace_options(_IN_PARENTHESES, lambda match, option: f"({_subject(option, match[2], source)})", text)
     text = _replace_options(_ASSIGNED, lambda match, option: f"{_assignment(option, source)}{match[2]}", text)
     text = _replace_options(_SUBJECT, lambda match, option: f"{_subject(option, match[2], source)}: ", text)
-    return _replace_options(_OPTION, lambda _, option: _mention(option, source), text)
+    if source == "keyword":
+        text = _replace_options(_VALUE, _valued, text)
+    text = _replace_options(_OPTION, lambda _, option: _mention(option, source), text)
+    return re.sub(_MAGIC, r"smx.\1", text) if source == "keyword" else text
 
 
 def _replace_options(pattern: str, write: Callable[[re.Match[str], Option], str], text: str) -> str:
@@ -76,7 +93,27 @@ def _assignment(option: Option, source: Source) -> str:
 
 def _subject(option: Option, name: str | None, source: Source) -> str:
     subject = spell(option, source).rstrip("=")
-    return f"{subject}[{name!r}]" if name else subject
+    if not name:
+        return subject
+    if option.repeat or source != "keyword":
+        return f"{subject}[{name!r}]"
+    return f"{subject}={name!r}" if re.fullmatch(_LITERAL, name) else f"{subject}, {name}"
+
+
+def _pair(match: re.Match[str], option: Option) -> str:
+    if not option.repeat:
+        return match[0]
+    value = match["value"]
+    return f"{option.name}={{{match['name']!r}: {value if value.startswith('[') else repr(value)}}}"
+
+
+def _valued(match: re.Match[str], option: Option) -> str:
+    """Write an option with a value as a keyword: ``max_run='2h'``, ``python=PATH``."""
+    if option.is_flag:
+        return f"{option.name}=True {match['literal'] or match['placeholder']}"
+    if match["placeholder"]:
+        return f"{option.name}={match['placeholder']}"
+    return f"{option.name}={_literal(option, match['literal'].strip(chr(39)))}"
 
 
 def _mention(option: Option, source: Source) -> str:

@@ -138,6 +138,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     available_since: float | None = None
     expires_at: float | None = None
+    keep_alive: int | None = None
+    """Seconds that its hosts stay after a job that names no keep-alive; None in records of earlier versions."""
     ended_at: float | None = None
     jobs_served: int = 0
     cold_start_seconds: float | None = None
@@ -146,7 +148,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     gpus: dict[str, tuple[int, ...]] = {}
     """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""
     kept_for: str = ""
-    """Id of the array for whose next task the hosts are kept, where no keep-alive keeps them."""
+    """Id of the array for whose next task the hosts are kept, if no keep-alive keeps them."""
     reason: str = ""
 
     def is_live(self) -> bool:

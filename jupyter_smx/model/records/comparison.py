@@ -7,11 +7,12 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.model.options.table import PLAIN
 from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
-from jupyter_smx.model.status import is_final
+from jupyter_smx.model.status import SecondaryStatus, is_final
 from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
 
 if TYPE_CHECKING:
@@ -67,11 +68,20 @@ def compare(before: Job, after: Job) -> Comparison:
     return Comparison(
         before=before.name,
         after=after.name,
-        sentence=_sentence(changes, code_differs=bool(code)),
+        sentence=_unfinished_note(before, after) + _sentence(changes, code_differs=bool(code)),
         code=code,
         changes=changes,
         unknown=tuple(_limitations(before, after)),
     )
+
+
+def _unfinished_note(before: Job, after: Job) -> str:
+    names = [job.name for job in (before, after) if not is_final(job.state)]
+    # Two jobs that have not begun have nothing but what they were given.
+    if not names or before.state is after.state is SecondaryStatus.PENDING:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {verb} not over, so results are not compared yet. "
 
 
 def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
@@ -96,9 +106,13 @@ def _code(before: Job, after: Job) -> Iterator[str]:
 
 def _changes(before: Job, after: Job) -> Iterator[Change]:
     learnt = before.provenance is not None and after.provenance is not None
+    is_over = is_final(before.state) and is_final(after.state)
+    if not learnt:
+        # What only one of the two has of its hosts, as the last digit of a version, is no difference.
+        before, after = (replace(job, provenance=None) for job in (before, after))
     incomparable = {channel for channel, methods in _methods(before, after).items() if len(methods) > 1}
     for section, facts in _SECTIONS.items():
-        if section in _PROVENANCE_SECTIONS and not learnt:
+        if (section in _PROVENANCE_SECTIONS and not learnt) or (section in _RESULT_SECTIONS and not is_over):
             continue
         old, new = facts(before), facts(after)
         for name in sorted({*old, *new}, key=lambda name: (name not in old, name not in new, name)):
@@ -240,7 +254,7 @@ def _revision(job: Job) -> Facts:
 
 def _outcome(job: Job) -> Facts:
     ran = "" if job.started_at is None or job.ended_at is None else format_duration(job.ended_at - job.started_at)
-    return _drop_empty({"status": job.status().value, "failure": job.failure_text(), "duration": ran})
+    return _drop_empty({"status": job.status().value, "failure": job.failure_cause(), "duration": ran})
 
 
 def _metrics(job: Job) -> Facts:
@@ -277,6 +291,9 @@ _SECTIONS = {
 
 _PROVENANCE_SECTIONS = ("package", "own code", "host")
 """What is known of a job that left its provenance, and else not at all."""
+
+_RESULT_SECTIONS = ("outcome", "metric")
+"""What a job has at its end."""
 
 
 def _methods(before: Job, after: Job) -> dict[str, set[str]]:

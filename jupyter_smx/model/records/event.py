@@ -39,6 +39,8 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     """Names of the other machines that its hosts are on, as far as its engine names them."""
     unreachable: str = ""
     """Why its hosts cannot be reached now, and what to do; "" while they can."""
+    disk_wait: str = ""
+    """What it waits for where a disk cannot be written now; "" while it can. Events never have it."""
 
 
 class Event(Struct, frozen=True, kw_only=True):

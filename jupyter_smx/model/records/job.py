@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 _HOST_PREFIX = "host: "
 """Prefix of the sentence of a host that refuses a job because of the host, not because of the request."""
+
+_OUT_OF_MEMORY = re.compile(
+    r"(?:^|: )out of memory(?=\W*$|[.:;,!(]| (?:error|exception|on|when|while)\b)"
+    r"|\b(?:cuda|hip|mps|rocm|xpu)\w*[^.\n]{0,60}(?<!not )(?<!n't )\bout of memory\b"
+    r"|\bout of memory\b[^.\n]{0,40}\ballocat"
+    r"|^(?!.*\bquota\b).*RESOURCE_EXHAUSTED.*?(?:\bmemory\b|allocat|\bOOM\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What CUDA, its libraries and XLA say in exceptions of other classes; services say alike that a quota is used up."""
 
 IMAGE_GONE = "image_gone"
 """Moment in the timings of a job whose image is on record: it was not here when hosts were to be made of it."""
@@ -83,6 +93,14 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     def is_host_failure(self) -> bool:
         """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
         return self.cause == "host" or (self.cause == "refused" and self.failure.startswith(_HOST_PREFIX))
+
+    def is_out_of_memory(self) -> bool:
+        """Say whether memory ran out: the system killed the job, or its code could not get more, also on a GPU."""
+        found = self.exception
+        if found is None:
+            return self.cause == "memory"
+        is_named = found.type.lower().endswith(("memoryerror", "outofmemory"))
+        return self.cause == "memory" or is_named or _OUT_OF_MEMORY.search(found.message) is not None
 
 
 def failing_host(hosts: Iterable[HostEnd]) -> HostEnd | None:
@@ -167,7 +185,9 @@ class Job(Struct, frozen=True, kw_only=True):
     failure_reason: str = ""
     """SageMaker's ``FailureReason``."""
     failure_message: str = ""
-    """The same with more detail, such as the exception or the signal; see :meth:`failure_words`."""
+    """The same with more detail, such as the exception or the signal; see :meth:`failure_text`."""
+    failure_cure: str = ""
+    """What the user can do about the failure, with the option that fixes it; "" where that is unknown."""
     exit_message: str = ""
     """SageMaker's ``ExitMessage``: what the hosts of a processing job wrote to ``/opt/ml/output/message``."""
     hosts: tuple[HostEnd, ...] = ()
@@ -197,9 +217,14 @@ class Job(Struct, frozen=True, kw_only=True):
         """SageMaker's ``Status`` for the step the job is at."""
         return status_of(self.state)
 
-    def failure_text(self) -> str:
-        """Say why the job failed, for people; "" when it did not."""
+    def failure_cause(self) -> str:
+        """Say why the job failed, without the cure; "" when it did not."""
         return self.failure_message or self.failure_reason
+
+    def failure_text(self) -> str:
+        """Say why the job failed and what cures it, for people; "" when it did not."""
+        cause = self.failure_cause()
+        return f"{cause.rstrip('.')}. {self.failure_cure}" if self.failure_cure else cause
 
     def interruptions(self) -> int:
         """Count how often its hosts were taken away."""

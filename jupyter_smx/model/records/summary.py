@@ -10,7 +10,10 @@ from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.records.job import RemoteException
+    from jupyter_smx.model.records.job import HostEnd
+
+OUT_OF_MEMORY = "out of memory"
+"""Title of a failure for lack of memory, in the place of a class of exceptions."""
 
 
 def summary_of(
@@ -23,7 +26,8 @@ def summary_of(
     outlook = outlook or JobTelemetry(progress=job.progress, metrics=job.metrics)
     submitted = job.spec.submitted_at or job.timings.get("magic") or job.created_at
     first_line = job.timings.get("first_line")
-    exception = _exception(job)
+    end = failing_host(job.hosts)
+    exception = end.exception if end else None
     return JobSummary(
         id=job.id,
         name=job.name,
@@ -46,7 +50,7 @@ def summary_of(
         array=job.spec.array,
         attempt=job.attempt,
         attempts=job.max_attempts(),
-        failure_type=exception.type if exception else "",
+        failure_type=_failure_type(end),
         failure_line=exception.line if exception else None,
         progress=outlook.progress,
         metrics={metric.name: metric.value for metric in outlook.metrics},
@@ -73,6 +77,9 @@ def _message(job: Job) -> str:
     return said or message_of(job.state)
 
 
-def _exception(job: Job) -> RemoteException | None:
-    end = failing_host(job.hosts)
-    return end.exception if end else None
+def _failure_type(end: HostEnd | None) -> str:
+    if end is None:
+        return ""
+    if end.is_out_of_memory():
+        return OUT_OF_MEMORY
+    return end.exception.type if end.exception else ""

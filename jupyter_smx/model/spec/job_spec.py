@@ -58,7 +58,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to run, with what, on what, and for how long.
 
     ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
-    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. ``imports`` are the modules that the code imports at its
+    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
+    keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
     top, a hint for the zygote, never a promise.
     """
 
@@ -69,7 +70,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: str = "local"
     instance_groups: tuple[InstanceGroup, ...] = (InstanceGroup(),)
     distribution: Distribution | None = None
-    keep_alive: int = 0
+    keep_alive: int | None = None
     hyperparameters: dict[str, str] = {}
     environment: dict[str, str] = {}
     channels: tuple[Channel, ...] = ()
@@ -96,6 +97,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requirements_only: bool = False
     """True if the job's environment has only the requirements and none of ``python``'s packages."""
     imports: tuple[str, ...] = ()
+    notebook_names: dict[str, str] = {}
+    """Names of the notebook that the cell reads and does not assign: the module of each, "" for a variable."""
+    spelling: Literal["line", "keyword"] = "line"
+    """How the user wrote the options: on the line of a magic or a command, or as keywords of Python."""
     notebook: str = ""
     cell_id: str = ""
     """Of the notebook's cell that handed the job in, where the front end says it."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.job import IMAGE_GONE
 from jupyter_smx.model.text import format_duration
 
@@ -75,8 +75,9 @@ def format_pull_status(name: str) -> str:
 
 
 def format_retry(error: SmxError, seconds: float) -> str:
-    """Say why a registry is asked again, and when."""
-    return f"{error.message.rstrip('.')}; next attempt in {format_duration(seconds)}"
+    """Say why a registry or an engine is asked again, and when; of an engine also what to do."""
+    text = str(error) if isinstance(error, UnavailableError) else error.message
+    return f"{text.rstrip('.')}; next attempt in {format_duration(seconds)}"
 
 
 def note(image: Image, timings: Mapping[str, float]) -> str:

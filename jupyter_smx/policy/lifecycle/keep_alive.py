@@ -3,16 +3,17 @@
 ========================  ==========================================================
 request                   answer
 ========================  ==========================================================
-0 or none                 the pool ends with the job; nothing is inherited
+none                      a kept pool keeps its keep-alive, which begins again; new hosts are released
+0                         the pool ends with the job
 up to the cap             granted
 over the cap              refused at submission, with the cap and who sets it
 quota of the type full    granted at submission, said in ``why``; not kept at the end
 chain older than its end  not kept
 ========================  ==========================================================
 
-Source: SageMaker managed warm pools; there the missing quota is silent.
+Source: SageMaker managed warm pools. There a missing quota is silent, and a job without a keep-alive ends the pool.
 
-Hosts of a task of an array stay for its next task, also without a keep-alive:
+Hosts of a task of an array stay for its next task, also if neither the task nor the pool has a keep-alive:
 
 ==========================================  ================================================================
 at the end of a task                        its hosts
@@ -45,25 +46,29 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.instance import InstanceGroup
+    from jupyter_smx.model.spec.job_spec import JobSpec
 
 HAND_OVER = 45
 """Seconds; an agent waits a minute after a job without keep-alive, so it never leaves before its time is over here."""
 
 
 class KeepDecision(Struct, frozen=True):
-    """Seconds to keep the hosts idle (0: release them) and the reason in a sentence."""
+    """Seconds to keep the hosts idle (0: release them), the reason, and the id of the array that they are kept for."""
 
     seconds: int
     reason: str = ""
+    kept_for: str = ""
 
 
-def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
-    """Refuse an invalid keep-alive of a job request or, with ``of_a_pool``, of an existing pool.
+def check(seconds: int | None, limits: Limits, *, of_a_pool: bool = False) -> None:
+    """Refuse an invalid keep-alive of a job request or, with ``of_a_pool``, of an existing pool; None is valid.
 
     :raises ValidationError: it is negative.
     :raises ResourceLimitError: over the administrator's cap or SageMaker's maximum.
     """
     asked, later = ("DURATION", "extend it again") if of_a_pool else ("--keep-alive", "extend the pool")
+    if seconds is None:
+        return
     if seconds < 0:
         raise ValidationError(
             f"{asked}: {seconds} seconds.",
@@ -111,6 +116,25 @@ def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int
     return int(cluster.created_at + limits.max_keep_alive_chain - now)
 
 
+def pool_keep_alive(cluster: Cluster) -> int:
+    """Return the keep-alive of a pool in seconds, 0 if it has none.
+
+    Records of earlier versions have only the moments between which the pool is idle.
+    """
+    if cluster.keep_alive is not None:
+        return cluster.keep_alive
+    if cluster.expires_at is None or cluster.available_since is None or cluster.kept_for:
+        return 0
+    return max(0, round(cluster.expires_at - cluster.available_since))
+
+
+def keep_alive_after(spec: JobSpec, cluster: Cluster | None) -> int:
+    """Return the keep-alive in seconds that counts after a job: its own or, if it names none, that of its pool."""
+    if spec.keep_alive is not None:
+        return spec.keep_alive
+    return pool_keep_alive(cluster) if cluster is not None else 0
+
+
 def decide_after_job(
     cluster: Cluster, seconds: int, others: Iterable[Cluster], limits: Limits, now: float
 ) -> KeepDecision:
@@ -131,9 +155,10 @@ def decide_after_task(job: Job, keep: KeepDecision, left: int, *, others_wait: b
 
     ``left`` is the number of seconds after which the hosts are too old to be kept.
     """
-    if job.spec.array is None or job.spec.keep_alive > 0 or not others_wait or left < 1:
+    array = job.spec.array
+    if array is None or keep.seconds > 0 or job.spec.keep_alive or not others_wait or left < 1:
         return keep
-    return KeepDecision(min(HAND_OVER, left), f"Kept for the next task of {job.spec.array.name}.")
+    return KeepDecision(min(HAND_OVER, left), f"Kept for the next task of {array.name}.", array.id)
 
 
 def is_expired(cluster: Cluster, now: float) -> bool:

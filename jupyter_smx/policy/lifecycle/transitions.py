@@ -16,7 +16,7 @@ from jupyter_smx.model.records.job import (
     current_attempt_transitions,
 )
 from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState, SecondaryStatus, can_transition, is_final, message_of
-from jupyter_smx.policy.lifecycle import image_pull
+from jupyter_smx.policy.lifecycle import image_pull, keep_alive
 
 if TYPE_CHECKING:
     from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
@@ -216,6 +216,7 @@ def lease_pool(cluster: Cluster, job_id: str, now: float) -> Cluster:
     """Give a pool to a job under a new lease."""
     return replace(
         cluster,
+        keep_alive=keep_alive.pool_keep_alive(cluster),
         state=ClusterState.IN_USE,
         lease=cluster.lease + 1,
         job=job_id,
@@ -236,6 +237,7 @@ def detach_job(cluster: Cluster, job_name: str, keep: KeepDecision, now: float) 
         state=ClusterState.AVAILABLE,
         available_since=now,
         expires_at=now + keep.seconds,
+        kept_for=keep.kept_for,
         reason=keep.reason,
     )
 

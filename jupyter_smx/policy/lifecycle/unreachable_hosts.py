@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model import redaction
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.status import message_of
-from jupyter_smx.model.text import format_moment
+from jupyter_smx.model.text import format_duration, format_moment
 from jupyter_smx.policy.lifecycle import transitions
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ def is_noted(job: Job) -> bool:
 def format_unreachable(reason: str, since: float, now: float) -> str:
     """Say since when hosts do not answer, and why; moments are in seconds since the epoch."""
     return redaction.redact_text(f"{PREFIX}{format_moment(since, now)}{_END}{reason}")
+
+
+def silent_error(host: str, seconds: float, stopped_pid: int) -> UnavailableError:
+    """Give the error of a host that does not answer, for so many seconds; 0 where they are not known.
+
+    ``stopped_pid`` is the process of its agent if that is stopped, else 0.
+    """
+    what = f"has not answered for {format_duration(round(seconds))}" if seconds else "does not answer"
+    why = f": its agent, process {stopped_pid}, is stopped (SIGSTOP)" if stopped_pid else ""
+    cure = f"`kill -CONT {stopped_pid}` continues it." if stopped_pid else ""
+    return UnavailableError(f"Host {host} {what}{why}.", field="host", value=host, cure=cure, transient=True)
 
 
 def note_unreachable(job: Job, reason: str, since: float, now: float) -> Job:

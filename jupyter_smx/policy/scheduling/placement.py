@@ -112,10 +112,14 @@ def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits
     )
 
 
-def wait_after_refusal(job: Job, reason: str, ahead: int) -> Job:
-    """Put a job back into the queue of its engine, which has no hosts for it now; ``ahead`` jobs stand before it."""
+def wait_after_refusal(job: Job, reason: str, ahead: int, disk: str = "") -> Job:
+    """Put a job back into the queue of its engine, which has no hosts for it now; ``ahead`` jobs stand before it.
+
+    ``disk`` says what it waits for where a disk is at fault, as "for free disk space".
+    """
     why = add_lost_notes(_queued_reason(f"The engine {job.spec.engine} has no hosts now: {reason}", ahead), job)
-    return replace(transitions.remark(job, message_of(job.state)), cluster="", lease=0, why=why)
+    told = transitions.remark(job, f"Its launch waits {disk}." if disk else message_of(job.state))
+    return replace(told, cluster="", lease=0, why=why)
 
 
 def add_note(decision: Placement, note: str) -> Placement:
@@ -212,10 +216,14 @@ def _queued_reason(reason: str, ahead: int) -> Why:
 
 
 def _end_notes(spec: JobSpec, world: PlacementSnapshot, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
-    """Say before the job what would otherwise be a surprise at its end: helpers that are ended, a pool that goes."""
+    """Say before the job what would otherwise be a surprise at its end: ended helpers, what becomes of the pool."""
     helpers = helper_notes(spec.instance_groups)
-    if spec.keep_alive <= 0:
-        return (*helpers, "This job has no --keep-alive, so the pool ends with it.") if pool is not None else helpers
+    seconds = keep_alive.keep_alive_after(spec, pool)
+    if seconds <= 0:
+        cause = "no --keep-alive" if spec.keep_alive is None else "--keep-alive 0"
+        return (*helpers, f"This job has {cause}, so the pool ends with it.") if pool is not None else helpers
+    if pool is not None and spec.keep_alive is None:
+        helpers = (*helpers, f"The pool's keep-alive of {format_duration(seconds)} begins again after this job.")
     full = keep_alive.warm_pool_quota_error(spec.instance_groups, (c for c in world.clusters if c is not pool), limits)
     return (*helpers, f"Its hosts will not be kept. {full}") if full else helpers
 

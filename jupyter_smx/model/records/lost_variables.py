@@ -1,0 +1,57 @@
+"""Variables that a job was to return and that were lost, which is no doing of its code; pure.
+
+A variable that is not defined at the end of the code, or cannot be pickled, is missing and not lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from jupyter_smx.model.records.job import HostEnd, Job
+
+UNKNOWN_REASON = "did not come back, and its hosts do not say why."
+COMPLETED_BUT = "The job completed, but "
+"""Beginning of the status of a job that completed and lost variables; the browser compares it, too."""
+START = "receive: {name!r} "
+"""Beginning of a sentence about a variable in the errors of a host."""
+BY_THE_CODE = ("is not defined", "cannot be pickled")
+"""How reasons begin for which a variable is missing and not lost."""
+
+
+def find_reasons(name: str, sentences: Iterable[str]) -> list[str]:
+    """Give what the errors of hosts say of a variable, each without the name."""
+    start = START.format(name=name)
+    return [each[len(start) :] for each in sentences if each.startswith(start)]
+
+
+def lost_variables(wanted: Iterable[str], received: Collection[str], hosts: Iterable[HostEnd]) -> dict[str, str]:
+    """Give the variables that were lost and why; a reason is the end of a sentence that the name begins."""
+    sentences = [sentence for host in hosts for sentence in host.errors]
+    found = {name: find_reasons(name, sentences) for name in wanted if name not in received}
+    return {
+        name: next((reason for reason in reasons if not reason.startswith(BY_THE_CODE)), UNKNOWN_REASON)
+        for name, reasons in found.items()
+        if not reasons or not all(reason.startswith(BY_THE_CODE) for reason in reasons)
+    }
+
+
+def lost_variables_of(job: Job) -> dict[str, str]:
+    """Give the variables that a job lost, by its record; see :func:`lost_variables`."""
+    return lost_variables(job.spec.receive, job.received, job.hosts)
+
+
+def format_loss(lost: Mapping[str, str]) -> str:
+    """Name lost variables and why, those of one reason together; "" where there are none."""
+    names: dict[str, list[str]] = {}
+    for name, reason in lost.items():
+        names.setdefault(reason, []).append(repr(name))
+    return " ".join(f"{', '.join(group)} {reason}" for reason, group in names.items())
+
+
+def completed_message(wanted: Iterable[str], received: Collection[str], hosts: Iterable[HostEnd]) -> str:
+    """Give the status of a job that completed: "" for the usual one, else what it lost."""
+    said = format_loss(lost_variables(wanted, received, hosts))
+    return f"{COMPLETED_BUT}{said}" if said else ""

@@ -1,0 +1,226 @@
+"""Name the cure of a failed job: its likely cause, and the option that fixes it. Pure.
+
+A job has its own folder, files and names. What exists on the submitter's side but not in the job is searched in
+observations of the notebook's folder, and the cure names it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Protocol
+
+from jupyter_smx.model.name import slug
+from jupyter_smx.model.spec.channel import input_folder
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import HostEnd, RemoteException
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
+_MODULE = re.compile(r"No module named '?([\w.]+)")
+_NAME = re.compile(r"name '(\w+)' is not defined")
+_ABSENT = re.compile(
+    r"no such file(?: or directory)?|not found|does ?n[o']t exist|"
+    r"(?:cannot|can't|unable to|failed to|couldn't|could not) (?:\w+ )?(?:find|open|read)",
+    re.IGNORECASE,
+)
+_NO_COMMAND = re.compile(
+    r"^.*(?:command not found|(?:\b(?:a|ba|da|k|z)?sh|: (?:line )?\d+): [^\s/:]+: not found"
+    r"|\benv: [^\s/:]+: no such file).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of a shell about a program: what it lacks is no file of the notebook."""
+_EXIT_CODE = re.compile(r"^Exit Code: \d+\. ")
+_SPEAKER = re.compile(r"^[^\s:]+: (?=.*(?:: |['\"‘]))", re.MULTILINE)
+"""The program that says the rest of the line; a line with one colon may begin with the file."""
+_OF_FILES = re.compile(r"\b(?:director|file|folder|open|path|read)", re.IGNORECASE)
+"""What a message says of a file, and not of a column, a table, an object or a page."""
+_LOOKUPS = frozenset({"AttributeError", "IndexError", "KeyError"})
+"""Exceptions about names in data, not about files."""
+_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
+_SHARED = frozenset({"home", "media", "mnt", "opt", "root", "srv", "tmp", "var"})
+"""Folders of every machine: what lies in them may be the user's, but they are not."""
+_NO_SHELL = re.compile(r"'NoneType' object has no attribute '(?:run_\w+|system|getoutput|kernel|user_ns|magic|ev|ex)'")
+"""What the result of ``IPython.get_ipython()`` is asked for."""
+_CODE = "/opt/ml/code/"
+_JOB_FOLDERS = "/opt/ml/"
+_MAX_WORDS = 40
+_PLAIN_PYTHON = "A job is plain Python without IPython: magics, ! and ? work in the notebook only."
+_NO_KEYBOARD = "A job has no keyboard. Send the value from the notebook, or pass it as a hyperparameter."
+_OF_NOTEBOOKS = {
+    "display": "display() works in the notebook only. Print the value in the job, save it as a file in "
+    "/opt/ml/output/data, or return it to the notebook and display it there.",
+    "get_ipython": f"{_PLAIN_PYTHON} Remove what needs get_ipython(); subprocess.run runs commands.",
+    "In": _PLAIN_PYTHON,
+    "Out": _PLAIN_PYTHON,
+}
+"""Names that IPython provides."""
+
+
+class NotebookFolder(Protocol):
+    """What lies on the submitter's machine; a relative path starts at the folder of the notebook."""
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file or folder."""
+
+    def is_file(self, path: str) -> bool:
+        """Say whether there is a file."""
+
+    def has_module(self, folder: str, name: str) -> bool:
+        """Say whether a folder has a module or package of Python."""
+
+    def folder_of_module(self, name: str) -> str:
+        """Return the name of a folder in that of the notebook with a module; "" if there is none."""
+
+
+def failure_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
+    """Return one or two sentences for the host whose end explains that of a failed job, "" if there is no cure."""
+    exception = end.exception
+    if exception is None:
+        return _sentence_cure(spec, end, folder)
+    if exception.type in ("ModuleNotFoundError", "ImportError") and (found := _MODULE.search(exception.message)):
+        return _module_cure(spec, _top_level(found), folder)
+    if exception.type == "NameError" and (found := _NAME.search(exception.message)):
+        return _name_cure(spec, found[1])
+    is_certain = exception.type == "FileNotFoundError"
+    if is_certain or (exception.type not in _LOOKUPS and _ABSENT.search(exception.message)):
+        return _first_file_cure(spec, exception.message, folder, any_word=is_certain)
+    return _notebook_cure(exception)
+
+
+def _sentence_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
+    """Return the cure for a refusal of sent variables, or for the last lines of a program."""
+    found = _MODULE.search(end.failure)
+    if end.cause == "refused" and found is not None and end.failure.startswith("send: "):
+        return _module_cure(spec, _top_level(found), folder) or _absent_module_cure(spec, _top_level(found))
+    if end.cause == "exit" and found is not None:
+        return _module_cure(spec, _top_level(found), folder)
+    if end.cause == "exit":
+        said = _NO_COMMAND.sub("", _EXIT_CODE.sub("", end.failure))
+        return _first_file_cure(spec, _SPEAKER.sub("", said), folder) if _ABSENT.search(said) else ""
+    return ""
+
+
+def _top_level(found: re.Match[str]) -> str:
+    return found[1].partition(".")[0]
+
+
+def _notebook_cure(exception: RemoteException) -> str:
+    if exception.type == "EOFError" and "reading a line" in exception.message:
+        return f"{_NO_KEYBOARD} input() finds nothing to read there."
+    if exception.type == "BdbQuit":
+        return "A job has no keyboard, so that breakpoint() and pdb end it. Remove the breakpoint."
+    if exception.type == "AttributeError" and _NO_SHELL.search(exception.message):
+        return _OF_NOTEBOOKS["get_ipython"]
+    return ""
+
+
+def _option(spec: JobSpec, option: str, line: str, keyword: str) -> str:
+    """Write an option as the user does: on a line, or as a keyword of Python."""
+    return f"Add {option.replace('-', '_')}={keyword}" if spec.spelling == "keyword" else f"Add --{option} {line}"
+
+
+def _place(spec: JobSpec) -> str:
+    return "in the folder of the notebook" if spec.notebook else f"in {spec.working_directory}"
+
+
+def _first_file_cure(spec: JobSpec, message: str, folder: NotebookFolder, *, any_word: bool = False) -> str:
+    """Return the cure for the first file that a message names.
+
+    A word of English may be the name of a folder, too: unless ``any_word`` or "no such file" says that a path is named,
+    only a suffix or a slash make a word one, and quotes where the message is about files.
+    """
+    any_word = any_word or "no such file" in message.lower()
+    in_quotes = [single or double for single, double in _QUOTED.findall(message)]
+    are_files = any_word or _OF_FILES.search(_QUOTED.sub("", message))
+    quoted = [word for word in in_quotes if are_files or "/" in word or PurePath(word).suffix]
+    words = [word.strip("'\"`‘’:,;()[]") for word in _ABSENT.sub(" ", message).split()[:_MAX_WORDS]]
+    named = [*quoted, *(word for word in words if any_word or "/" in word or PurePath(word).suffix)]
+    paths = dict.fromkeys(path.removeprefix(_CODE) for path in named if path and "\0" not in path)
+    return next(filter(None, (_file_cure(spec, path, folder) for path in paths if _may_be_missing(spec, path))), "")
+
+
+def _may_be_missing(spec: JobSpec, word: str) -> bool:
+    """Return False for what each job has: its entry point, and the folders of the system."""
+    path = PurePath(word)
+    if path == PurePath(spec.entry_point) or not set(path.parts) - {"/", ".."}:
+        return False
+    if not path.is_absolute() or path.is_relative_to(spec.working_directory or _JOB_FOLDERS):
+        return True
+    top, *rest = path.parts[1:]
+    return top not in _SYSTEM and (bool(rest) or top not in _SHARED)
+
+
+def _file_cure(spec: JobSpec, word: str, folder: NotebookFolder) -> str:
+    source, is_absolute = spec.source_dir, PurePath(word).is_absolute()
+    if source and not is_absolute and folder.exists(str(PurePath(source.folder, word))):
+        return f"{_not_packed(word, source.folder)} {_input_option(spec, word, source.folder)}"
+    if not spec.working_directory or word.startswith(_JOB_FOLDERS) or word == "." or not folder.exists(word):
+        return ""
+    here = str(PurePath(spec.working_directory, word))
+    for channel in spec.channels:
+        inside = os.path.relpath(here, channel.source) if channel.source.startswith("/") else ".."
+        if not inside.startswith(".."):
+            name = inside if inside != "." else PurePath(word).name if folder.is_file(word) else ""
+            target = input_folder(spec.kind, channel.name, channel.path)
+            return f"It is in channel {channel.name}: {target}/{name} in the job."
+    where = "exists on this machine" if is_absolute else f"is {_place(spec)}"
+    return f"{word} {where} but not in the job. {_input_option(spec, word)}"
+
+
+def _not_packed(word: str, folder: str) -> str:
+    return f"{word} is in {folder} but was not sent: .gitignore excludes it, or it was added later."
+
+
+def _input_option(spec: JobSpec, word: str, folder: str = "") -> str:
+    """Name the option for a file: the folder that it lies in goes as a whole, unless that is the notebook's own."""
+    parts = PurePath(word).parts
+    is_deep = not PurePath(word).is_absolute() and ".." not in parts and len(parts) > 1
+    source = parts[0] if is_deep else word
+    name = slug(PurePath(source).stem)[:64].strip("-") or "data"
+    path = os.path.relpath(PurePath(folder, source), spec.working_directory or "/") if folder else source
+    option = _option(spec, "input", f"{name}={path}", f'{{"{name}": "{path}"}}').replace("Add input=", "Add inputs=")
+    return f"{option} to provide it as {input_folder(spec.kind, name)}."
+
+
+def _source_option(spec: JobSpec, folder: str) -> str:
+    return _option(spec, "source-dir", folder, f'"{folder}"')
+
+
+def _module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
+    source = spec.source_dir.folder if spec.source_dir else ""
+    if source and folder.has_module(source, name):
+        return _not_packed(name, source)
+    listing = str(PurePath(source, "requirements.txt"))
+    if source and not spec.requirements and folder.is_file(listing):
+        return f"{listing} may list it. {_option(spec, 'requirements', listing, f'{listing!r}')}"
+    if not spec.working_directory:
+        return ""
+    already = " instead" if source else ""
+    if folder.has_module("", name):
+        return f"{name} is {_place(spec)} but not in the job. {_source_option(spec, '.')}{already}"
+    beside = folder.folder_of_module(name)
+    return f"{name} is in {beside} {_place(spec)} but not in the job. {_source_option(spec, beside)}" if beside else ""
+
+
+def _absent_module_cure(spec: JobSpec, name: str) -> str:
+    """Return the cure for a module that is neither in the job nor beside the notebook."""
+    code, packages = (
+        ("source_dir=", "requirements=") if spec.spelling == "keyword" else ("--source-dir", "--requirements")
+    )
+    return f"The job has no module {name}. Pass the folder of its file with {code}, or name its package in {packages}."
+
+
+def _name_cure(spec: JobSpec, name: str) -> str:
+    if name in _OF_NOTEBOOKS:
+        return _OF_NOTEBOOKS[name]
+    if name in spec.notebook_names and name not in (spec.send.sizes if spec.send else ()):
+        module = spec.notebook_names[name]
+        if not module:
+            option = _option(spec, "send", name, f'["{name}"]')
+            return f"{name} is a notebook variable that was not sent to the job. {option}"
+        alias = "" if module == name else f" as {name}"
+        return f"{name} is a module that the notebook imported. Import it in the cell: import {module}{alias}"
+    return ""

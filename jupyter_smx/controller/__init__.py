@@ -3,5 +3,5 @@
 Packages, top first: ``app``, ``server``, ``api``, ``scheduling``, ``telemetry``, ``transfer`` and ``environments``,
 ``state``, ``agents``, ``db``. Decisions without input and output belong in ``jupyter_smx.policy``; code that runs on
 hosts belongs in ``jupyter_smx.agent``.
-Sixteen entries: the process itself (``app``, ``server``, ``singleton``, ``clock``) and its packages.
+Seventeen entries: the process itself (``app``, ``server``, ``singleton``, ``file_watch``, ``clock``) and its packages.
 """

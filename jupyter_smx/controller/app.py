@@ -149,6 +149,14 @@ class ControllerApp(Application):
             "content; a sixteenth of it for linked inputs (FastFile). 0 reads no content."
         ),
     ).tag(config=True)
+    log_limit_mib = Float(
+        1_024.0,
+        min=0.0,
+        help=(
+            "MiB that the log of a job on one host may take on disk. Of a longer log the middle is left out, and "
+            "one sentence there says how much. 0 is no limit; otherwise at least 0.0625."
+        ),
+    ).tag(config=True)
     instance_types_file = Unicode(
         help=(
             "JSON file with a catalogue of instance types that replaces the shipped one: a list of rows as in "
@@ -238,6 +246,7 @@ class ControllerApp(Application):
             preload_memory_mib=self.preload_memory_mib,
             preload_never=tuple(self.preload_never),
             input_hash_limit_mib=self.input_hash_limit_mib,
+            log_limit_mib=self.log_limit_mib,
             environment_limit=self.environment_limit,
             environments_kept=self.environments_kept,
             installer=self.installer,

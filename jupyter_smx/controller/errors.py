@@ -6,9 +6,11 @@ ones, which reach the job that waits for the task and the log.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.errors import NO_ROOM, OUTAGE_LIMIT, find_errno, is_outage, is_temporary
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -36,6 +38,42 @@ class StaleError(SmxError):
 
 class UnexpectedError(SmxError):
     """An error that no code raises on purpose: our fault, an engine's or the system's, never the user's."""
+
+
+_FREE_SPACE = "for free disk space"
+_DISK_FIELDS = ("data_dir", "destination", "source")
+"""What errors of files on disks of this machine are about; a time-out of a network is no fault of a disk."""
+
+
+def is_records_disk_full(error: SmxError) -> bool:
+    """Say whether the records cannot be written because their disk is full."""
+    full = find_errno(error) in NO_ROOM or "disk is full" in str(error.__cause__ or error)
+    return isinstance(error, RecordsError) and full
+
+
+def is_disk_outage(error: SmxError) -> bool:
+    """Say whether a file system of this machine failed in a way that mostly passes, which is waited for a while."""
+    return error.field in _DISK_FIELDS and is_outage(error)
+
+
+def is_outage_over(since: float, now: float) -> bool:
+    """Say whether a file system that fails ``since`` a moment, in seconds, is waited for no longer."""
+    return now - since >= OUTAGE_LIMIT
+
+
+def disk_wait(error: SmxError) -> str:
+    """Say what is waited for, as in "Finalizing waits <for free disk space>"; "" where it is no disk.
+
+    Lists show it, so it names no path.
+    """
+    if isinstance(error, RecordsError):
+        return (
+            _FREE_SPACE if is_records_disk_full(error) else f"for its records ({error.__cause__ or 'unknown reason'})"
+        )
+    if error.field not in _DISK_FIELDS or not is_temporary(error):
+        return ""
+    number = find_errno(error)
+    return _FREE_SPACE if number in NO_ROOM else f"for the file system ({os.strerror(number)})"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.agent.system.files import rmtree
-from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.controller.errors import FencedError, RecordsError, is_records_disk_full
 from jupyter_smx.controller.transfer.stage_out import delete_unused_payloads
 from jupyter_smx.model.errors import SmxError
 
@@ -30,6 +30,8 @@ DAY = 86_400.0
 MIB = 2**20
 MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is moved into the records although more are coming."""
+LONG_LOG = 4 * MIB
+"""Bytes of the write-ahead log that are worth the reserve."""
 CLEAN_FIRST = 60.0
 """Seconds from the start until the first deletion of old files, because the first job comes first."""
 CLEAN_EVERY = 3_600.0
@@ -77,12 +79,9 @@ class Housekeeping:
         self._clean_at = self._live_state.monotonic() + CLEAN_FIRST
 
     def tick(self) -> None:
-        """Begin what is due; called once a second.
-
-        :raises FencedError: another controller took the records over.
-        :raises RecordsError: they cannot be written.
-        """
+        """Begin what is due; called once a second."""
         self._engines.update(cluster.key.engine for cluster in self._live_state.clusters.values())
+        self._live_state.store.reserve.restore()
         self._checkpoint_if_due()
         self._clean_if_due()
 
@@ -99,17 +98,31 @@ class Housekeeping:
         quiet, self._writes_seen = store.writes == self._writes_seen, store.writes
         waiting = store.writes - self._writes_moved
         if (waiting > MANY_WRITES or (waiting and quiet)) and _is_over(self._checkpoint_task):
-            store.prune_events(MAX_EVENTS)
-            self._writes_seen = store.writes
             self._checkpoint_task = asyncio.create_task(self._checkpoint(), name="moving the write-ahead log")
 
     async def _checkpoint(self) -> None:
-        written = self._live_state.store.writes
+        store = self._live_state.store
+        written = store.writes
         try:
-            if await asyncio.to_thread(self._live_state.store.checkpoint):
+            if await asyncio.to_thread(store.checkpoint):
                 self._writes_moved = written
+            # After it, since on a full disk only the checkpoint makes room for another write.
+            self._prune_events()
+        except FencedError:
+            return  # the reconcile loop sees it at its next pass, and ends
         except RecordsError as error:
             _log.warning("write-ahead log checkpoint failed, will be retried: %s", error)
+            # A long log has many versions of a page, so its move needs less than the reserve and frees much more.
+            if is_records_disk_full(error) and store.log_size() > LONG_LOG and store.reserve.release():
+                _log.warning("reserve freed for a write-ahead log of %d bytes", store.log_size())
+
+    def _prune_events(self) -> None:
+        store = self._live_state.store
+        before = store.writes
+        store.prune_events(MAX_EVENTS)
+        # This write alone is no reason for another checkpoint.
+        self._writes_seen += store.writes - before
+        self._writes_moved += store.writes - before
 
     def _clean_if_due(self) -> None:
         """Begin to throw away what is not needed, for which a disk may take minutes where there are many files."""

@@ -11,6 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx import controller_launch
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.api.base import HandlerServices
@@ -19,10 +20,12 @@ from jupyter_smx.controller.api.handlers import make_server
 from jupyter_smx.controller.environments.build_process import Installer
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.controller.errors import FencedError
+from jupyter_smx.controller.file_watch import FileWatch, Loss
 from jupyter_smx.controller.housekeeping import DEFAULT_RETENTION, Housekeeping
 from jupyter_smx.controller.scheduling.engine_capabilities import slots_of
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
 from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
+from jupyter_smx.controller.scheduling.notebook_folder import find_cure
 from jupyter_smx.controller.state.change_signal import ChangeSignal, KeyedSignals
 from jupyter_smx.controller.state.live_state import LiveState
 from jupyter_smx.controller.telemetry.log_collector import LogCollector
@@ -31,6 +34,7 @@ from jupyter_smx.controller.telemetry.usage_recorder import UsageRecorder
 from jupyter_smx.controller.transfer.stage_out import OutputStager
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.package_version import installed_version
+from jupyter_smx.policy.limits import log_limit_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,7 +87,7 @@ class ControllerServer:
         self._progress_tracker = ProgressTracker(
             jobs_folder, self.live_state, partial(_is_bounded, engine_of), self._on_fenced, partial(slots_of, engine_of)
         )
-        self._log_collector = LogCollector(jobs_folder, self._agents, self._on_log_growth)
+        self._log_collector = self._new_log_collector(jobs_folder, log_limit_bytes(limits), engine_of)
         self._output_stager = OutputStager(jobs_folder)
         self._usage_recorder = UsageRecorder(jobs_folder, self._agents, self._progress_tracker.on_sample)
         finalizer = self._new_finalizer(engine_of)
@@ -108,6 +112,10 @@ class ControllerServer:
         }
         self.server = make_server(self._handler_services(facade), min(IDLE_CONNECTION, idle_exit))
 
+    def _new_log_collector(self, folder: Path, limit: int, engine_of: Callable[[str], Engine]) -> LogCollector:
+        spool_of = partial(_spool_of, engine_of)
+        return LogCollector(folder, self._agents, self._on_log_growth, limit=limit, spool_of=spool_of)
+
     def _new_finalizer(self, engine_of: Callable[[str], Engine]) -> JobFinalizer:
         finalizer = JobFinalizer(
             self.live_state,
@@ -116,6 +124,7 @@ class ControllerServer:
             self._output_stager,
             engine_of,
             read_metrics=self._progress_tracker.read_final_metrics,
+            find_cure=find_cure,
         )
         finalizer.on_outcome = self._schedule_job_files
         finalizer.collect_samples = self._usage_recorder.collect
@@ -140,6 +149,7 @@ class ControllerServer:
         listen_socket.publish()
         _log.info("controller started: pid=%d epoch=%d socket=%s", os.getpid(), self.store.epoch, listen_socket.path)
         self._housekeeping.begin()
+        self._file_watch = FileWatch(self._data_dir)
         loop_task = asyncio.create_task(self._reconcile_loop(listen_socket), name="reconcile loop")
         # What is loaded now stays; the collector need not look at it again and again.
         gc.collect()
@@ -204,13 +214,39 @@ class ControllerServer:
                 _log.warning("reconcile pass failed: %s", error)
             except Exception:  # noqa: BLE001 - the border of the loop: one bad record must not end all others' jobs
                 _log.exception("reconcile pass failed")
-            if not self._data_dir.exists():
-                _log.warning("data folder %s was removed; the controller exits", self._data_dir)
+            if await self._leaves_after_loss(listen_socket):
                 return
             idle_since = idle_since if self._is_idle() else monotonic()
             if monotonic() - idle_since >= self._idle_exit and await self._confirm_idle(listen_socket):
                 return
             await asyncio.sleep(min(TICK, max(self._idle_exit / 4, 0.01)))
+
+    async def _leaves_after_loss(self, listen_socket: ListenSocket) -> bool:
+        """Look whether the files of this controller are still there, and act where they are not; True: it has to leave.
+
+        The agents of a deleted data folder end first, since no other controller has them in its records.
+        """
+        loss = self._file_watch.find_loss(is_published=listen_socket.is_published())
+        if loss is None:
+            return False
+        if loss is Loss.SOCKET:
+            self._restore_socket(listen_socket)
+            return False
+        _log.warning("data folder %s: %s; the controller exits", self._data_dir, loss.value)
+        if loss is Loss.DATA:
+            await self._agents.end_all(LAST_RELEASES)
+        return True
+
+    def _restore_socket(self, listen_socket: ListenSocket) -> None:
+        try:
+            if listen_socket.path == controller_launch.socket_path():
+                controller_launch.ensure_folders()  # one in /tmp may be gone as well
+            self.server.replace_socket(listen_socket.rebind(), listen_socket.socket)
+            listen_socket.publish()
+        except OSError as error:
+            _log.warning("socket %s was deleted and cannot be made again: %s", listen_socket.path, error)
+        else:
+            _log.warning("socket %s was deleted and is there again", listen_socket.path)
 
     def _is_idle(self) -> bool:
         return not (self.live_state.jobs or self.live_state.clusters or self.server.connections)
@@ -255,6 +291,15 @@ class ControllerServer:
 def _environments(folder: Path, limits: Limits) -> EnvironmentCache:
     installer = Installer(limits.installer)
     return EnvironmentCache(folder, installer, limit=limits.environment_limit, max_unused=limits.environments_kept)
+
+
+def _spool_of(engine_of: Callable[[str], Engine], job: Job, host: str) -> Path | None:
+    """Give the folder of a job on a host, where that is on this machine."""
+    try:
+        folder = engine_of(job.spec.engine).spool_path(job.cluster, host)
+    except SmxError:
+        return None
+    return None if folder is None else folder / job.id
 
 
 def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:

@@ -59,8 +59,11 @@ class ListenSocket:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._bind()
+
+    def _bind(self) -> None:
         # Not the name that everybody knows: between its birth and its mode nobody shall find it.
-        self._temporary_path = path.with_name(f".{os.getpid():x}{secrets.token_hex(1)}")
+        self._temporary_path = self.path.with_name(f".{os.getpid():x}{secrets.token_hex(1)}")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.socket.bind(os.fspath(self._temporary_path))
@@ -75,8 +78,38 @@ class ListenSocket:
         self._inode = (found.st_dev, found.st_ino)
 
     def publish(self) -> None:
-        """Put the name there in one step; a socket that a killed controller left is replaced."""
-        self._temporary_path.replace(self.path)
+        """Put the name there in one step; a socket that a killed controller left is replaced.
+
+        :raises OSError: it cannot have the name now; its file is removed then, since :meth:`rebind` makes another.
+        """
+        try:
+            self._temporary_path.replace(self.path)
+        except OSError:
+            self._temporary_path.unlink(missing_ok=True)
+            raise
+
+    def is_published(self) -> bool:
+        """Say whether clients find this socket under its name; also True where the system cannot say it now."""
+        try:
+            found = self.path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return (found.st_dev, found.st_ino) == self._inode
+
+    def rebind(self) -> socket.socket:
+        """Make another socket and give the one before, which has no name any more; the caller closes that.
+
+        :raises OSError: it cannot be made now; the one before stays.
+        """
+        before = self.socket, self._temporary_path
+        try:
+            self._bind()
+        except BaseException:
+            self.socket, self._temporary_path = before
+            raise
+        return before[0]
 
     def unpublish(self) -> None:
         """Remove the socket's name, so that no new client connects; connected ones stay."""

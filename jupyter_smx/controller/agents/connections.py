@@ -88,6 +88,11 @@ class Agents:
             raise UnavailableError(f"The agent on {host} of cluster {cluster} is unreachable.", transient=True)
         return stream
 
+    def longest_stall(self, cluster: str) -> tuple[str, float] | None:
+        """Give the host of a cluster whose open stream has been silent for longest, and for how many seconds."""
+        silent = ((host, stream.stalled_seconds()) for host, stream in self._streams.get(cluster, {}).items())
+        return max((one for one in silent if one[1]), key=lambda one: one[1], default=None)
+
     def request_stop(self, job: Job, hosts: Iterable[str], grace: float, cause: str) -> None:
         """Ask hosts to end their part of a job: SIGTERM now, and SIGKILL after ``grace`` seconds.
 
@@ -105,6 +110,14 @@ class Agents:
         self._hosts.pop(cluster, None)
         for stream in self._streams.pop(cluster, {}).values():
             self._close_stream(stream)
+
+    async def end_all(self, timeout: float) -> None:
+        """Ask every agent that can be reached to end its host with all of its processes; wait for the answers.
+
+        ``timeout`` is in seconds. What does not answer ends by its own deadline.
+        """
+        streams = [stream for streams in self._streams.values() for stream in streams.values()]
+        await asyncio.gather(*(stream.request("end", timeout=timeout) for stream in streams), return_exceptions=True)
 
     async def close_all(self) -> None:
         """Close every stream and wait until the sockets are closed; the agents go on."""

@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 READ_SIZE = 262_144
 _NOTABLE_DIFFERENCE = 2.0
 """Seconds by which the difference of two clocks changes before a line of the log says so."""
+_SILENT_PERIODS = 1.5
 ANSWER_WITHIN = 30.0
 """Seconds; every operation of an agent is quick, and long work reports by events."""
 
@@ -104,6 +105,7 @@ class AgentStream:
         self._leases: dict[str, int] = {}
         self._last_id = 0
         self._reason = ""
+        self._is_silent = False
         self._last_received_at = self._loop.time()
         self._next_ping_at = self._last_received_at + ping_every
         self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)
@@ -112,6 +114,10 @@ class AgentStream:
     def is_open(self) -> bool:
         """Say whether requests can still be sent."""
         return not self._reason
+
+    def stalled_seconds(self) -> float:
+        """Give the seconds for which the host has sent nothing; 0.0 below two periods of pings."""
+        return self._loop.time() - self._last_received_at if self._is_silent else 0.0
 
     def clock_ahead(self) -> float:
         """Give the seconds by which the host's clock is ahead; 0.0 where the clocks may be the same."""
@@ -214,7 +220,7 @@ class AgentStream:
         reason = "The agent closed the stream."
         try:
             while data := await self._reader.read(READ_SIZE):
-                self._last_received_at = self._loop.time()
+                self._last_received_at, self._is_silent = self._loop.time(), False
                 for frame in self._decoder.feed(data):
                     self._take(frame)
         except WireError as error:
@@ -316,6 +322,8 @@ class AgentStream:
         if now - self._last_received_at >= self._receive_timeout:
             self._fail(f"The agent sent nothing for {format_duration(now - self._last_received_at)}.")
             return
+        # The answer to a ping comes after it, so one missed answer is a little less than two periods.
+        self._is_silent = now - self._last_received_at >= _SILENT_PERIODS * self._ping_every
         self.send_now("ping", timeout=2 * self._receive_timeout)
         self._next_ping_at = now + self._ping_every
         self._ping_timer = self._loop.call_at(self._next_ping_at, self._on_ping_timer)

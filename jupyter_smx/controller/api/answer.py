@@ -23,6 +23,8 @@ class Answer(msgspec.Struct, frozen=True):
     """None means the status of the route."""
     headers: dict[str, str] = {}
     file: Path | None = None
+    skips_gaps: bool = False
+    """Whether holes in the file are left out, and not sent as zeros."""
 
 
 def json_answer(content: object, status: int | None = None) -> Answer:
@@ -35,9 +37,9 @@ def bytes_answer(content: bytes, headers: dict[str, str] | None = None) -> Answe
     return Answer(content, headers=_BYTES | (headers or {}))
 
 
-def file_answer(path: Path) -> Answer:
+def file_answer(path: Path, *, skips_gaps: bool = False) -> Answer:
     """Answer with the content of a file, which is sent in pieces."""
-    return Answer(headers=_BYTES, file=path)
+    return Answer(headers=_BYTES, file=path, skips_gaps=skips_gaps)
 
 
 def job_answer(facade: ControllerFacade, job: Job, status: int | None = None) -> Answer:

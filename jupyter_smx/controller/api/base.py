@@ -15,12 +15,14 @@ from tornado.web import Finish, HTTPError, RequestHandler
 
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.singleton import peer_uid
+from jupyter_smx.controller.telemetry import log_file
 from jupyter_smx.model.errors import ErrorBody, SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.http_routes import ATTEMPT
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from io import FileIO
     from pathlib import Path
 
     from jupyter_smx.controller.api.answer import Answer
@@ -157,7 +159,7 @@ class ApiHandler(RequestHandler):
         for name, value in answer.headers.items():
             self.set_header(name, value)
         if answer.file is not None:
-            await self._send_file(answer.file)
+            await self._send_file(answer.file, skips_gaps=answer.skips_gaps)
         elif status == HTTPStatus.NO_CONTENT:
             self.clear_header("Content-Type")
             self.finish()
@@ -167,18 +169,24 @@ class ApiHandler(RequestHandler):
     def compute_etag(self) -> None:
         """Leave out what only a cache would read."""
 
-    async def _send_file(self, path: Path) -> None:
+    async def _send_file(self, path: Path, *, skips_gaps: bool) -> None:
         """Stream a file; of one that still grows, the bytes that it has now."""
         with path.open("rb", buffering=0) as file:
-            left = os.fstat(file.fileno()).st_size
-            self.set_header("Content-Length", str(left))
-            while left and (piece := await asyncio.to_thread(file.read, min(PIECE, left))):
-                left -= len(piece)
-                self.write(piece)
-                try:
-                    await self.flush()
-                except StreamClosedError:
-                    raise Finish from None  # whoever read it left
+            whole = [(0, os.fstat(file.fileno()).st_size)]
+            ranges = log_file.data_ranges(file.fileno()) if skips_gaps else whole
+            self.set_header("Content-Length", str(sum(end - begin for begin, end in ranges)))
+            for begin, end in ranges:
+                await self._send_range(file, begin, end)
+
+    async def _send_range(self, file: FileIO, begin: int, end: int) -> None:
+        file.seek(begin)
+        while begin < end and (piece := await asyncio.to_thread(file.read, min(PIECE, end - begin))):
+            begin += len(piece)
+            self.write(piece)
+            try:
+                await self.flush()
+            except StreamClosedError:
+                raise Finish from None  # the client left
 
     async def wait_while_connected(self, waiting: Coroutine[Any, Any, _T]) -> _T:
         """Wait, but only while the client is connected."""

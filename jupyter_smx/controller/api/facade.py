@@ -255,7 +255,7 @@ class ControllerFacade:
 
     def pools(self) -> list[PoolSummary]:
         """Give all live clusters."""
-        return [self._live_state.pool_summary(cluster) for cluster in self._live_state.clusters.values()]
+        return self._live_state.list_pools()
 
     def _idle_pool(self, ref: str) -> Cluster:
         cluster = self._live_state.pool(ref)
@@ -288,7 +288,7 @@ class ControllerFacade:
         for host in cluster.hosts:
             await self._agents.stream(cluster.id, host.name).set_deadline(seconds=seconds)
         current = self._idle_pool(cluster.id)
-        changed = self._live_state.amend_cluster(current.id, expires_at=now + seconds, kept_for="")
+        changed = self._live_state.amend_cluster(current.id, expires_at=now + seconds, keep_alive=seconds, kept_for="")
         return self._live_state.pool_summary(changed or current)
 
     def _check_extension(self, cluster: Cluster, until: float) -> None:

@@ -16,6 +16,7 @@ from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, ROUTES, url_pattern
 from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable, Iterable
 
     from tornado.web import RequestHandler
@@ -34,6 +35,14 @@ class ApiServer(HTTPServer):
     """HTTP server that counts its connections."""
 
     connections = 0
+
+    def replace_socket(self, before: socket.socket, after: socket.socket) -> None:
+        """Accept connections on another socket and close the one before; open connections stay."""
+        self.add_socket(after)
+        number = before.fileno()
+        del self._sockets[number]
+        self._handlers.pop(number)()
+        before.close()
 
     def handle_stream(self, stream: Any, address: Any) -> None:
         """Take a new connection."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.api.answer import Answer, bytes_answer, file_answer, json_answer
-from jupyter_smx.controller.telemetry import log_search
+from jupyter_smx.controller.telemetry import log_file, log_search
 from jupyter_smx.model import http_routes as routes
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.policy.hosts.names import named_hosts
@@ -32,35 +31,36 @@ def _requested_log(request: ApiHandler, job: Job) -> tuple[str, int, Path]:
 
 
 async def read_log(request: ApiHandler) -> Answer:
-    """Give bytes of a host's log from ``offset`` on, or wait for some while there are none."""
+    """Give bytes of a host's log from ``offset`` on, or wait for some while there are none.
+
+    Bytes that were left out are passed over: the answer begins behind them, or ends where they begin.
+    """
     facade = request.facade
     job = facade.job(request.ref)
     host, attempt, path = _requested_log(request, job)
-    offset, last = request.query(routes.OFFSET), request.query(routes.LAST)
-    limit = request.query(routes.LIMIT_BYTES)
     until = time.monotonic() + request.query(routes.WAIT)
     while True:
         # The status is read before the file: what came with it is in the file by then.
         now = facade.job(job.id)
         final = is_over(now, attempt)
-        data, begin, total = _read(path, offset, last, limit)
+        piece = _read(request, path)
         left = until - time.monotonic()
-        if data or final or left <= 0:
+        if piece.data or final or left <= 0:
             break
         # The signals are taken before any other task can run, so that no change is missed.
         with request.services.log_signals.subscribe(job.id) as more:
             news = {more, facade.next_change()}
             await request.wait_while_connected(asyncio.wait(news, timeout=left, return_when=asyncio.FIRST_COMPLETED))
     cursor = {
-        "X-Smx-Offset": str(begin + len(data)),
-        "X-Smx-Total": str(total),
-        "X-Smx-Final": "1" if final and begin + len(data) >= total else "0",
+        "X-Smx-Offset": str(piece.end),
+        "X-Smx-Total": str(piece.total),
+        "X-Smx-Final": "1" if final and piece.end >= piece.total else "0",
         "X-Smx-Host": host,
         "X-Smx-Hosts": ",".join(_hosts(job)),
         "X-Smx-Attempt": str(attempt),
         "X-Smx-Attempts": str(now.attempt),
     }
-    return bytes_answer(data, cursor)
+    return bytes_answer(piece.data, cursor)
 
 
 async def search_log(request: ApiHandler) -> Answer:
@@ -76,9 +76,9 @@ async def search_log(request: ApiHandler) -> Answer:
 
 
 def download_log(request: ApiHandler) -> Answer:
-    """Stream a log; of one that still grows, what it contains now."""
+    """Stream a log; of one that still grows, what it contains now. Bytes that were left out are not sent."""
     *_, path = _requested_log(request, request.facade.job(request.ref))
-    return file_answer(path) if path.is_file() else bytes_answer(b"")
+    return file_answer(path, skips_gaps=True) if path.is_file() else bytes_answer(b"")
 
 
 def check_host(job: Job, host: str) -> str:
@@ -101,16 +101,14 @@ def _hosts(job: Job) -> list[str]:
     return [each.name for each in named_hosts(job.spec.instance_groups)]
 
 
-def _read(path: Path, offset: int, last: int, limit: int) -> tuple[bytes, int, int]:
-    """Give bytes, where they begin, and how long the file is."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            total = os.fstat(file.fileno()).st_size
-            begin = max(0, total - last) if last else offset
-            file.seek(begin)
-            return file.read(limit), begin, total
-    except FileNotFoundError:
-        return b"", offset, 0
+def _read(request: ApiHandler, path: Path) -> log_file.LogPiece:
+    """Read the bytes that a query asks for."""
+    limit, before = request.query(routes.LIMIT_BYTES), request.query(routes.END_BYTE)
+    if last := request.query(routes.LAST):
+        return log_file.read_last(path, last, limit)
+    if before >= 0:
+        return log_file.read_before(path, before, limit)
+    return log_file.read_after(path, request.query(routes.OFFSET), limit)
 
 
 ACTIONS: Actions = {

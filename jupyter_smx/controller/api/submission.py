@@ -86,10 +86,14 @@ class SubmissionValidator:
         """Check a completed request.
 
         :raises ValidationError: it asks for something that does not exist, or for more than there is.
+        :raises RefusedError: what its engine needs is not installed or not configured.
         """
         limits = self._live_state.limits_of(spec.engine)
         checks.check(spec, limits, self._engines)
         engine = self._engine_of(spec.engine)
+        # It is optional in the port: an object with the six methods is an engine, too.
+        if check_installed := getattr(engine, "check_installed", None):
+            check_installed()
         capabilities = engine.capabilities
         image_rules.check(spec, images=capabilities.images)
         environment.check(

@@ -23,6 +23,7 @@ from jupyter_smx.controller.db.connection import (
     unreadable_error,
     unwritable_error,
 )
+from jupyter_smx.controller.db.reserve import Reserve
 from jupyter_smx.controller.errors import FencedError, StaleError
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, suggest_names
 from jupyter_smx.model.records.cluster import Cluster
@@ -85,6 +86,7 @@ class Store:
         # SQLAlchemy writes the statements, the driver says them: half of a write's time went by between the two.
         self._raw = raw
         self.arrays = ArrayStore(path, raw)
+        self.reserve = Reserve(path.parent)
         self.epoch = 0
         self.writes = 0
         with self._transaction(durable=False):
@@ -182,6 +184,13 @@ class Store:
         return bool(pages == moved)
 
     # Reading
+
+    def log_size(self) -> int:
+        """Count the bytes of the write-ahead log; 0 where there is none."""
+        try:
+            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
+        except OSError:
+            return 0
 
     def last_seq(self) -> int:
         """Give the number of the newest event, 0 when there was none ever."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.code import environment_build
 from jupyter_smx.controller_launch import controller_environment
-from jupyter_smx.engines.machine.line_process import kill_group, read_lines
+from jupyter_smx.engines.machine import child_process
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.policy.lifecycle import pip_output
 from jupyter_smx.policy.lifecycle.environment import format_for_pip, needs_pip
@@ -59,20 +59,20 @@ class Installer:
             if child.stdin is not None:
                 child.stdin.write(json.dumps(order).encode() + b"\n")
             if child.stdout is not None:
-                async for line in read_lines(child.stdout):
+                async for line in child_process.read_lines(child.stdout):
                     last.append(line)
                     if step := narrator.read_line(line):
                         say(step)
             code = await child.wait()
         finally:
-            await kill_group(child)
+            await child_process.end(child, with_descendants=True)
         if code:
             raise _build_error(list(last), "uv" if uv else "pip", code, folder.name)
 
 
 async def _start(folder: Path) -> asyncio.subprocess.Process:
     try:
-        return await asyncio.create_subprocess_exec(
+        return await child_process.start(
             sys.executable,
             "-I",
             environment_build.__file__,
@@ -81,7 +81,6 @@ async def _start(folder: Path) -> asyncio.subprocess.Process:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=_environment(),
-            start_new_session=True,
         )
     except OSError as error:
         raise BuildError(

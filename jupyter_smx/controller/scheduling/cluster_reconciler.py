@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
+from jupyter_smx.controller.scheduling.host_stalls import HostStalls
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation, RequirementsError
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
@@ -28,7 +29,7 @@ from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
 from jupyter_smx.policy.lifecycle import abandonment, keep_alive, launch, transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
-from jupyter_smx.policy.limits import preload_memory_mib
+from jupyter_smx.policy.limits import log_limit_bytes, preload_memory_mib
 from jupyter_smx.policy.preload import preload_allowed
 from jupyter_smx.policy.scheduling import capacity
 
@@ -96,6 +97,7 @@ class ClusterReconciler:
         self._events = events
         self._python_of = python_of
         self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in live_state.clusters}
+        self._host_stalls = HostStalls(agents, engine_of, events, live_state.clock)
         self._observed_at: dict[str, float] = {}
         self._observe_tasks: dict[str, asyncio.Task[None]] = {}
         self._actions: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
@@ -184,8 +186,10 @@ class ClusterReconciler:
 
     def reconcile_all(self) -> None:
         """Look at every cluster, and at every engine whose turn it is."""
-        for cluster_id in [*self._live_state.clusters]:
-            self.reconcile(cluster_id)
+        for cluster in [*self._live_state.clusters.values()]:
+            with log_and_continue(_log, "cluster={} silence of its hosts was not recorded", cluster.id):
+                self._host_stalls.check(cluster)
+            self.reconcile(cluster.id)
         now = self._live_state.monotonic()
         for engine in {cluster.key.engine for cluster in self._live_state.clusters.values()}:
             # One that answers slowly is not asked on and on: commands would pile up on a busy machine.
@@ -252,10 +256,11 @@ class ClusterReconciler:
             preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
             preload_memory=preload_memory_mib(limits, min(host.memory for host in hosts) / 2**30),
             input_hash_limit=limits.input_hash_limit_mib,
+            log_limit=log_limit_bytes(limits),
             # What lies on a disk of this machine is read without an agent.
             keep_uncollected=0.0 if capabilities.shared_folder else limits.keep_uncollected,
             max_run=spec.max_run if spec else 0,
-            keep_alive=spec.keep_alive if spec else 0,
+            keep_alive=(spec.keep_alive or 0) if spec else 0,
             spot=spec.spot if spec else False,
             role=key_groups.key.role,
             options=next(host.options for host in hosts if host.host == leader),
@@ -412,8 +417,10 @@ class ClusterReconciler:
                 runtime.version_mismatch = error.message
             seen = await self._engine_of(cluster.key.engine).observe_all([cluster.handle])
             if seen[0] is not Observation.GONE:
-                if isinstance(error, UnavailableError) and runtime.failures:  # one miss is no news
-                    self._events.on_cluster_unreachable(cluster, error, self._unreachable_since(runtime.unreachable))
+                stopped = self._host_stalls.find_stopped(cluster)
+                if stopped or (isinstance(error, UnavailableError) and runtime.failures):  # one miss is no news
+                    since = self._unreachable_since(runtime.unreachable)
+                    self._events.on_cluster_unreachable(cluster, stopped or error, since)
                 raise
             runtime.gone = True
             return

@@ -17,7 +17,7 @@ from jupyter_smx.controller.transfer.file_sender import FileSender
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.policy.admission import host_visibility
 from jupyter_smx.policy.hosts.names import has_channel, named_hosts
-from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle import keep_alive, transitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,7 +158,8 @@ class Dispatcher:
         """Send a job to those of its hosts that do not have it."""
         hosts = named_hosts(job.spec.instance_groups)
         # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
-        keep_alive = job.spec.keep_alive + (job.spec.max_run if len(hosts) > 1 else 0)
+        seconds = keep_alive.keep_alive_after(job.spec, self._live_state.clusters.get(job.cluster))
+        linger = job.spec.max_run if len(hosts) > 1 else 0
         grace = self._live_state.limits.grace
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
         runtime.moments.setdefault("sent", self._live_state.clock())
@@ -168,12 +169,13 @@ class Dispatcher:
                 continue
             stream = self._agents.stream(job.cluster, host.name)
             gpus = () if own_gpus else self._live_state.clusters[job.cluster].gpus.get(host.name, ())
-            spec = run_spec(job, host, grace, keep_alive, gpus)
+            spec = run_spec(job, host, grace, seconds, linger=linger, gpus=gpus)
             if runtime.provided_paths is not None:
                 spec = host_visibility.translate_paths(spec, runtime.input_listings, runtime.provided_paths[host.name])
             runtime.unreached_hosts.discard(host.name)
             answer = stream.run(job=job.id, lease=job.lease, spec=spec)
             runtime.dispatched_hosts.add(host.name)
+            runtime.outage_since = None  # its launch waited for the disk, and that is over
             answer.add_done_callback(partial(self._on_run_reply, job, runtime, host.name))
 
     def _on_run_reply(self, job: Job, runtime: JobRuntime, host: str, answer: asyncio.Future[Any]) -> None:

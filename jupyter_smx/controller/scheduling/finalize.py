@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import replace
 
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.controller.errors import UnexpectedError, wrap_unexpected
+from jupyter_smx.controller.errors import UnexpectedError, is_disk_outage, wrap_unexpected
 from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
 from jupyter_smx.controller.transfer import host_spool, stage_out
 from jupyter_smx.controller.transfer.host_spool import PIECE, HostSpool
 from jupyter_smx.controller.transfer.stage_out import HostOutputs
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.model.records.lost_variables import completed_message
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
 from jupyter_smx.policy.accounting.usage import sum_usage, usage_of
 from jupyter_smx.policy.hosts import agent_messages
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.provenance import Provenance
     from jupyter_smx.model.results.reports import Why
     from jupyter_smx.model.spec.channel import Artifact
+    from jupyter_smx.model.spec.job_spec import JobSpec
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +67,15 @@ async def _no_log_metrics(_job: Job) -> LogMetrics:
     return LogMetrics()
 
 
+async def _no_cure(_spec: JobSpec, _ends: Sequence[HostEnd]) -> str:
+    return ""
+
+
 class JobFinalizer:
-    """Gives verdicts; ``measure`` reads the last metrics of a job when its log is here."""
+    """Gives verdicts; ``read_metrics`` reads the last metrics of a job when its log is here.
+
+    ``find_cure`` names what cures a failed job.
+    """
 
     def __init__(
         self,
@@ -77,6 +86,7 @@ class JobFinalizer:
         engine_of: Callable[[str], Engine],
         *,
         read_metrics: Callable[[Job], Awaitable[LogMetrics]] = _no_log_metrics,
+        find_cure: Callable[[JobSpec, Sequence[HostEnd]], Awaitable[str]] = _no_cure,
     ) -> None:
         self._live_state = live_state
         self._agents = agents
@@ -84,6 +94,7 @@ class JobFinalizer:
         self._output_stager = output_stager
         self._engine_of = engine_of
         self._read_metrics = read_metrics
+        self._find_cure = find_cure
         self._preload_requested: dict[str, set[str]] = {}
         self._pending_forgets: list[tuple[str, str, str, int]] = []
         """Jobs that hosts may forget: cluster, host, job, lease. A new controller tells them when they greet."""
@@ -97,7 +108,7 @@ class JobFinalizer:
         """Bring everything home and write the verdict.
 
         :raises UnavailableError: a host that still has outputs does not answer; try again.
-        :raises StagingError: the disk here is full; try again, nothing is lost.
+        :raises StagingError: the disk here is full or fails; try again, nothing is lost.
         """
         self._live_state.detect_clock_change()
         job = self._live_state.jobs[job_id]
@@ -107,6 +118,7 @@ class JobFinalizer:
             job = self._mark_uploading(self._live_state.jobs[job_id])  # somebody may have stopped it meanwhile
         home, trouble = await self._stage_out(job, runtime)
         told = await self._read_metrics(job)
+        cure = await self._cure(job, runtime, trouble)
         self._live_state.detect_clock_change()
         job = self._with_final_why(self._live_state.jobs[job_id], runtime)
         ends = runtime.host_ends()
@@ -114,28 +126,26 @@ class JobFinalizer:
         now = self._live_state.clock()
         times = (item for record in runtime.records.values() for item in record.get("at", {}).items())
         at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
-        finished = transitions.advance(
-            replace(
-                job,
-                hosts=ends,
-                artifacts=home,
-                failure_reason=judged.reason,
-                failure_message=judged.message if judged.message != judged.reason else "",
-                exit_message=exit_message(ends),
-                progress=told.progress,
-                metrics=told.latest,
-                pace=told.pace,
-                metric_notes=told.notes,
-                provenance=self._provenance(job, runtime),
-                peak=sum_usage(usage_of(record.get("usage", {})) for record in runtime.records.values()),
-                received={k: v for record in runtime.records.values() for k, v in record.get("received", {}).items()},
-                started_at=job.started_at or at.get("received"),
-                timings={**at, **job.timings, **runtime.moments, "final": now},
-            ),
-            judged.state,
-            now,
-            judged.message or judged.reason or (abandonment.STOPPED if runtime.is_release_pending else ""),
+        over = replace(
+            job,
+            hosts=ends,
+            artifacts=home,
+            failure_reason=judged.reason,
+            failure_message=judged.message if judged.message != judged.reason else "",
+            failure_cure=cure if judged.state is SecondaryStatus.FAILED else "",
+            exit_message=exit_message(ends),
+            progress=told.progress,
+            metrics=told.latest,
+            pace=told.pace,
+            metric_notes=told.notes,
+            provenance=self._provenance(job, runtime),
+            peak=sum_usage(usage_of(record.get("usage", {})) for record in runtime.records.values()),
+            received=_received(runtime),
+            started_at=job.started_at or at.get("received"),
+            timings={**at, **job.timings, **runtime.moments, "final": now},
         )
+        remark = _final_message(over, judged, runtime) or (abandonment.STOPPED if runtime.is_release_pending else "")
+        finished = transitions.advance(over, judged.state, now, remark)
         self._write(finished, _reason_to_release(runtime, judged), idle_from=_idle_from(finished, at, now))
         if len(runtime.hosts) > 1:
             self._send_deadline(job)
@@ -143,6 +153,12 @@ class JobFinalizer:
             self._schedule_forget(job, runtime)
         self._request_preload(job, runtime)
         self.on_outcome(finished)
+
+    async def _cure(self, job: Job, runtime: JobRuntime, trouble: Outcome | None) -> str:
+        ends = runtime.host_ends()
+        if trouble is not None or job_outcome(job.goal, ends).state is not SecondaryStatus.FAILED:
+            return ""
+        return await self._find_cure(job.spec, ends)
 
     def _with_final_why(self, job: Job, runtime: JobRuntime) -> Job:
         missing_preloads = [record.get("missing_preloads", {}) for record in runtime.records.values()]
@@ -171,7 +187,7 @@ class JobFinalizer:
         judged = job_outcome(job.goal, ends)
         if attempts.next_attempt(job, judged, ends, now) is None:
             return False
-        await self._collect_logs(job, runtime)
+        await self._collect_logs_or_give_up(job, runtime)
         # Somebody may have stopped it meanwhile, or set the clock.
         self._live_state.detect_clock_change()
         now = self._live_state.clock()
@@ -200,6 +216,15 @@ class JobFinalizer:
         runtime.goal_at_exit = told.goal
         self._live_state.save(jobs=[told])
         return told
+
+    async def _collect_logs_or_give_up(self, job: Job, runtime: JobRuntime) -> None:
+        """Bring logs and samples here; without those that a disk refuses for too long, another attempt may begin."""
+        try:
+            await self._collect_logs(job, runtime)
+        except SmxError as error:
+            if runtime.can_wait_for_disk(error, self._live_state.monotonic()):
+                raise
+            _log.warning("job=%s log is incomplete: %s", job.name, error)
 
     async def _collect_logs(self, job: Job, runtime: JobRuntime) -> None:
         """Bring logs and samples here, all at once: each is a round trip where a host is far away."""
@@ -230,12 +255,12 @@ class JobFinalizer:
                 stream = None if runtime.hosts_lost else self._agents.stream(job.cluster, host)
                 everything.append(HostOutputs(host, record, stream, self._spool(job, host)))
             home = await self._output_stager.stage_out(job, everything)
-        except UnavailableError:
-            raise
         except SmxError as error:
-            if error.transient:
+            may_pass = error.transient or isinstance(error, UnavailableError)
+            if may_pass and runtime.can_wait_for_disk(error, self._live_state.monotonic()):
                 raise
-            said = f"ClientError: The outputs could not be collected: {error}"
+            whose = attempts.INTERNAL_ERROR if is_disk_outage(error) else "ClientError"
+            said = f"{whose}: The outputs could not be collected: {error}"
             return (), Outcome(state=SecondaryStatus.FAILED, reason=said[:1024])
         return home, None
 
@@ -256,14 +281,13 @@ class JobFinalizer:
         if keep is None:
             others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
             limits = self._live_state.limits
-            keep = keep_alive.decide_after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
+            cluster = replace(cluster, keep_alive=keep_alive.keep_alive_after(job.spec, cluster))
+            keep = keep_alive.decide_after_job(cluster, keep_alive.pool_keep_alive(cluster), others, limits, idle_from)
             waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
             left = keep_alive.remaining_pool_lifetime(cluster, limits, idle_from)
             keep = keep_alive.decide_after_task(job, keep, left, others_wait=waits)
         job = replace(job, warm_pool=transitions.pool_of_job(keep))
         given = transitions.detach_job(cluster, job.name, keep, idle_from)
-        if job.spec.array is not None and job.spec.keep_alive <= 0:
-            given = replace(given, kept_for=job.spec.array.id)
         self._live_state.save(jobs=[job], clusters=[given])
         if given.state is ClusterState.AVAILABLE:
             self._live_state.holders[cluster.id] = job
@@ -412,6 +436,18 @@ class JobFinalizer:
             for h in cluster.hosts
         )
         self._live_state.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _received(runtime: JobRuntime) -> dict[str, int]:
+    """Give the bytes of the variables that hosts kept, by name."""
+    return {name: size for record in runtime.records.values() for name, size in record.get("received", {}).items()}
+
+
+def _final_message(job: Job, judged: Outcome, runtime: JobRuntime) -> str:
+    """Give what is said of an end beside its state: why it failed, or what a job that completed lost; else ""."""
+    if judged.state is SecondaryStatus.COMPLETED:
+        return completed_message(job.spec.receive, _received(runtime), runtime.host_ends())
+    return job.failure_text()
 
 
 def _reason_to_release(runtime: JobRuntime, judged: Outcome) -> KeepDecision | None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.errors import FencedError, UnexpectedError, disk_wait, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling.finalize import MAX_UNEXPECTED_ERRORS
 from jupyter_smx.engines.base import ImageMissingError, RequirementsError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
-from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus
+from jupyter_smx.model.status import DISK_WAIT, TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
@@ -221,13 +221,18 @@ class JobEventHandler:
 
     def _wait_for_room(self, job: Job, error: SmxError) -> None:
         runtime = self._runtimes.get(job)
+        if not runtime.can_wait_for_disk(error, self._live_state.monotonic()):
+            self._finalizer.fail_unstarted([job], f"{attempts.INTERNAL_ERROR}: {error}")
+            self._runtimes.drop(job.id)
+            self._schedule()
+            return
         runtime.waits_for_room += 1
         pause = min(MAX_ROOM_PAUSE, 0.5 * 2 ** min(runtime.waits_for_room, 10))
         runtime.no_launch_before = self._live_state.monotonic() + pause
         runtime.hosts = ()
         with self._live_state.job_queue.preview([replace(job, cluster="")]):
             ahead = self._live_state.job_queue.ahead_of(job)
-        self._live_state.save(jobs=[placement.wait_after_refusal(job, str(error), ahead)])
+        self._live_state.save(jobs=[placement.wait_after_refusal(job, str(error), ahead, disk_wait(error))])
         self._schedule()
 
     def on_environment_ready(self) -> None:
@@ -274,6 +279,13 @@ class JobEventHandler:
         if told is not job:
             self._live_state.save(jobs=[told])
 
+    def on_cluster_reachable(self, cluster: Cluster) -> None:
+        """Take back what :meth:`on_cluster_unreachable` said: hosts that were silent answer."""
+        self._live_state.set_unreachable(cluster.id, "")
+        job = self._live_state.jobs.get(cluster.job)
+        if job is not None and job.cluster == cluster.id:
+            self._clear_unreachable_remark(job)
+
     def _clear_unreachable_remark(self, job: Job) -> Job:
         if not unreachable_hosts.is_noted(job):
             return job
@@ -314,7 +326,8 @@ class JobEventHandler:
         job = self._live_state.jobs.get(job_id)
         if job is None:
             return True
-        if not self._can_wait_for_spool(job):
+        can_wait = self._can_wait_for_spool(job) and runtime.can_wait_for_disk(error, self._live_state.monotonic())
+        if not can_wait:
             runtime.code_started = runtime.is_spool_given_up = True  # the code may have begun
             return False
         _log.warning("job=%s reading results of lost hosts failed, will be retried: %s", job.name, error)
@@ -392,19 +405,37 @@ class JobEventHandler:
             self._live_state.exit_reasons[cluster_id] = f"{host} ended: {header.get('reason', '')}"
             return
         job = self._live_state.jobs.get(str(header.get("job", "")))
-        if job is None or job.cluster != cluster_id or header.get("lease") != job.lease:
-            return
+        if job is not None and job.cluster == cluster_id and header.get("lease") == job.lease:
+            self._take_job_event(job, host, header)
+
+    def _take_job_event(self, job: Job, host: str, header: Mapping[str, Any]) -> None:
+        event = header.get("event")
         if event == "first_line":
             self.record_first_line(job, header.get("at", {}), header.get("missing_preloads", {}))
         elif event == "grew":
             self._log_collector.on_growth(job, host, int(header.get("total", 0)))
         elif event == "sampled":
             self.on_sample(job, host, int(header.get("total", 0)), header.get("now", {}))
+        elif event == "disk_wait":
+            self._take_disk_wait(job, str(header.get("reason", "")))
         elif event == "exited":
             self._runtimes.get(job).record_exit(host, job.goal)
             self._reconcile(job.id)
         elif event == "ended":
             self._take_end(job, host, header)
+
+    def _take_disk_wait(self, job: Job, reason: str) -> None:
+        """Say that a job waits for a disk of its host, and why; take it back for an empty reason."""
+        said = f"{DISK_WAIT}{reason}" if reason else message_of(job.state)
+        if unreachable_hosts.is_noted(job):
+            # That of another host stays until it answers; this is what it gives way to.
+            self._runtimes.get(job).last_remark = said
+            return
+        if not reason and not transitions.remark_of(job).startswith(DISK_WAIT):
+            return
+        told = transitions.remark(job, said)
+        if told is not job:
+            self._live_state.save(jobs=[told])
 
     def _take_notice(self, cluster_id: str, host: str, seconds: float) -> None:
         """Learn that a machine is taken away: give its pool up, tell its job why, interrupt a spot job."""

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
-from jupyter_smx.controller.errors import FencedError, RecordsError, UnexpectedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.errors import (
+    FencedError,
+    RecordsError,
+    UnexpectedError,
+    disk_wait,
+    log_and_continue,
+    wrap_unexpected,
+)
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.cluster_reconciler import ClusterReconciler
 from jupyter_smx.controller.scheduling.desired_state import DesiredStateSetter
@@ -25,7 +32,6 @@ from jupyter_smx.controller.scheduling.preparation import Preparation
 from jupyter_smx.controller.scheduling.scheduler import Scheduler
 from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.controller.state.job_runtime import JobRuntimes
-from jupyter_smx.controller.transfer.job_folder import StagingError
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.results.reports import Why
@@ -198,6 +204,7 @@ class JobReconciler:
 
     def tick(self) -> None:
         """Reconcile everything once: clusters first, then jobs with hosts or a stop request, then the queue."""
+        self.live_state.retry_disk()
         self.live_state.detect_clock_change()
         self.cluster_reconciler.reconcile_all()
         self.desired_state.enforce_all()
@@ -399,8 +406,8 @@ class JobReconciler:
     def _remark_delayed(self, job_id: str, error: SmxError) -> None:
         job = self.live_state.jobs[job_id]
         # Lists show it, so it names no path.
-        full = isinstance(error, (StagingError, RecordsError))
-        waits = transitions.remark(job, f"Finalizing waits{' for free disk space.' if full else f': {error.message}'}")
+        what = disk_wait(error)
+        waits = transitions.remark(job, f"Finalizing waits {what}." if what else f"Finalizing waits: {error.message}")
         if waits is not job:
             _log.warning("job=%s finalize failed, will be retried: %s", job.name, error)
             with suppress(RecordsError):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.task_set import TaskSet
-from jupyter_smx.model.errors import RefusedError, SmxError
+from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.status import TERMINAL_GOALS
 from jupyter_smx.model.text import format_duration
@@ -42,8 +42,6 @@ class _PreparationTask:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.jobs: dict[str, None] = {}
         self.step = ""
-        self.engine_responded = False
-        """An engine has said something of an image, so it was there."""
         self.moments: dict[str, float] = {}
         """When the download of an image began, and when it was over."""
         self.task: asyncio.Task[None] | None = None
@@ -55,7 +53,7 @@ class _PreparationTask:
 
     def report_pull(self, step: PullProgress) -> None:
         """Learn how far it is to an image."""
-        self.step, self.engine_responded = step.text, True
+        self.step = step.text
         if step.downloads:
             self.moments.setdefault(image_pull.PULLING, self._clock())
             self.moments.pop(image_pull.PULLED, None)
@@ -188,12 +186,21 @@ class Preparation:
         return found if job.image is None else image_pull.check_same_image(job.image, found)
 
     async def _find(self, engine: Engine, name: str, build: _PreparationTask) -> Image:
-        """Ask for an image, and again after a while where its registry is away."""
-        for seconds in image_pull.BACKOFF:
-            found = await _try_to_find(engine, name, build, seconds)
-            if found is not None:
-                return found
-        return await engine.resolve_image(name, build.report_pull)
+        """Ask for an image, and again after a while where its registry or the engine itself does not answer.
+
+        A registry is asked for a minute. The engine is waited for, since it is installed: the submission checked that.
+        """
+        delays = iter(image_pull.BACKOFF)
+        while True:
+            try:
+                return await engine.resolve_image(name, build.report_pull)
+            except SmxError as error:
+                is_engine = isinstance(error, UnavailableError)
+                seconds = next(delays, image_pull.BACKOFF[-1] if is_engine else None)
+                if seconds is None or not error.transient:
+                    raise
+                build.report_step(image_pull.format_retry(error, seconds))
+            await asyncio.sleep(seconds)
 
     def _remove(self, name: str) -> None:
         for job_id in self._preparations.pop(name).jobs:
@@ -314,19 +321,6 @@ class Preparation:
     def close(self) -> None:
         """Cancel every build; the next controller restarts them."""
         self._tasks.cancel()
-
-
-async def _try_to_find(engine: Engine, name: str, build: _PreparationTask, seconds: float) -> Image | None:
-    """Ask for an image; None where it may be asked for again after so many ``seconds``, which were waited."""
-    try:
-        return await engine.resolve_image(name, build.report_pull)
-    except SmxError as error:
-        # A daemon that goes away in the middle of it comes back as a registry does.
-        if not error.transient or not (isinstance(error, RefusedError) or build.engine_responded):
-            raise
-        build.report_step(image_pull.format_retry(error, seconds))
-    await asyncio.sleep(seconds)
-    return None
 
 
 def _with_start(job: Job, now: float) -> Job:

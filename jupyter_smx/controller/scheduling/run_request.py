@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from jupyter_smx.policy.hosts.names import NamedHost
 
 
-def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Sequence[int] = ()) -> RunSpec:
-    """Build the run specification for one host, which gets these GPUs; in seconds, see docs/developers/agent.md."""
+def run_spec(
+    job: Job, host: NamedHost, grace: float, keep_alive: int, *, linger: int = 0, gpus: Sequence[int] = ()
+) -> RunSpec:
+    """Build the run specification for one host, which gets these GPUs; see docs/developers/agent.md.
+
+    ``keep_alive`` is the seconds that count after the job, ``linger`` those in which the host waits for others.
+    """
     spec = job.spec
     hosts = named_hosts(spec.instance_groups)
     return {
@@ -48,8 +53,8 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "checkpoint_local_path": spec.checkpoint_local_path,
         "disable_output_compression": spec.disable_output_compression,
         "grace": grace,
-        "keep_alive": keep_alive,
-        "warm_pool": spec.keep_alive > 0,
+        "keep_alive": keep_alive + linger,
+        "warm_pool": keep_alive > 0,
         "contract": spec.contract,
         "distribution": spec.distribution.runner if spec.distribution else "",
         "processes": (spec.distribution.processes or 0) if spec.distribution else 0,

@@ -220,7 +220,7 @@ class JobQueue:
         job = self._record(ref)
         if job is None:
             return self._array(ref)
-        return Predecessor(name=job.name, status=job.status(), reason=job.failure_text())
+        return Predecessor(name=job.name, status=job.status(), reason=job.failure_cause())
 
 
 class _QueueSlot(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.controller.errors import is_disk_outage, is_outage_over
 from jupyter_smx.model import redaction
 from jupyter_smx.model.records.job import HostEnd, RemoteException
 from jupyter_smx.policy.hosts.names import drainable_hosts, mark_drained_helpers, named_hosts
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from jupyter_smx.model.errors import SmxError
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.instance import InstanceGroup
     from jupyter_smx.model.status import DesiredState
     from jupyter_smx.policy.admission.host_visibility import LocalSource
 
+OUTAGE_GAP = 300.0
+"""Seconds without a failure after which the next one begins another outage; a try and the pause before it are shorter.
+"""
 MAX_BACKOFF = 30.0
 """Seconds until a job is reconciled again after an unexpected error."""
 
@@ -73,6 +78,10 @@ class JobRuntime:
     error_count: int = 0
     """Number of unexpected errors while it was reconciled."""
     not_before: float = 0.0
+    outage_since: float | None = None
+    """Since when a file system fails for it, None while none does."""
+    last_outage: float = 0.0
+    """When that failed last."""
     first_line_moments: dict[str, float] | None = None
     """Moments that came with the first line, kept until they are written down."""
     moments: dict[str, float] = field(default_factory=dict)
@@ -81,7 +90,7 @@ class JobRuntime:
     def host_ends(self) -> tuple[HostEnd, ...]:
         """Give the records of all hosts that have one; a lost host without one ended by our fault."""
         found = [
-            host_end(host, self.records.get(host), self.exit_reasons.get(host, ""))
+            host_end(host, self.records.get(host), self.exit_reasons.get(host, ""), exited=host in self.exited_hosts)
             for host in self.hosts
             if self.hosts_lost or host in self.records
         ]
@@ -92,6 +101,16 @@ class JobRuntime:
         self.error_count += 1
         self.not_before = now + min(MAX_BACKOFF, 2.0 ** (self.error_count - 1))
         return self.error_count
+
+    def can_wait_for_disk(self, error: SmxError, now: float) -> bool:
+        """Say whether what failed may be tried again; a file system that does not answer is waited for a while only."""
+        if not is_disk_outage(error):
+            self.outage_since = None
+            return True
+        if self.outage_since is None or now - self.last_outage > OUTAGE_GAP:
+            self.outage_since = now
+        self.last_outage = now
+        return not is_outage_over(self.outage_since, now)
 
     def has_ended(self) -> bool:
         """Say whether the code has ended on every host; where there are none, nothing has."""
@@ -175,10 +194,16 @@ def _text(said: str) -> str:
     return redaction.redact_text(said.encode("utf-8", "backslashreplace").decode())
 
 
-def host_end(host: str, record: dict[str, Any] | None, exit_reason: str = "") -> HostEnd:
-    """Read an agent's end record; None gives the end of a host that was lost, and how, where its engine says so."""
+def host_end(host: str, record: dict[str, Any] | None, exit_reason: str = "", *, exited: bool = False) -> HostEnd:
+    """Read an agent's end record; None gives the end of a host that was lost, and how, where its engine says so.
+
+    ``exited`` says that the code had reached its end there before.
+    """
     if record is None:
         how = f": {exit_reason}" if exit_reason else "."
+        if exited:
+            lost = f"The code ended on {host}, but the record of its end was lost with the host{how}"
+            return HostEnd(host=host, cause="host", failure=lost)
         return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran{how}")
     said, message = record.get("exception"), record.get("message", "")
     return HostEnd(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from jupyter_smx.agent.system.processes.process_table import boot_id
 from jupyter_smx.controller.clock import CLOCK_CHANGE_THRESHOLD, ClockOffset, monotonic_clock
-from jupyter_smx.controller.errors import log_and_continue
+from jupyter_smx.controller.errors import RecordsError, disk_wait, is_records_disk_full, log_and_continue
 from jupyter_smx.controller.state.engine_limits import EngineLimits
 from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
@@ -83,6 +85,8 @@ class LiveState:
         """The reason of a host for the end of a cluster; it is recorded when the cluster has ended."""
         self.unreachable: dict[str, str] = {}
         """Why hosts of a cluster cannot be reached now, by the cluster."""
+        self._disk_wait = ""
+        """What records wait for, as "for free disk space"; "" while they can be written."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
             self._note_python_version(cluster)
@@ -117,7 +121,9 @@ class LiveState:
         with self.job_queue.preview(jobs):
             events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
         events += [Event(seq=0, at=now, pool=self.pool_summary(cluster, jobs)) for cluster in clusters]
-        self.store.write(jobs, clusters, events, array=array, clock=clock, durable=durable)
+        has_ends = any(is_final(job.state) for job in jobs)
+        write = partial(self.store.write, jobs, clusters, events, array=array, clock=clock, durable=durable)
+        self._write(write, may_use_reserve=has_ends)
         for job in jobs:
             if is_final(job.state):
                 self.jobs.pop(job.id, None)
@@ -138,6 +144,26 @@ class LiveState:
                 self.holders.pop(cluster.id, None)
         self.change_signal.notify_all()
 
+    def _write(self, write: Callable[[], object], *, may_use_reserve: bool = False) -> None:
+        """Write records; on a full disk the reserve is for the ends of jobs, which free room and let others go on."""
+        try:
+            try:
+                write()
+            except RecordsError as error:
+                if not (may_use_reserve and is_records_disk_full(error) and self.store.reserve.release()):
+                    raise
+                write()
+        except RecordsError as error:
+            self._disk_wait = disk_wait(error)
+            raise
+        self._disk_wait = ""
+
+    def retry_disk(self) -> None:
+        """Write once more where records could not be written: lists show that they wait until one is written again."""
+        if self._disk_wait:
+            with suppress(RecordsError):
+                self.save(clock=ClockOffset(self._boot, self._clock_offset))
+
     def _note_python_version(self, cluster: Cluster) -> None:
         if cluster.hosts and cluster.hosts[0].python_version:
             self._python_versions[_interpreter_of(cluster.key)] = cluster.hosts[0].python_version
@@ -154,7 +180,8 @@ class LiveState:
 
         :raises FencedError: another controller owns the store now.
         """
-        self.store.write(events=[Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs])
+        events = [Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs]
+        self._write(partial(self.store.write, events=events))
         self.change_signal.notify_all()
 
     def delete_job(self, job: Job) -> None:
@@ -194,7 +221,17 @@ class LiveState:
 
     def refresh_summaries(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
         """Give rows of the records with what is live as it is now."""
-        return [self.summary(self.jobs[row.id]) if row.id in self.jobs else row for row in rows]
+        return [self._listed(self.summary(self.jobs[row.id])) if row.id in self.jobs else row for row in rows]
+
+    def _listed(self, row: JobSummary) -> JobSummary:
+        if not self._disk_wait:
+            return row
+        return replace(row, message=f"{row.message} Its next step waits {self._disk_wait}.".lstrip())
+
+    def list_pools(self) -> list[PoolSummary]:
+        """Say of all live clusters what the list of pools shows, and what their records wait for."""
+        waits = f"Its next step waits {self._disk_wait}." if self._disk_wait else ""
+        return [replace(self.pool_summary(cluster), disk_wait=waits) for cluster in self.clusters.values()]
 
     def _catalogue_of(self, engine: str) -> Catalogue:
         return self.limits_of(engine).catalogue

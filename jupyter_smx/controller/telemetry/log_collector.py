@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.errors import is_temporary
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.resources.log_limit import MAX_STEP
 from jupyter_smx.agent.wire import MAX_BODY
-from jupyter_smx.controller.transfer.host_spool import spool_location
-from jupyter_smx.controller.transfer.job_folder import DISK_FULL_ERRNOS, JobFolder, StagingError
+from jupyter_smx.controller.telemetry.log_copy import LogCopy
+from jupyter_smx.controller.transfer.host_spool import empty_copied, free_copied, raise_if_temporary, spool_location
+from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError
 from jupyter_smx.controller.transfer.read_ahead import read_ahead
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import SmxError, UnavailableError
@@ -30,16 +32,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETRY_DELAY = 1.0
-"""Seconds until a full disk is tried again."""
+"""Seconds until a disk that refused is tried again."""
 PIECE = MAX_BODY
 """Bytes of one request; a window of them is in memory at once for each job and host."""
 INLINE_READ_LIMIT = 16_384
 """Bytes that are read at once where they lie in our own data folder, on the disk of the records: a thread that does it
 takes several times as long, and most jobs are short and leave no more."""
 
+LARGE_LOG = 1 << 20
+"""Bytes from which on a log that is here is removed from the host's folder at once, and not with the rest of it."""
 
 LogKey = tuple[str, int, str]
 """A log: job, attempt and host."""
+
+
+def _remote(_job: Job, _host: str) -> Path | None:
+    return None
 
 
 class LogCollector:
@@ -47,6 +55,9 @@ class LogCollector:
 
     The cursor is the size of the file in the job's folder (``path_of``), so that a new controller reads on. Each new
     piece calls ``on_bytes(job id)``. ``name`` is the file's on the host.
+
+    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` gives the folder of a job on a host where
+    that is on this machine: what is here of a large file is given back there.
     """
 
     def __init__(
@@ -57,7 +68,13 @@ class LogCollector:
         *,
         name: str = host_layout.JOB_LOG,
         path_of: Callable[[JobFolder, str, int], Path] = JobFolder.log,
+        limit: int = 0,
+        spool_of: Callable[[Job, str], Path | None] = _remote,
     ) -> None:
+        self._limit = limit
+        self._spool_of = spool_of
+        self._can_punch = True
+        self._freed_sizes: dict[LogKey, int] = {}
         self._name = name
         self._path_of = path_of
         self._jobs_folder = jobs_folder
@@ -102,6 +119,27 @@ class LogCollector:
                 _log.warning("job=%s host=%s log is incomplete: %d of %d bytes", job.name, host, before, total)
                 break
         self._target_sizes.pop(key, None)
+        self._freed_sizes.pop(key, None)
+        here = self.size(job.id, host, job.attempt)
+        if here >= min(LARGE_LOG, self._limit or LARGE_LOG):
+            await asyncio.to_thread(self._settle, job, host, here, None if spool is None else spool.path)
+
+    def _settle(self, job: Job, host: str, size: int, remains: Path | None) -> None:
+        """Keep a large log of an ended job within its limit, and only here.
+
+        Another controller may have had another limit, or was killed in the middle.
+        """
+        path = self._path_of(JobFolder(self._jobs_folder, job.id), host, job.attempt)
+        try:
+            with closing(self._open(path)) as copy:
+                copy.limit(size)
+        except OSError as error:
+            _log.warning("job=%s host=%s the log was not shortened: %s", job.name, host, error)
+        if remains is not None:
+            empty_copied(remains, self._name, size)
+
+    def _open(self, path: Path) -> LogCopy:
+        return LogCopy(path, self._limit, can_punch=self._can_punch)
 
     def _ways(self, job: Job, host: str, stream: AgentStream | None, spool: HostSpool | None) -> list[ReadPiece]:
         """List the ways to a log, the best first; an engine is asked only where no agent can be."""
@@ -168,22 +206,42 @@ class LogCollector:
     async def _pull(self, job: Job, host: str, read: ReadPiece) -> None:
         path = self._path_of(JobFolder(self._jobs_folder, job.id), host, job.attempt)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with closing(self._open(path)) as copy:
+                while await self._pull_to_gap(job, host, copy, read):
+                    pass
+                if self._can_punch and not copy.can_punch:
+                    self._can_punch = False
+                    _log.warning("%s: this file system cannot leave out a part of a file; logs stay whole", path)
         except OSError as error:
             raise _disk_error(path, error) from error
-        try:
-            cursor, key = os.fstat(log).st_size, _key(job, host)
-            ahead = read_ahead(read, cursor, lambda: self._target_sizes.get(key, 0), piece=PIECE)
-            async with aclosing(ahead) as pieces:
-                async for piece in pieces:
-                    # At its place: a controller that was replaced while it slept writes the same bytes again.
-                    cursor += os.pwrite(log, piece, cursor)
-                    self._on_bytes(job.id)
-        except OSError as error:
-            raise _disk_error(path, error) from error
-        finally:
-            os.close(log)
+
+    async def _pull_to_gap(self, job: Job, host: str, copy: LogCopy, read: ReadPiece) -> bool:
+        """Read up to the end, or to bytes that are left out; says whether more follows behind these."""
+        key = _key(job, host)
+        copy.limit(self._total(key))
+        ahead = read_ahead(read, copy.cursor, lambda: copy.stop(self._total(key)), piece=PIECE)
+        async with aclosing(ahead) as pieces:
+            async for piece in pieces:
+                # At its place: a controller that was replaced while it slept writes the same bytes again.
+                copy.write(piece, self._total(key))
+                self._on_bytes(job.id)
+                self._free(job, host, copy.cursor)
+                if copy.is_in_gap(self._total(key)):
+                    return True
+                copy.limit(self._total(key))
+        return False
+
+    def _total(self, key: LogKey) -> int:
+        return self._target_sizes.get(key, 0)
+
+    def _free(self, job: Job, host: str, copied: int) -> None:
+        """Give back what a host on this machine has of a large log and is here; its end stays, in which it may look."""
+        begin, end = self._freed_sizes.get(_key(job, host), 0), copied - MAX_STEP
+        if end - begin >= MAX_STEP:
+            self._freed_sizes[_key(job, host)] = end
+            remains = self._spool_of(job, host)
+            if remains is not None:
+                free_copied(remains, self._name, begin, end)
 
     def _on_pull_done(self, job: Job, host: str, done: asyncio.Task[None]) -> None:
         if self._pull_tasks.get(_key(job, host)) is done:
@@ -230,16 +288,20 @@ async def _read_by_engine(spool: HostSpool, name: str, offset: int) -> bytes:
 
 
 def _read_chunk(remains: Path, name: str, offset: int) -> bytes:
-    with suppress(OSError), untrusted_files.open_file(*spool_location(remains, name)) as log:
-        log.file.seek(offset)
-        return log.file.read(PIECE)
-    return b""  # as of a log that ends there: what was left is not there any more
+    try:
+        with untrusted_files.open_file(*spool_location(remains, name)) as log:
+            log.file.seek(offset)
+            return log.file.read(PIECE)
+    except OSError as error:
+        raise_if_temporary(error)
+        return b""  # as of a log that ends there: what was left is not there any more
 
 
 def _disk_error(path: Path, error: OSError) -> StagingError:
     return StagingError(
         f"The log {path} cannot be written: {error.strerror}.",
+        field="destination",
         value=path,
         cure="Free some space.",
-        transient=error.errno in DISK_FULL_ERRNOS,
+        transient=is_temporary(error),
     )

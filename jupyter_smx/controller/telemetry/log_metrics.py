@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jupyter_smx.controller.telemetry import log_file
 from jupyter_smx.controller.transfer.job_folder import StagingError, atomic_write
 from jupyter_smx.model.results.progress import JobMetrics, MetricValue, Progress, StepPace
 from jupyter_smx.model.text import format_size
@@ -164,12 +165,13 @@ class LogMetricsReader:
                     reader = self._readers[host] = self._new_reader(ReaderState())
                 if size - reader.state.cursor > behind:
                     reader.skip(size - reader.state.cursor - min(SAMPLE, behind))
-                log.seek(reader.state.cursor)
-                piece = log.read(PIECE)
+                piece = log_file.piece_after(log.fileno(), reader.state.cursor, PIECE)
         except OSError:
             return False
-        if piece:
-            reader.feed(piece, self._clock())
+        if piece.begin > reader.state.cursor:
+            reader.skip(piece.begin - reader.state.cursor)
+        if piece.data:
+            reader.feed(piece.data, self._clock())
             self._dirty = True
         return reader.state.cursor < size
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from jupyter_smx.controller.telemetry import log_file
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -58,12 +59,15 @@ def search(path: Path, words: Pattern[bytes], after: int, before: int | None) ->
     try:
         total = os.fstat(log).st_size
         end = total if before is None else min(before, total)
-        stop = max(after, end - SEARCH_LIMIT)
+        known, left = log_file.gaps(log), SEARCH_LIMIT
         places: list[int] = []
-        while end > stop and len(places) < MAX_MATCHES:
-            begin = max(stop, end - BLOCK)
-            found = _in_block(os.pread(log, end - begin + OVERLAP, begin), end - begin, words)
-            places += [begin + place for place in reversed(found)]
+        while end > after and left > 0 and len(places) < MAX_MATCHES:
+            begin, block_end = log_file.block_before(known, end, min(BLOCK, left))
+            begin = max(begin, after)
+            if begin < block_end:
+                found = _in_block(os.pread(log, block_end - begin + OVERLAP, begin), block_end - begin, words)
+                places += [begin + place for place in reversed(found)]
+                left -= block_end - begin
             end = begin
     finally:
         os.close(log)

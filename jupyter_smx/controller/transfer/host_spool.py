@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.errors import is_temporary
+from jupyter_smx.agent.system.resources.log_limit import punch
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.engines import untrusted_files
-from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -83,16 +87,49 @@ def spool_location(folder: Path, name: str) -> tuple[Path, str]:
     return folder.parent, f"{folder.name}/{name}"
 
 
+def raise_if_temporary(error: OSError) -> None:
+    """Do nothing where a file is surely not there, or is none.
+
+    :raises UnavailableError: the file system fails, so that nothing is known of the file; ask again.
+    """
+    if is_temporary(error):
+        raise UnavailableError(
+            f"The files of its host cannot be read now ({error.strerror or error}).",
+            field="data_dir",
+            value=error.filename,
+            cure="The controller will try again.",
+            transient=True,
+        ) from error
+
+
+def free_copied(folder: Path, name: str, begin: int, end: int) -> bool:
+    """Give the room of bytes back that are in the job's folder now; False where that is not possible here."""
+    try:
+        with untrusted_files.open_file(*spool_location(folder, name), writable=True) as file:
+            return file.has_one_name() and punch(file.file.fileno(), begin, end)
+    except OSError:
+        return False
+
+
+def empty_copied(folder: Path, name: str, copied: int) -> None:
+    """Empty the file of an ended job whose first ``copied`` bytes are in the job's folder, if that is all of it."""
+    with suppress(OSError), untrusted_files.open_file(*spool_location(folder, name), writable=True) as file:
+        if file.has_one_name() and file.size() <= copied:
+            os.ftruncate(file.file.fileno(), 0)
+
+
 def _size(folder: Path, name: str) -> int:
     try:
         with untrusted_files.open_file(*spool_location(folder, name)) as file:
             return file.size()
-    except OSError:
+    except OSError as error:
+        raise_if_temporary(error)
         return 0
 
 
 def _read_whole(folder: Path, name: str) -> bytes | None:
     try:
         return untrusted_files.read(*spool_location(folder, name), LONGEST_RECORD)
-    except OSError:
+    except OSError as error:
+        raise_if_temporary(error)
         return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.errors import is_temporary
 from jupyter_smx.agent.system.files import host_layout, rmtree, walk
 from jupyter_smx.model.errors import SmxError
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ONLY_OWNER = 0o700
-DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""What a disk says that may have room later."""
 
 
 class StagingError(SmxError):
@@ -98,7 +96,7 @@ class JobFolder:
 def wrap_disk_errors(path: Path) -> Iterator[None]:
     """Turn what the disk refuses inside the block into a sentence that names ``path``.
 
-    :raises StagingError: disk full (``transient``), no permission, no such folder.
+    :raises StagingError: a disk that is full, read-only or fails (``transient``), no permission, no such folder.
     """
     try:
         yield
@@ -108,7 +106,7 @@ def wrap_disk_errors(path: Path) -> Iterator[None]:
             field="destination",
             value=path,
             cure="Free some space or choose another folder; copied files remain in the job's folder.",
-            transient=error.errno in DISK_FULL_ERRNOS,
+            transient=is_temporary(error),
         ) from error
 
 

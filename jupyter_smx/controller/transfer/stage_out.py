@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
+from jupyter_smx.agent.errors import is_temporary
 from jupyter_smx.agent.system.files import host_layout, rmtree, walk
 from jupyter_smx.controller.transfer import upload
-from jupyter_smx.controller.transfer.host_spool import PIECE, spool_location
+from jupyter_smx.controller.transfer.host_spool import PIECE, raise_if_temporary, spool_location
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, atomic_write, wrap_disk_errors
 from jupyter_smx.controller.transfer.read_ahead import WINDOW, read_ahead, run_side_by_side
 from jupyter_smx.engines import untrusted_files
@@ -215,7 +216,8 @@ def _fetch_from_spool(remains: Path, name: str, target: Path) -> bool:
     with ExitStack() as stack:
         try:
             source = stack.enter_context(untrusted_files.open_file(*spool_location(remains, name)))
-        except OSError:
+        except OSError as error:
+            raise_if_temporary(error)
             return False
         part = stack.enter_context(atomic_write(target))
         part.unlink(missing_ok=True)
@@ -225,9 +227,11 @@ def _fetch_from_spool(remains: Path, name: str, target: Path) -> bool:
         except untrusted_files.UnreadableError as error:
             raise StagingError(
                 f"{name} cannot be read from its host's folder: {error}.",
+                field="data_dir",
                 value=name,
                 rule="Outputs are copied from the disk of their host.",
                 cure=f"Check the disk of {remains} for errors.",
+                transient=is_temporary(error),
             ) from error
     return True
 

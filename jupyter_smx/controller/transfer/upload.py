@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
 from asyncio.subprocess import PIPE
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.stores import filesystems
 from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.controller.transfer.job_folder import StagingError
+from jupyter_smx.engines.machine import child_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,16 +47,13 @@ async def upload(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, st
 async def _run_worker(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     environment = worker_environment(os.environ, given, is_ours=True, is_the_jobs=False)
     try:
-        child = await asyncio.create_subprocess_exec(*FSSPEC_WORKER, stdin=PIPE, stdout=PIPE, env=environment)
+        child = await child_process.start(*FSSPEC_WORKER, stdin=PIPE, stdout=PIPE, env=environment)
     except OSError as error:
         return {"error": f"the upload process {FSSPEC_WORKER[0]} cannot be started ({error.strerror})."}
     try:
         said, _ = await child.communicate(json.dumps(wish).encode() + b"\n")
     finally:
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
+        await child_process.end(child)
     try:
         return dict(json.loads(said))
     except ValueError:  # nothing, or a part of it

@@ -1,0 +1,82 @@
+"""Watch the names that make a process the controller: its data folder, the file of its records, its lock and socket.
+
+A program that tidies up, a backup or a user may delete them while the controller lives. It then serves nothing that a
+client finds: it listens again where only the socket is gone, and leaves otherwise.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOCK, RECORDS = "controller.lock", "smx.sqlite"
+"""Names in the data folder."""
+
+_Identity = tuple[int, int]
+"""Device and inode of a file."""
+
+
+class Loss(Enum):
+    """What a controller has lost, the worst first."""
+
+    DATA = "its data folder was deleted"
+    """The records are gone, so it ends its agents and leaves: no other controller has them in its records."""
+    LOCK = "its lock was deleted or replaced"
+    """Another controller may run; it leaves, and its agents go on."""
+    SOCKET = "its socket was deleted"
+    """It listens again."""
+
+
+class FileIdentities(Struct, frozen=True):
+    """Which files have the names now; None for a name without a file."""
+
+    folder: _Identity | None
+    records: _Identity | None
+    lock: _Identity | None
+
+
+def find_loss(before: FileIdentities, now: FileIdentities, *, is_published: bool) -> Loss | None:
+    """Compare the files with those of the start; ``is_published`` says whether clients find the socket. Pure.
+
+    What was not there at the start is not missed.
+    """
+    if now.folder != before.folder or (before.records is not None and now.records is None):
+        return Loss.DATA
+    if (before.lock is not None and now.lock != before.lock) or now.records != before.records:
+        return Loss.LOCK
+    return None if is_published else Loss.SOCKET
+
+
+class FileWatch:
+    """The files of one data folder, from the moment on in which this is made."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._before = self._now(FileIdentities(None, None, None))
+
+    def find_loss(self, *, is_published: bool) -> Loss | None:
+        """Look at the files and say what is lost; a file system that does not answer now has lost nothing."""
+        return find_loss(self._before, self._now(self._before), is_published=is_published)
+
+    def _now(self, known: FileIdentities) -> FileIdentities:
+        return FileIdentities(
+            folder=identity(self._data_dir, known.folder),
+            records=identity(self._data_dir / RECORDS, known.records),
+            lock=identity(self._data_dir / LOCK, known.lock),
+        )
+
+
+def identity(path: Path, known: _Identity | None) -> _Identity | None:
+    """Give device and inode of a file, None where there is none, and ``known`` where the system cannot say it now."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return known
+    return found.st_dev, found.st_ino

@@ -1,0 +1,62 @@
+"""Note hosts that do not answer on open streams, and name an agent that is stopped as the reason.
+
+A stream is closed after three silent periods only, and a stopped agent still accepts the next one. Without this the
+user would read for most of a minute that the code runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.policy.lifecycle import unreachable_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.controller.agents.connections import Agents
+    from jupyter_smx.controller.scheduling.job_events import JobEventHandler
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.errors import UnavailableError
+    from jupyter_smx.model.records.cluster import Cluster
+
+
+class HostStalls:
+    """Clusters whose silence is noted. ``clock`` gives seconds since the epoch."""
+
+    def __init__(
+        self,
+        agents: Agents,
+        engine_of: Callable[[str], Engine],
+        events: JobEventHandler,
+        clock: Callable[[], float],
+    ) -> None:
+        self._agents = agents
+        self._engine_of = engine_of
+        self._events = events
+        self._clock = clock
+        self._noted: set[str] = set()
+
+    def check(self, cluster: Cluster) -> None:
+        """Say on a pool and its job that a host is silent, once, and take it back when it answers."""
+        silence = self._agents.longest_stall(cluster.id)
+        if silence is None:
+            # A stream that closed is opened again, and that says what comes of it.
+            if cluster.id in self._noted and self._agents.is_open(cluster.id):
+                self._events.on_cluster_reachable(cluster)
+            self._noted.discard(cluster.id)
+        elif cluster.id not in self._noted:
+            host, seconds = silence
+            error = unreachable_hosts.silent_error(host, seconds, self._stopped_agent(cluster, host))
+            self._events.on_cluster_unreachable(cluster, error, self._clock() - seconds)
+            self._noted.add(cluster.id)  # only what is on disk: a full one is tried again
+
+    def find_stopped(self, cluster: Cluster) -> UnavailableError | None:
+        """Give the error of a cluster one of whose agents is stopped, None where none is known to be."""
+        for host in cluster.handle.hosts if cluster.handle else ():
+            pid = self._stopped_agent(cluster, host.host)
+            if pid:
+                return unreachable_hosts.silent_error(host.host, 0.0, pid)
+        return None
+
+    def _stopped_agent(self, cluster: Cluster, host: str) -> int:
+        return 0 if cluster.handle is None else self._engine_of(cluster.key.engine).stopped_agent(cluster.handle, host)

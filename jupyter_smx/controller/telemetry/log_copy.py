@@ -1,0 +1,111 @@
+"""The controller's copy of one log while it grows: written at its place, within the limit of a log on disk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jupyter_smx.agent.system.resources.log_limit import BLOCK, MIN_LIMIT, NO_GAP, Gap, left_out, punch
+from jupyter_smx.model.text import NOTICE_SIZE, format_left_out, format_size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SETTING = "c.ControllerApp.log_limit_mib"
+
+
+def gap_notice(gap: Gap, limit: int) -> bytes:
+    """Say on a line of its own how much of a log was left out, and which setting allows more of it."""
+    text = (
+        f"[... {format_left_out(gap.end - gap.begin)}: a job's log may take {format_size(limit)} on disk "
+        f"({SETTING} sets it) ...]"
+    )
+    return b"\n" + text.encode().ljust(NOTICE_SIZE - 2) + b"\n"
+
+
+class LogCopy:
+    """An open copy; ``cursor`` is the offset of the next byte to be written.
+
+    ``total`` is in all methods how long the log is known to be.
+    """
+
+    def __init__(self, path: Path, limit: int, *, can_punch: bool = True) -> None:
+        """Open the copy, or make it.
+
+        :raises OSError: the disk refuses.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Not to append: bytes are written at their place, and the sentence into the middle.
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.cursor = os.fstat(self._descriptor).st_size
+        self.can_punch = can_punch
+        """False once the file system could not leave out a part of a file; the log stays whole then."""
+        self._limit = limit
+        self._gap = NO_GAP
+        self._zeros_begin = self.cursor  # where the zeros begin with which the last piece ended
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def limit(self, total: int) -> None:
+        """Leave out what is too much of a log, and pass over what is not here yet of that.
+
+        :raises OSError: the disk refuses.
+        """
+        gap = self._gap_of(total)
+        if self.cursor < gap.begin:
+            return  # the size of the copy is the cursor of the next controller: nothing is written behind it
+        if gap.end > self._gap.end:
+            self.can_punch = punch(self._descriptor, max(gap.begin, self._gap.end), gap.end)
+            if not self.can_punch:
+                return
+            self._gap = gap
+            os.pwrite(self._descriptor, gap_notice(gap, self._limit), gap.begin - NOTICE_SIZE)
+        if gap.has(self.cursor):
+            self.cursor = gap.end
+
+    def is_in_gap(self, total: int) -> bool:
+        """Say whether the next bytes are to be passed over."""
+        return self._gap_of(total).has(self.cursor)
+
+    def stop(self, total: int) -> int:
+        """Give the offset up to which bytes are read before something is passed over, or the end."""
+        gap = self._gap_of(total)
+        return gap.begin if self.cursor < gap.begin else total
+
+    def write(self, piece: bytes, total: int) -> None:
+        """Write the next bytes at their place, as far as they are kept.
+
+        :raises OSError: the disk refuses.
+        """
+        gap = self._gap_of(total)
+        if self.cursor < gap.begin:
+            piece = piece[: gap.begin - self.cursor]
+        begin, end = self._without_gap(piece, is_last=self.cursor + len(piece) >= total)
+        while begin < end:
+            begin += os.pwrite(self._descriptor, piece[begin:end], self.cursor + begin)
+        self.cursor += len(piece)
+
+    def _without_gap(self, piece: bytes, *, is_last: bool) -> tuple[int, int]:
+        """Give begin and end of a piece without the zeros that a host's own gap reads as, which stay a gap here.
+
+        A job's own zeros are written, and those at the end of a log: the size of the copy says how much is here.
+        """
+        size = len(piece)
+        leading, trailing = size - len(piece.lstrip(b"\0")), size - len(piece.rstrip(b"\0"))
+        zeros_begin = self._zeros_begin
+        if leading < size:
+            self._zeros_begin = self.cursor + size - trailing
+        elif _is_gap(zeros_begin, 0):
+            return (0, size if is_last else 0)
+        begin = leading if _is_gap(zeros_begin, self.cursor + leading) else 0
+        return begin, size - trailing if not is_last and _is_gap(self._zeros_begin, 0) else size
+
+    def _gap_of(self, total: int) -> Gap:
+        return left_out(total, self._limit) if self.can_punch else NO_GAP
+
+
+def _is_gap(begin: int, end: int) -> bool:
+    """Say whether zeros may be what a host left out by its own limit, which has whole blocks behind the log's begin."""
+    return begin >= MIN_LIMIT // 2 and begin % BLOCK == 0 and end % BLOCK == 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.api.remote import remote as remote
     from jupyter_smx.kernel.failures.exceptions import JobFailed as JobFailed
     from jupyter_smx.kernel.failures.exceptions import JobStopped as JobStopped
+    from jupyter_smx.kernel.failures.exceptions import MissingVariables as MissingVariables
     from jupyter_smx.kernel.handles.job import Job as Job
     from jupyter_smx.kernel.handles.job_array import JobArray as JobArray
     from jupyter_smx.model.errors import SmxError as SmxError
@@ -38,6 +39,7 @@ _PUBLIC = {
     "JobArray": "jupyter_smx.kernel.handles.job_array",
     "JobFailed": "jupyter_smx.kernel.failures.exceptions",
     "JobStopped": "jupyter_smx.kernel.failures.exceptions",
+    "MissingVariables": "jupyter_smx.kernel.failures.exceptions",
     "Output": "jupyter_smx.model.spec.channel",
     "SmxError": "jupyter_smx.model.errors",
     "array": "jupyter_smx.kernel.api.map",

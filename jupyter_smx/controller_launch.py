@@ -43,6 +43,11 @@ def socket_path() -> Path:
     return Path("/tmp") / f"smx-{os.getuid()}" / f"{digest}.sock"  # noqa: S108 - checked by ensure_folders
 
 
+def lock_path() -> Path:
+    """Give the file that each controller has open, and one has locked."""
+    return data_dir() / "controller.lock"
+
+
 def log_path() -> Path:
     """Give the file that holds what the controller says, its last words included."""
     return data_dir() / "controller.log"

@@ -1,4 +1,4 @@
-"""Explain why no controller could start, in one sentence for kernels, terminals and the Jupyter server."""
+"""Explain why no controller could start or answer, in one sentence for kernels, terminals and the Jupyter server."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import errno
 import os
 import shutil
 import sys
+from pathlib import Path
 
 from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import UnavailableError
 
+ANSWER_LIMIT = 30.0
+"""Seconds for an answer of the controller that needs no waiting; after them it counts as frozen."""
+START_LIMIT = 20.0
+"""Seconds until a controller that was just started must listen."""
+REPEAT_LIMIT, REPEAT_PAUSE = 5.0, 0.1
+"""Seconds for which a request is sent again after its first lost answer, and between two tries."""
+NO_LISTENER = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
+"""Errors of a request that no process received."""
+_STOPPED = ("T", "t")
+"""States of a process that a signal, or a debugger, has stopped."""
+_UNAVAILABLE = 503
 _MIN_FREE_BYTES = 1 << 16
 """Bytes; on a disk with less room left not even a reason can be written down."""
 
@@ -37,15 +49,91 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
 
 
 def no_answer_error(*, then: str = "") -> UnavailableError:
-    """Say why a controller that was started does not listen, by its own last words."""
+    """Say why a controller that was started does not listen: another one has the lock, or by its own last words."""
     if _is_disk_full():
         return start_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), then=then)
+    owner = lock_owner()
+    if owner:
+        return _owner_error(owner, f"it has the lock of {controller_launch.data_dir()}, and does not listen there")
     # What the controller says of itself has its cure in it.
     return UnavailableError(
         f"The controller could not be started: {controller_launch.last_log_line().rstrip('.') or 'no output'}.",
         field="controller",
         cure=f"Then try again; {controller_launch.log_path().name} in {controller_launch.data_dir()} has details.",
     )
+
+
+def silent_error(seconds: float = ANSWER_LIMIT) -> UnavailableError:
+    """Say that the controller did not answer for so long, which process it is, and what ends or continues it."""
+    owner = lock_owner()
+    if owner:
+        return _owner_error(owner, f"it did not answer for {seconds:g} s")
+    return UnavailableError(
+        f"The controller did not answer for {seconds:g} s.",
+        cure=f"See {controller_launch.log_path()}. Then try again.",
+        transient=True,
+    )
+
+
+def is_fenced(status: int, body: bytes) -> bool:
+    """Return True for the refusal of a controller that another one has replaced."""
+    return status == _UNAVAILABLE and b'"code":"Fenced"' in body
+
+
+def add_doubt(error: UnavailableError, submitted: str) -> UnavailableError:
+    """Add that what has the id ``submitted`` may have been accepted; the same error for ""."""
+    if not submitted:
+        return error
+    doubt = (
+        f"It may have been accepted with the ID {submitted}, and may run: look for it with `%smx jobs` before you "
+        "submit it again."
+    )
+    return UnavailableError(
+        error.message,
+        field=error.field,
+        value=error.value,
+        rule=error.rule,
+        cure=f"{error.cure} {doubt}".strip(),
+        transient=error.transient,
+    )
+
+
+def _owner_error(pid: int, problem: str) -> UnavailableError:
+    kill = f"`kill -9 {pid}` ends it; jobs and pools go on, and the next command starts a new controller."
+    if process_state(pid) in _STOPPED:
+        problem = f"it is stopped (SIGSTOP), and {problem.removeprefix('it ')}"
+        kill = f"`kill -CONT {pid}` continues it. {kill}"
+    return UnavailableError(
+        f"The controller, process {pid}, cannot be reached: {problem}.",
+        field="controller",
+        value=pid,
+        cure=kill,
+        transient=True,
+    )
+
+
+def lock_owner() -> int:
+    """Give the process that holds the lock of the data folder; 0 where there is none."""
+    import fcntl  # noqa: PLC0415 - Windows has none, and there nothing is started
+
+    path = controller_launch.lock_path()
+    try:
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read(20) or b"0")
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+def process_state(pid: int) -> str:
+    """Give the letter of a process's state, as ``T`` of one that is stopped; "" where the system does not say it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
 
 
 def _is_disk_full() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,9 @@ from jupyter_smx.kernel.subcommands.declaration import Result
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
-    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.client.client import ArrayDetail, Client
     from jupyter_smx.kernel.subcommands.declaration import Subcommand
     from jupyter_smx.model.records.job import Job
 
@@ -48,9 +50,17 @@ class TerminalSurface:
         """Write a piece of a log; JSON lines of events are the answer itself."""
         self._context.output.log(text)
 
+    def log_output(self, _job_name: str) -> AbstractContextManager[Callable[[str], None]]:
+        """Return what writes a log: a terminal shows all of it."""
+        return nullcontext(self.write)
+
     def write_row(self, row: Mapping[str, object]) -> None:
         """Write a JSON line on stdout."""
         self._context.output.write_line(row)
+
+    def info(self, text: str) -> None:
+        """Write a sentence on stderr."""
+        self._context.output.info(text)
 
     def quiet(self, job_id: str) -> Callable[[], None]:
         """Return what reports on stderr what a job waits for."""
@@ -61,11 +71,11 @@ class TerminalSurface:
         self._context.output.info(still_running_message(job_name))
         self.code = conventions.INTERRUPTED
 
-    def rerun(self, job: Job, submitted_at: float, *, detach: bool) -> None:
-        """Submit a job again and follow it to its end, unless ``detach``."""
-        from jupyter_smx.cli.commands.run import rerun_job  # noqa: PLC0415 - it imports what jobs are made of
+    def rerun(self, found: Job | ArrayDetail, submitted_at: float, *, detach: bool) -> None:
+        """Submit a job or all tasks of an array again and follow them to their end, unless ``detach``."""
+        from jupyter_smx.cli.commands.run import rerun_job_or_array  # noqa: PLC0415 - it imports what jobs are made of
 
-        self.code = rerun_job(job.id, submitted_at, self._context, detach=detach)
+        self.code = rerun_job_or_array(found, submitted_at, self._context, detach=detach)
 
 
 def terminal_subcommand(row: Subcommand) -> TerminalSubcommand:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 STYLES = ("auto", "mime", "widget")
 
+LOG_LIMIT = 1_000_000
+"""Bytes of a job's log that a cell shows by default."""
+
 _VARIABLES = ("VSCODE_PID", "VSCODE_CWD", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")
 """Set in kernels that VS Code, Google Colab or Kaggle started; none of them loads extensions of JupyterLab."""
 

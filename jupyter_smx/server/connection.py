@@ -5,29 +5,37 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode
 
+import msgspec
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 from tornado.iostream import StreamClosedError
 from tornado.netutil import Resolver
-from tornado.simple_httpclient import HTTPStreamClosedError, SimpleAsyncHTTPClient
+from tornado.simple_httpclient import HTTPStreamClosedError, HTTPTimeoutError, SimpleAsyncHTTPClient
 
 from jupyter_smx import controller_launch, controller_launch_errors
+from jupyter_smx.controller_launch_errors import (
+    ANSWER_LIMIT,
+    NO_LISTENER,
+    REPEAT_LIMIT,
+    REPEAT_PAUSE,
+    START_LIMIT,
+    is_fenced,
+)
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping
 
+OnLost = Literal["raise", "repeat", "start"]
+"""What follows a lost answer: an error; the same request again for a few seconds; that, and a controller is started
+where none listens. A controller that is killed or replaced cuts its connections, and ids make a repeated submission the
+same job."""
 Chunk = Callable[[bytes], Awaitable[None]]
-
-_REQUEST_TIMEOUT = 30.0
-"""Seconds that an answer may take beyond the wait that was asked for."""
-
-_START_LIMIT = 20.0
-"""Seconds that a controller may take until it listens."""
 
 _RESTART_HINT = " and restart the Jupyter server. Then try again"
 
@@ -36,6 +44,10 @@ _CONCURRENT = 1000
 
 _NO_LIMIT = 1 << 62
 """Bytes; an artefact is passed on in chunks, so its size costs no memory."""
+
+
+LOST_CONNECTION = (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError)
+"""Errors of a request that may have been received."""
 
 
 class NoControllerError(UnavailableError):
@@ -48,6 +60,32 @@ class _SocketResolver(Resolver):
         return [(socket.AF_UNIX, os.fspath(controller_launch.socket_path()))]
 
 
+class _Submission(msgspec.Struct):
+    id: str = ""
+
+
+class _Tries:
+    """Whether a controller may have received a request, and so may have done what it says."""
+
+    def __init__(self) -> None:
+        self.may_have_been_received = False
+
+    def note(self, error: Exception) -> None:
+        """Take the error of one try."""
+        if isinstance(error, (*LOST_CONNECTION, HTTPTimeoutError)):
+            self.may_have_been_received = True
+
+    def add_doubt(self, error: UnavailableError, body: bytes | None) -> UnavailableError:
+        """Add that the job or array of a request may have been accepted; the same error for other requests."""
+        if not (body and self.may_have_been_received):
+            return error
+        try:
+            submitted = msgspec.json.decode(body, type=_Submission).id
+        except msgspec.DecodeError:
+            return error  # of a page that sends nonsense
+        return controller_launch_errors.add_doubt(error, submitted)
+
+
 class ControllerConnection:
     """Sends requests to the controller and starts one when it is asked to."""
 
@@ -55,6 +93,7 @@ class ControllerConnection:
         self._client: AsyncHTTPClient | None = None
         self._start_lock = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self.clock, self.sleep = time.monotonic, asyncio.sleep
         self.problem: UnavailableError | None = None
         """Why the last start failed; None as soon as a controller answers, whoever started it."""
 
@@ -68,11 +107,12 @@ class ControllerConnection:
         wait: float = 0.0,
         on_header: Callable[[str], None] | None = None,
         on_chunk: Chunk | None = None,
+        on_lost: OnLost = "repeat",
     ) -> HTTPResponse:
         """Send one request; an answer of any status is an answer. ``wait`` is the seconds of a long poll.
 
-        A question whose answer breaks off is asked once more: a controller that leaves cuts the lines of who came last.
-        A long poll is not: who follows a controller has to learn that it left.
+        ``on_lost`` says what follows where the answer breaks off. A long poll is never repeated: its caller follows a
+        controller, and has to learn that it left.
 
         :raises NoControllerError: nobody listens.
         :raises UnavailableError: the answer broke off or did not come in time.
@@ -86,26 +126,44 @@ class ControllerConnection:
             allow_nonstandard_methods=True,
             follow_redirects=False,
             decompress_response=False,
-            connect_timeout=_REQUEST_TIMEOUT,
-            request_timeout=0 if on_chunk else wait + _REQUEST_TIMEOUT,
+            connect_timeout=ANSWER_LIMIT,
+            request_timeout=0 if on_chunk else wait + ANSWER_LIMIT,
             header_callback=on_header,
             streaming_callback=on_chunk,
         )
+        tries = _Tries()
         try:
-            answer = await self._fetch(request, may_ask_again=method == "GET" and not (wait or on_chunk))
+            answer = await self._fetch(request, "raise" if wait or on_chunk else on_lost, tries)
+        except UnavailableError as error:
+            raise tries.add_doubt(error, body) from error
         except (HTTPClientError, OSError, StreamClosedError) as error:
-            raise unavailable_error(error) from error
+            tries.note(error)
+            raise tries.add_doubt(unavailable_error(error, wait + ANSWER_LIMIT), body) from error
         self.problem = None
         return answer
 
-    async def _fetch(self, request: HTTPRequest, *, may_ask_again: bool) -> HTTPResponse:
-        client = self._open_client()
-        try:
-            return await client.fetch(request, raise_error=False)
-        except (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError):
-            if not may_ask_again or self._client is not client:
-                raise
-        return await client.fetch(request, raise_error=False)
+    async def _fetch(self, request: HTTPRequest, on_lost: OnLost, tries: _Tries) -> HTTPResponse:
+        client, until = self._open_client(), 0.0
+        while True:
+            try:
+                answer = await client.fetch(request, raise_error=False)
+            except NO_LISTENER:
+                if on_lost != "start" or self._is_over(client, until):
+                    raise
+                await self.ensure()
+            except LOST_CONNECTION as error:
+                tries.note(error)
+                if on_lost == "raise" or self._is_over(client, until):
+                    raise
+            else:
+                if on_lost == "raise" or not is_fenced(answer.code, answer.body) or self._is_over(client, until):
+                    return answer
+            until = until or self.clock() + REPEAT_LIMIT
+            await self.sleep(REPEAT_PAUSE)
+
+    def _is_over(self, client: AsyncHTTPClient, until: float) -> bool:
+        """Return True if a request is not sent again: its seconds are over, or this connection was closed meanwhile."""
+        return self._client is not client or bool(until and self.clock() >= until)
 
     async def ensure(self) -> None:
         """Start a controller unless one listens, and wait until it does.
@@ -128,7 +186,7 @@ class ControllerConnection:
             self._process = await asyncio.to_thread(controller_launch.start_controller)
         except OSError as error:
             raise controller_launch_errors.start_error(error, then=_RESTART_HINT) from error
-        if not await asyncio.to_thread(controller_launch.wait_ready, _START_LIMIT, self._process):
+        if not await asyncio.to_thread(controller_launch.wait_ready, START_LIMIT, self._process):
             raise controller_launch_errors.no_answer_error(then=_RESTART_HINT)
 
     def reap(self) -> None:
@@ -151,9 +209,11 @@ class ControllerConnection:
         return self._client
 
 
-def unavailable_error(error: BaseException) -> UnavailableError:
-    """Say in a sentence why there was no answer."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
+def unavailable_error(error: BaseException, waited: float) -> UnavailableError:
+    """Say in a sentence why there was no answer; ``waited`` is after how many seconds a silent one was given up."""
+    if isinstance(error, HTTPTimeoutError):
+        return controller_launch_errors.silent_error(waited)
+    if isinstance(error, NO_LISTENER):
         return NoControllerError(
             "No controller is running.",
             rule="The controller exits when it is idle and starts with the next job.",

@@ -48,4 +48,4 @@ def _ignore(_: JobArray) -> None:
 
 
 def _job_handle(record: Record, context: CliContext) -> Job:
-    return Job(record, context.client, lambda _job: None, {})
+    return Job(record, context.client, lambda _job: None)

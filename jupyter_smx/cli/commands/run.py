@@ -17,7 +17,9 @@ from jupyter_smx.cli.conventions import PROG
 from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.cli.wait_reason import wait_reporter
 from jupyter_smx.kernel.api.session import with_source_dir
+from jupyter_smx.kernel.client.array_rerun import array_rerun
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
+from jupyter_smx.kernel.client.client import ArrayDetail
 from jupyter_smx.kernel.client.dependencies import dependency_ids
 from jupyter_smx.kernel.failures.exceptions import failure_of, still_running_message
 from jupyter_smx.kernel.handles.cost import format_job_savings
@@ -27,12 +29,13 @@ from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.cell import CellSyntaxError
-from jupyter_smx.kernel.request.grid import expand_sweep
+from jupyter_smx.kernel.request.grid import Grid, expand_sweep
 from jupyter_smx.kernel.request.origin import revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
-from jupyter_smx.kernel.request.script import read_script
+from jupyter_smx.kernel.request.script import absolute_folder, entry_point_of, read_script
 from jupyter_smx.kernel.subcommands.job_subcommands import document
 from jupyter_smx.kernel.subcommands.surface_subcommands import KINDS, PLAN, RUN
+from jupyter_smx.kernel.text.output_places import output_places
 from jupyter_smx.kernel.text.pages import plan_page
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import base_name
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.kernel.options.line_parser import LineOptions
-    from jupyter_smx.kernel.request.grid import Grid
     from jupyter_smx.kernel.request.request import JobRequest
     from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.records.job import Job
@@ -57,8 +59,8 @@ _WAIT_SECONDS = 20.0
 
 def _run(found: Namespace, context: CliContext) -> int:
     options, named = line_parser.collect(vars(found)), found.script
-    if _is_entry_point(found.script, options):
-        options, found.script = options.replaced(entry_point=found.script), ""
+    if named and not options.text("entry_point") and (entry_point := _entry_point(named, options)):
+        options, found.script = options.replaced(entry_point=entry_point), ""
     _check(options, detach=found.detach)
     _check_script(found.script, options.text("entry_point"))
     try:
@@ -126,14 +128,20 @@ def _check(options: LineOptions, *, detach: bool) -> None:
         )
 
 
-def _is_entry_point(script: str, options: LineOptions) -> bool:
-    """Say whether a script keeps its name in the job, as on SageMaker; beside a folder it lies under another one."""
-    if options.text("entry_point") or not script.endswith((".py", ".sh")):
-        return False
+def _entry_point(script: str, options: LineOptions) -> str:
+    """Return the entry point that a script is, "" if its text is read and run as a cell is.
+
+    A Python file keeps its name in the job, as on SageMaker; beside a folder it lies under another one.
+
+    :raises ValidationError: it is no script that a job can run.
+    """
+    folder = current_folder()
+    source_dir = absolute_folder(options.text("source_dir"), folder)
+    if found := entry_point_of(script, source_dir, folder, "SCRIPT"):
+        return found
     # What is no file, or has a name that SageMaker would not take, is read and run as a cell is.
-    return script.endswith(".sh") or (
-        not options.text("source_dir") and is_entry_point(Path(script).name) and Path(script).is_file()
-    )
+    is_alone = script.endswith(".py") and not source_dir and is_entry_point(Path(script).name)
+    return script if is_alone and Path(script).is_file() else ""
 
 
 def _reword_error(error: ValidationError, script: str) -> ValidationError:
@@ -204,15 +212,24 @@ def _follow_job(job: Job, context: CliContext) -> int:
     if output.json:
         output.show(document(job), "")
     else:
+        for line in output_places(job):
+            output.info(line)
         if saved := format_job_savings(context.client, job):
             output.info(saved.rstrip())
         output.info(str(failure_of(job) or f"{job.name}: {job.status().value}."))
     return conventions.job_exit_code(job)
 
 
-def rerun_job(ref: str, submitted_at: float, context: CliContext, *, detach: bool) -> int:
-    """Submit a job again and follow it to its end, unless ``detach``; return the exit code."""
-    return _submit(lambda job_id: context.client.rerun(ref, job_id, submitted_at), context, detach=detach)
+def rerun_job_or_array(found: Job | ArrayDetail, submitted_at: float, context: CliContext, *, detach: bool) -> int:
+    """Submit a job or all tasks of an array again and follow them to their end, unless ``detach``.
+
+    Returns the exit code.
+    """
+    if isinstance(found, ArrayDetail):
+        again = array_rerun(context.client, found, submitted_at)
+        grid = Grid(fixed={}, tasks=again.tasks, title=again.title, max_concurrent=again.max_concurrent)
+        return arrays.submit_array(again.spec, grid, context, detach=detach)
+    return _submit(lambda job_id: context.client.rerun(found.id, job_id, submitted_at), context, detach=detach)
 
 
 _OPTIONS = (line_parser.parser("train"),)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.display.array_card import array_card_of
 from jupyter_smx.kernel.handles.job_array import JobArray
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.kernel.api.session import Session
+    from jupyter_smx.kernel.client.array_rerun import ArrayRerun
     from jupyter_smx.kernel.handles.job import Job
     from jupyter_smx.kernel.request.grid import Grid
     from jupyter_smx.model.spec.array import TaskOverrides
-    from jupyter_smx.model.spec.job_spec import JobSpec
 
 _REDRAW = 1.0
 """Seconds between two cards of one array: each one is written into the notebook."""
@@ -53,6 +54,17 @@ def submit_array(
     made.add_listener(_ArrayCardUpdater(session).draw)
     session.watcher.watch_array(made)
     return made
+
+
+def submit_rerun(session: Session, request: JobSpec | ArrayRerun) -> Job | JobArray:
+    """Hand in the request of a job or of an array that ran before.
+
+    :raises SmxError: the controller refuses; nothing was created.
+    """
+    if isinstance(request, JobSpec):
+        return session.submit(request)
+    limit = request.max_concurrent
+    return submit_array(session, request.spec, request.tasks, title=request.title, max_concurrent=limit)
 
 
 class _ArrayCardUpdater:

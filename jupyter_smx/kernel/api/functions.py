@@ -10,25 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_smx.kernel.api.array_session import submit_job_or_array
+from jupyter_smx.kernel.api.array_session import submit_job_or_array, submit_rerun
 from jupyter_smx.kernel.api.session import current_session
+from jupyter_smx.kernel.client.array_rerun import rerun_request
 from jupyter_smx.kernel.client.dependencies import dependency_ids
+from jupyter_smx.kernel.client.job_refs import resolve_job_or_array
 from jupyter_smx.kernel.display.diff import Diff, diff_by_ref
 from jupyter_smx.kernel.failures.exceptions import JobFailed
 from jupyter_smx.kernel.handles.cost import format_job_savings
-from jupyter_smx.kernel.handles.job import write
 from jupyter_smx.kernel.handles.job_array import JobArray, write_progress
+from jupyter_smx.kernel.logs.cell_log import open_cell_log, write
 from jupyter_smx.kernel.logs.traceback_buffer import TracebackBuffer
 from jupyter_smx.kernel.options.help_pages import document_keywords
-from jupyter_smx.kernel.options.keyword_check import check_keywords, keyword_spelling
+from jupyter_smx.kernel.options.keyword_check import check_keywords, keyword_spelling, translate_keywords
 from jupyter_smx.kernel.request import interpreters, payload
 from jupyter_smx.kernel.request.builders import request_from_keywords
 from jupyter_smx.kernel.request.call import RECEIVE, call_of, pickle_by_value
 from jupyter_smx.kernel.request.grid import expand_sweep
-from jupyter_smx.kernel.request.script import read_script
+from jupyter_smx.kernel.request.request import current_folder
+from jupyter_smx.kernel.request.script import absolute_folder, entry_point_of, read_script
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.table import ProcessOptions, RemoteOptions, TrainOptions, names_for, rows_of
-from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,14 +92,19 @@ def job(ref: str) -> Job:
     return session.attach(session.client.job(ref))
 
 
-def rerun(ref: str) -> Job:
+def rerun(ref: str | Job | JobArray) -> Job | JobArray:
     """Run a job again with the same code, variables, inputs and hosts; return the new job's handle at once.
 
-    :raises ResourceNotFoundError: the job does not exist, or its sent variables were deleted.
+    An array runs again as a whole, and gives the handle of the new array. A task of it runs again alone.
+
+    :param ref: id, name, prefix or handle of a job, a task or an array.
+    :raises ResourceNotFoundError: it does not exist, or its sent variables were deleted.
     """
     submitted_at = time.time()
     session = current_session()
-    return session.submit(spec_for_rerun(session.client.job(ref), submitted_at))
+    found = resolve_job_or_array(session.client, ref if isinstance(ref, str) else ref.id)
+    with keyword_spelling():
+        return submit_rerun(session, rerun_request(session.client, found, submitted_at))
 
 
 def diff(before: str | Job, after: str | Job = "") -> Diff:
@@ -141,17 +148,20 @@ def submit_call(
         return session.submit(_pack_call(session, call, {}, request, spec))
 
 
-def check_options(options: Mapping[str, Any], where: str) -> None:
-    """Check the options of functions whose calls are jobs.
+def check_options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Check the options of functions whose calls are jobs, and return them by the names of the option table.
 
     :raises ValidationError: names the nearest right one, or what the keyword takes.
     """
     with keyword_spelling():
-        check_keywords(options, RemoteOptions.__annotations__, "train", where)
+        found = translate_keywords(options)
+        check_keywords(found, RemoteOptions.__annotations__, "train", where)
+        return found
 
 
 def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | JobArray:
     submitted_at = time.time()
+    options = translate_keywords(options)
     check_keywords(options, names_for(kind), kind, f"smx.{kind}")
     options = {name: value for name, value in options.items() if value is not None}
     if (code is None or (isinstance(code, str) and not code.strip())) and not options.get("entry_point"):
@@ -162,6 +172,8 @@ def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | Job
             rule="A job runs text, a script, a function or an entry_point.",
             cure="Give code, or an entry_point.",
         )
+    if isinstance(code, Path) and not options.get("entry_point"):
+        code, options = _script(code, options)
     session = current_session()
     send = options.get("send", ())
     variables = dict(send) if isinstance(send, Mapping) else payload.select_variables(tuple(send), session.namespace)
@@ -226,6 +238,14 @@ def _request(session: Session, kind: Kind, folder: Path, options: Mapping[str, A
     return request_from_keywords(kind, options, after, folder)
 
 
+def _script(path: Path, options: dict[str, Any]) -> tuple[Path | None, dict[str, Any]]:
+    """Return a script to read and the options, or no script if it is an entry point, which is an option then."""
+    folder = current_folder()
+    source_dir = absolute_folder(str(options.get("source_dir", "")), folder)
+    found = entry_point_of(str(path), source_dir, folder, "code")
+    return (None, {**options, "entry_point": found}) if found else (path, options)
+
+
 def _source(code: object) -> str:
     if isinstance(code, Path):
         return read_script(str(code), "code")
@@ -245,13 +265,14 @@ def _follow(session: Session, found: Job) -> None:
         found.follow()  # what is raised is one sentence there
         return
     session.omit_log_tail(found)
-    held = TracebackBuffer(write)
-    try:
-        found.follow(held)
-        failure = found.exception()
-        held.flush(failure.remote_traceback if isinstance(failure, JobFailed) else "")
-    finally:
-        held.flush()
+    with open_cell_log(found.name) as cell:
+        held = TracebackBuffer(cell)
+        try:
+            found.follow(held)
+            failure = found.exception()
+            held.flush(failure.remote_traceback if isinstance(failure, JobFailed) else "")
+        finally:
+            held.flush()
 
 
 def wait_with_logs(session: Session, found: Job | JobArray) -> None:

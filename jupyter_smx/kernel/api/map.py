@@ -58,7 +58,7 @@ def _submit_calls(
     options: Mapping[str, Any],
 ) -> JobArray:
     submitted_at = time.time()
-    check_options(options, "smx.map")
+    options = check_options(options, "smx.map")
     most = parse_max_concurrent(max_concurrent)
     plain, asked = _unwrap_remote(function, options)
     items = list(zip(*iterables, strict=False))

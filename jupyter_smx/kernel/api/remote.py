@@ -90,7 +90,7 @@ def remote(function: Any = None, /, **options: Any) -> Any:
 
     :raises ValidationError: there is not a function, or an option that does not exist.
     """
-    check_options(options, "@smx.remote")
+    options = check_options(options, "@smx.remote")
     if function is None:
         return lambda found: RemoteFunction(_check_callable(found), options)
     return RemoteFunction(_check_callable(function), options)

@@ -15,6 +15,7 @@ from jupyter_smx.kernel.api.watcher import Watcher
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.display.screen import Screen
+from jupyter_smx.kernel.failures.exceptions import MissingVariables
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.logs import reader as log
 from jupyter_smx.kernel.request import interpreters, payload
@@ -85,6 +86,7 @@ class Session:
             notebook=notebook_of(self.namespace),
             cell_id=cell_id_of(self.shell),
             revision=revision_of(folder),
+            namespace=self.namespace,
             interpreters_of=self.client.interpreters_of,
         )
 
@@ -129,7 +131,7 @@ class Session:
 
     def attach(self, record: Record) -> Job:
         """Make a handle of a job that exists."""
-        return Job(record, self.client, self.watcher.refresh_and_watch, self.namespace)
+        return Job(record, self.client, self.watcher.refresh_and_watch)
 
     def omit_log_tail(self, job: Job) -> None:
         """Leave the end of a job's log off its card: the cell under which it stands prints the log itself."""
@@ -157,6 +159,8 @@ class Session:
             return
         try:
             found = job.result()
+        except MissingVariables as error:
+            found = error.received
         except SmxError as error:
             _print_warning(str(error))
             return

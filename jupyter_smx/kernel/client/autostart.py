@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-START_LIMIT = 20.0
-"""Seconds until a controller that was just started must listen."""
-
 _children: list[subprocess.Popen[bytes]] = []
 """Kept so that their exit is collected; a controller outlives us."""
 
@@ -37,7 +34,7 @@ def start() -> None:
     except OSError as error:
         raise controller_launch_errors.start_error(error) from error
     _children[:] = [child for child in _children if child.poll() is None] + [process]
-    if not controller_launch.wait_ready(START_LIMIT, process):
+    if not controller_launch.wait_ready(controller_launch_errors.START_LIMIT, process):
         raise controller_launch_errors.no_answer_error()
 
 

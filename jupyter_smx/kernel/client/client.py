@@ -11,9 +11,12 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
+from jupyter_smx.controller_launch_errors import ANSWER_LIMIT, add_doubt
+from jupyter_smx.kernel.client import request_errors
+from jupyter_smx.kernel.client.answer_wait import AnswerWait, RepeatPolicy
 from jupyter_smx.kernel.client.connection import Connection, Response
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, UnavailableError, ValidationError, from_body
-from jupyter_smx.model.http_routes import METHODS, controller_path
+from jupyter_smx.model.http_routes import METHODS, UNREPEATABLE, controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.progress import JobMetrics
@@ -32,8 +35,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.array import TaskOverrides
     from jupyter_smx.model.spec.job_spec import JobSpec
 
-REQUEST_TIMEOUT = 30.0
-"""Seconds for an answer that needs no waiting."""
+_REPEAT = RepeatPolicy()
 _LOOK_LIMIT, _FIX_LIMIT = 15.0, 90.0
 """More seconds, for engines that look at machines, or delete files there."""
 
@@ -115,8 +117,15 @@ class LogChunk(Struct, frozen=True):
 class Client:
     """Talks to one controller; quick requests share a connection, each waiting thread has one of its own."""
 
-    def __init__(self, path: Path, start: Callable[[], None], patience: float = REQUEST_TIMEOUT) -> None:
+    def __init__(
+        self,
+        path: Path,
+        start: Callable[[], None],
+        patience: float = ANSWER_LIMIT,
+        repeat: RepeatPolicy = _REPEAT,
+    ) -> None:
         self.path = path
+        self._repeat = repeat
         self._timeout = patience
         self._start = start
         self._quick = Connection(path)
@@ -220,15 +229,25 @@ class Client:
         return self._request("stop_array", ArraySummary, ref, query={"abandon": 1} if abandon else None)
 
     def log(
-        self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0
+        self,
+        ref: str,
+        host: str,
+        offset: int,
+        wait: float = 0.0,
+        limit: int = 262_144,
+        *,
+        attempt: int = 0,
+        before: int | None = None,
     ) -> LogChunk:
         """Read a host's log from a byte on; with ``wait`` seconds for more when there is none.
 
-        "" is the first host, 0 the newest attempt.
+        "" is the first host, 0 the newest attempt. Bytes that a limit on disk left out are passed over: those that
+        follow ``offset``, or those before ``before``, where the bytes have to end.
         """
         wanted = {"offset": offset, "limit": limit, "wait": wait} | ({"host": host} if host else {})
         wanted |= {"attempt": attempt} if attempt else {}
-        answer = self._send("GET", _target("read_log", ref, query=wanted), None, wait)
+        wanted |= {} if before is None else {"before": before}
+        answer = self._send("read_log", _target("read_log", ref, query=wanted), None, wait)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         following = int(headers.get("x-smx-offset", offset + len(answer.body)))
         return LogChunk(
@@ -332,35 +351,36 @@ class Client:
         body: object = None,
         wait: float = 0.0,
     ) -> _Model:
-        method, target = METHODS[action], _target(action, *refs, query=query)
-        answer = self._send(method, target, None if body is None else _encode(body), wait)
+        target = _target(action, *refs, query=query)
+        submitted = str(body.get("id", "")) if isinstance(body, dict) else ""
+        answer = self._send(action, target, None if body is None else _encode(body), wait, submitted)
         try:
             return _decode(answer.body, kind)
         except msgspec.DecodeError as error:
             raise UnavailableError(
-                f"The controller answered {method} {target} with an invalid {kind.__name__}: {error}.",
+                f"The controller answered {METHODS[action]} {target} with an invalid {kind.__name__}: {error}.",
                 cure="It may have another version. Check it with `%smx doctor`.",
             ) from error
 
-    def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Response:
+    def _send(self, action: Action, target: str, body: bytes | None, wait: float, submitted: str = "") -> Response:
+        """Send a request and give its answer; ``submitted`` is the id of the job or array that it creates."""
         if self._closed:
             raise UnavailableError("This client was closed.")
         if body is not None and len(body) > MAX_SPEC_BYTES:
             raise _too_large(len(body))
         connection = self._connection(waits=wait > 0)
+        method, may_repeat = METHODS[action], action not in UNREPEATABLE
+        tries = AnswerWait(self._repeat, self._start, lambda: self._closed, may_repeat=may_repeat)
         try:
-            try:
-                answer = connection.exchange(method, target, body, self._timeout + wait)
-            except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-                if self._closed:
-                    raise
-                self._start()
-                answer = connection.exchange(method, target, body, self._timeout + wait)
+            answer = tries.exchange(lambda: connection.exchange(method, target, body, self._timeout + wait))
+        except UnavailableError as error:
+            if tries.may_have_been_received:
+                raise add_doubt(error, submitted) from error
+            raise
         except (OSError, http.client.HTTPException) as error:
-            raise UnavailableError(
-                f"The controller at {self.path} does not respond: {type(error).__name__}: {str(error).rstrip('.')}.",
-                cure="See controller.log in the same folder. `%smx doctor` starts a new controller.",
-                transient=True,
+            sent = tries.may_have_been_received or isinstance(error, TimeoutError)
+            raise request_errors.no_answer_error(
+                self.path, error, action, submitted if sent else "", waited=self._timeout + wait
             ) from error
         if answer.status >= _ERROR:
             raise from_body(_error_body(answer))

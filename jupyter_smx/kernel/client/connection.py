@@ -18,9 +18,6 @@ from jupyter_smx import controller_launch
 if TYPE_CHECKING:
     from pathlib import Path
 
-_STALE_ERRORS = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, http.client.CannotSendRequest)
-"""The other side closed a kept connection; the request may be sent again, since the ids in it were made here."""
-
 
 class Response(Struct, frozen=True):
     """An HTTP answer, read to its end."""
@@ -58,7 +55,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Connection:
-    """A connection that is opened when it is first used and, when the other side closed it, once more.
+    """A connection that is opened when it is first used, and again where the other side closed it meanwhile.
 
     Safe to share between threads (one request at a time) and across a fork (the child opens its own).
     """
@@ -71,22 +68,15 @@ class Connection:
         self._is_aborted = False
 
     def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
-        """Send one request and read its answer, ``timeout`` seconds at most for each step.
+        """Send one request once and read its answer, ``timeout`` seconds at most for each step.
 
         :raises FileNotFoundError, ConnectionRefusedError: nothing listens.
-        :raises OSError, http.client.HTTPException: it broke off, twice where a kept connection was stale; or it was
-            hung up.
+        :raises OSError, http.client.HTTPException: it broke off, or it was hung up.
         """
         if self._pid != os.getpid():
             self._lock, self._http_connection, self._pid = threading.Lock(), None, os.getpid()
         with self._lock:
-            try:
-                return self._exchange_once(method, target, body, timeout)
-            except _STALE_ERRORS:
-                self._drop()
-                if self._is_aborted:
-                    raise
-                return self._exchange_once(method, target, body, timeout)
+            return self._exchange_once(method, target, body, timeout)
 
     def close(self) -> None:
         """Close the connection after the request that it is in; the next request opens one."""
@@ -118,7 +108,23 @@ class Connection:
             self._drop()
             raise
 
+    def _is_stale(self) -> bool:
+        """Return True if the other side closed the kept connection: a request on it would be lost without need."""
+        kept = self._http_connection
+        if kept is None or kept.sock is None:
+            return False
+        try:
+            kept.sock.settimeout(0)  # else Python waits for the first byte
+            kept.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True  # closed, or with an answer that no request waits for
+
     def _open(self, timeout: float) -> _UnixConnection:
+        if self._is_stale():
+            self._drop()
         kept = self._http_connection
         if kept is None:
             kept = self._http_connection = _UnixConnection(self._path, timeout)

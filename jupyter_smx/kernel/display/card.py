@@ -20,6 +20,7 @@ from jupyter_smx.kernel.text.formats import (
 from jupyter_smx.kernel.text.pages import format_dollars
 from jupyter_smx.model.options.table import ROWS
 from jupyter_smx.model.records.job import JobSummary
+from jupyter_smx.model.records.lost_variables import COMPLETED_BUT, format_loss, lost_variables_of
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.status import REUSE_MESSAGE, SecondaryStatus, Status, is_final, message_of
 from jupyter_smx.model.text import format_duration, format_moment, format_size
@@ -129,13 +130,14 @@ class Card(Struct, frozen=True, kw_only=True):
             return "" if self.is_final else self.summary.message
         if seconds is None:
             return " ".join(part for part in (self.why, self._wait()) if part)
-        return f"{self.why} Time to first line: {format_duration(seconds)}."
+        said = f"{self.why} Time to first line: {format_duration(seconds)}."
+        return f"{said} {self._wait()}".rstrip()
 
     def _wait(self) -> str:
-        """Say what hosts wait for that are launched and do not come up yet."""
+        """Say what a job on hosts waits for: hosts that do not come up yet or do not answer, room on a disk."""
         state, message = self.summary.secondary_status, self.summary.message
         is_usual = message in (message_of(state), REUSE_MESSAGE)
-        return "" if state is not SecondaryStatus.STARTING or is_usual else message
+        return "" if state is SecondaryStatus.PENDING or self.is_final or is_usual else message
 
     def _variables(self) -> str:
         both = (("sent", self.sent), ("received", self.received))
@@ -167,12 +169,18 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
         summary=summary,
         submitted_at=job.spec.submitted_at or job.created_at,
         why=job.why.sentence if job.why else "",
-        failure=str(failure)[:_LONGEST_FAILURE] if failure else "",
+        failure=(str(failure) if failure else _loss(job))[:_LONGEST_FAILURE],
         sent=_sent_sizes(job),
         received=job.received,
         files=_output_sizes(job),
         tail=tail,
     )
+
+
+def _loss(job: Job) -> str:
+    """Say which variables a job that completed lost, and why; "" where it lost none."""
+    said = format_loss(lost_variables_of(job)) if job.status() is Status.COMPLETED else ""
+    return f"{COMPLETED_BUT}{said}" if said else ""
 
 
 def _sent_sizes(job: Job) -> dict[str, int]:

@@ -1,1 +1,1 @@
-"""Define the exceptions that cells raise for failed jobs, and the hints shown with them."""
+"""Define the exceptions that cells raise for failed jobs."""

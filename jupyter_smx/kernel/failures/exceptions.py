@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import signal
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.failures import hints
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.records.job import failing_host
+from jupyter_smx.model.records.lost_variables import format_loss
+from jupyter_smx.model.records.summary import OUT_OF_MEMORY
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jupyter_smx.kernel.request.payload import Received
     from jupyter_smx.model.records.job import HostEnd, Job, RemoteException
+
+_USER_ERROR = "AlgorithmError: "
+_MEMORY_ERROR = "OutOfMemory: "
 
 
 class JobError(SmxError):
@@ -51,6 +55,18 @@ class JobStopped(JobError):  # noqa: N818 - the name that the user reads
     """The job was stopped: by a user, or at its maximum run time or wait time."""
 
 
+class MissingVariables(JobError):  # noqa: N818 - the name that the user reads
+    """The job completed and lost variables that it was to return: a disk was full, or its process ended too early.
+
+    ``missing`` are the reasons by name, ``received`` the variables that came back.
+    """
+
+    def __init__(self, job: Job, missing: Mapping[str, str], received: Received) -> None:
+        super().__init__(f"{job.name} completed, but {format_loss(missing)}", job)
+        self.missing = dict(missing)
+        self.received = received
+
+
 class StillRunning(KeyboardInterrupt):
     """Ctrl-C ended the waiting; the job goes on."""
 
@@ -71,14 +87,15 @@ def array_still_running_message(name: str) -> str:
     return f"{name} is still running. Stop it with `%smx stop {name}`, see its progress with `%smx jobs`."
 
 
-def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) -> JobError | None:
-    """Give what a handle raises for a finished job; None when it completed. ``namespace`` are notebook variables."""
+def failure_of(job: Job) -> JobError | None:
+    """Give what a handle raises for a finished job; None when it completed."""
     status = job.status()
     if status is Status.FAILED:
         end = failing_host(job.hosts)
         remote = end.exception if end else None
-        hint = hints.failure_hint(job.spec, remote, namespace) if remote else ""
-        return JobFailed(f"{job.name} failed: {_append_hint(_reason(job, end), hint)}", job, remote)
+        reason = _reason(job, end)
+        told = f"{reason.rstrip('.')}. {job.failure_cure}" if job.failure_cure else reason
+        return JobFailed(f"{job.name} failed: {told}", job, remote)
     if status is Status.STOPPED:
         max_run, max_wait = format_duration(job.spec.max_run), format_duration(job.spec.max_wait)
         limits = {
@@ -90,20 +107,28 @@ def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) ->
     return None
 
 
-def _append_hint(reason: str, hint: str) -> str:
-    return f"{reason.rstrip('.')}. {hint}" if hint else reason
-
-
 def _reason(job: Job, end: HostEnd | None) -> str:
+    cause = job.failure_cause()
     if end is None:
-        return job.failure_text() or "no host reported an exit status."
+        return cause or "no host reported an exit status."
+    if end.cause == "memory":
+        return f"{OUT_OF_MEMORY}. {cause.removeprefix(_USER_ERROR).removeprefix(_MEMORY_ERROR)}".rstrip()
     if end.exception:
-        script = f"{job.spec.entry_point}, " if job.spec.entry_point else ""
-        line = f" ({script}line {end.exception.line})" if end.exception.line else ""
-        return f"{end.exception.type}: {end.exception.message}{line}"
+        return _exception_reason(end.exception, cause.removeprefix(_USER_ERROR), job.spec.entry_point)
     if end.signal:
-        return f"{signal_name(end.signal)} terminated it on {end.host}. {job.failure_text()}".rstrip()
-    return job.failure_text() or f"exit code {end.exit_code} on {end.host}."
+        return f"{signal_name(end.signal)} terminated it on {end.host}. {cause}".rstrip()
+    return cause or f"exit code {end.exit_code} on {end.host}."
+
+
+def _exception_reason(exception: RemoteException, cause: str, entry_point: str) -> str:
+    """Give class, text and line of an exception, and what the record adds: a finding of the host, or a failure file."""
+    script = f"{entry_point}, " if entry_point else ""
+    line = f" ({script}line {exception.line})" if exception.line else ""
+    said = ": ".join(part for part in (exception.type, exception.message) if part)
+    if cause.startswith(said):
+        more = cause[len(said) :].lstrip(". :")
+        return f"{said}{line}. {more}" if more else f"{said}{line}"
+    return f"{said}{line}"
 
 
 def signal_name(number: int) -> str:

@@ -9,10 +9,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from jupyter_smx.agent.system.files.host_layout import RESULT
-from jupyter_smx.kernel.failures.exceptions import JobFailed
+from jupyter_smx.kernel.failures.exceptions import JobFailed, MissingVariables
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.call import RAISED, RECEIVE, VALUE
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.records.lost_variables import lost_variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -46,6 +47,7 @@ class Reply(Generic[_Value]):
         :raises BaseException: what the function raised, as its own class; its cause has the job's traceback.
         :raises JobFailed: that class cannot be loaded here, or the job ended otherwise (a signal, a lost host).
         :raises JobStopped: stopped by a user or at its maximum run time.
+        :raises MissingVariables: the job completed and its value was lost, as on a full disk.
         :raises SmxError: the value could not be pickled there or cannot be loaded here; says why.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """
@@ -53,6 +55,9 @@ class Reply(Generic[_Value]):
         if failure is not None:
             raise failure
         received = self._received_variables()
+        lost = lost_variables_of(self.job.latest_record)
+        if VALUE not in received and VALUE in lost:
+            raise MissingVariables(self.job.latest_record, {VALUE: lost[VALUE]}, received)
         if VALUE not in received:
             reason = received.missing[VALUE]
             raise SmxError(f"{self.job.name} completed, but its value was not returned: {reason}", field=VALUE)

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
-from jupyter_smx.kernel.failures import hints
-from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning, failure_of
+from jupyter_smx.kernel.failures.exceptions import JobError, MissingVariables, StillRunning, failure_of
 from jupyter_smx.kernel.handles.cost import Cost
 from jupyter_smx.kernel.handles.metrics import Metrics
 from jupyter_smx.kernel.handles.usage import Usage
 from jupyter_smx.kernel.logs import reader
-from jupyter_smx.kernel.request import payload
+from jupyter_smx.kernel.logs.cell_log import open_cell_log
+from jupyter_smx.kernel.request import cell, payload
 from jupyter_smx.kernel.text.formats import format_start_reason
 from jupyter_smx.kernel.text.pages import advice_sentences
 from jupyter_smx.model.errors import SmxError, suggest_names
 from jupyter_smx.model.records.log_stream import streams_of
+from jupyter_smx.model.records.lost_variables import lost_variables_of
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
 
     from jupyter_smx.kernel.client.client import Client
     from jupyter_smx.model.records.job import Job as Record
@@ -47,15 +46,8 @@ _log = logging.getLogger(__name__)
 class Job:
     """A job as the notebook sees it. Two handles of one job are equal; a handle outlives nothing but the kernel."""
 
-    def __init__(
-        self,
-        record: Record,
-        client: Client,
-        watch: Callable[[Job], None],
-        namespace: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, record: Record, client: Client, watch: Callable[[Job], None]) -> None:
         self._record = record
-        self._namespace = namespace
         self._client = client
         self._watch = watch
         self._lock = threading.RLock()
@@ -200,10 +192,21 @@ class Job:
     def result(self, timeout: float | None = None) -> payload.Received:
         """Wait, and give the variables that came back, by key and by attribute.
 
+        One that the code did not define, or that cannot be pickled, is in ``missing`` with the reason.
+
         :raises JobFailed: with the remote traceback.
         :raises JobStopped: stopped by a user or at its maximum run time.
+        :raises MissingVariables: the job completed and a variable was lost, as on a full disk.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """
+        received = self._wait_for_variables(timeout)
+        lost = self._lost_variables(received)
+        if lost:
+            raise MissingVariables(self._record, lost, received)
+        return received
+
+    def _wait_for_variables(self, timeout: float | None = None) -> payload.Received:
+        """Do what :meth:`result` does, and leave lost variables to ``missing``."""
         failure = self.exception(timeout)
         if failure is not None:
             raise failure
@@ -213,13 +216,18 @@ class Job:
             said = [sentence for host in self._record.hosts for sentence in host.errors]
             received = payload.unpack(path, wanted, said) if path else payload.empty_result(wanted, said)
             for name, reason in received.missing.items():
-                received.missing[name] = f"{reason} {hints.missing_variable_hint(name, self._record.spec)}".rstrip()
+                received.missing[name] = (
+                    f"{reason} {cell.missing_variable_hint(name, self._record.spec.source)}".rstrip()
+                )
             self._received = received
         return self._received
 
+    def _lost_variables(self, received: payload.Received) -> dict[str, str]:
+        return {name: why for name, why in lost_variables_of(self._record).items() if name not in received}
+
     def exception(self, timeout: float | None = None) -> JobError | None:
         """Wait, and give what :meth:`result` would raise for the job's failure, or None."""
-        return failure_of(self.wait(timeout).latest_record, self._namespace)
+        return failure_of(self.wait(timeout).latest_record)
 
     def add_done_callback(self, callback: Callable[[Job], object]) -> None:
         """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it.
@@ -245,9 +253,16 @@ class Job:
         return "".join(reader.read_all(self._client, self.record, host, last))
 
     def follow(self, out: Callable[[str], object] | None = None) -> None:
-        """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job."""
+        """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job.
+
+        A cell shows the first and the last lines of a long log; ``out`` gets all of it.
+        """
         try:
-            reader.follow(self._client, self.record, out or write)
+            if out is not None:
+                reader.follow(self._client, self.record, out)
+                return
+            with open_cell_log(self.name) as cell:
+                reader.follow(self._client, self.record, cell)
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
 
@@ -327,9 +342,13 @@ class Job:
     def __getitem__(self, name: str) -> Any:
         """Give a received variable, or the path of an artefact; waits for the job.
 
+        :raises MissingVariables: the job lost it.
         :raises KeyError: neither has that name.
         """
-        received = self.result()
+        received = self._wait_for_variables()
+        lost = self._lost_variables(received)
+        if name in lost:
+            raise MissingVariables(self._record, {name: lost[name]}, received)
         if name in received or name in received.missing:
             return received[name]
         artifacts = self.artifacts
@@ -340,7 +359,7 @@ class Job:
 
     def __contains__(self, name: object) -> bool:
         """Say whether a variable or an artefact of that name was brought home; waits for the job."""
-        received = self.result()
+        received = self._wait_for_variables()
         return name in received or name in received.missing or name in self.artifacts
 
     def __eq__(self, other: object) -> bool:
@@ -358,12 +377,6 @@ class Job:
         except SmxError:
             return f"<Job {self.name}: last state {self._record.state.value}, the controller does not respond>"
         word = record.state if record.status() is Status.IN_PROGRESS else record.status()
-        reason = f": {failure}" if (failure := failure_of(record, self._namespace)) else ""
+        reason = f": {failure}" if (failure := failure_of(record)) else ""
         shown = word.value if isinstance(word, (SecondaryStatus, Status)) else str(word)
         return f"<Job {self.name}: {shown}{reason}>"
-
-
-def write(text: str) -> None:
-    """Write a piece of log to where the cell's output goes."""
-    sys.stdout.write(text)
-    sys.stdout.flush()

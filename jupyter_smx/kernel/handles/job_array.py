@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
-from jupyter_smx.kernel.failures.exceptions import JobError, StillRunning
+from jupyter_smx.kernel.failures.exceptions import JobError, MissingVariables, StillRunning
 from jupyter_smx.kernel.handles.future import RemoteTraceback, Reply
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.spec.array import ArrayCounts, format_counts, task_id, task_status
@@ -311,9 +311,12 @@ class JobArray:
     def _outcome(self, index: int) -> Any:
         job = self[index]
         reply: Reply[Any] = Reply(job)
-        failure = reply.exception() if self._calls else job.exception()
+        failure: BaseException | None = reply.exception() if self._calls else job.exception()
         if failure is None:
-            return reply.result() if self._calls else job.result()
+            try:
+                return reply.result() if self._calls else job.result()
+            except MissingVariables as lost:
+                failure = lost
         return _Failure(_add_task_context(failure, self._task_text(index)))
 
     def _task_text(self, index: int) -> str:

@@ -15,6 +15,7 @@ from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.records.log_stream import streams_of
 from jupyter_smx.model.spec.instance import groups_by_host, leader_of
 from jupyter_smx.model.status import is_final
+from jupyter_smx.model.text import LEFT_OUT, NOTICE_SIZE, format_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,7 +67,10 @@ def _search_backwards(read: Callable[..., LogChunk], total: int, count: int) -> 
     end = total - 1  # a newline there ends the last line and begins none
     while end > 0:
         start = max(0, end - CHUNK_SIZE)
-        piece = retry_while_unavailable(partial(read, start, limit=end - start)).data
+        chunk = retry_while_unavailable(partial(read, start, limit=end - start, before=end))
+        piece, start = chunk.data, chunk.offset - len(chunk.data)  # before a gap, where it lies there
+        if not piece:
+            break  # the rest was left out
         here = piece.count(b"\n")
         if found + here >= count:
             at = len(piece)
@@ -113,6 +117,7 @@ class LogCursor:
         self._prefix = prefix
         self._last_attempt = last
         self._attempt, self._offset = (begin.attempt, begin.offset) if begin else (1, 0)
+        self._last_bytes = b""
         self._at_line_start = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.at_end = False
@@ -122,17 +127,26 @@ class LogCursor:
         piece = retry_while_unavailable(
             lambda: self._client.log(self._job_id, self.host, self._offset, wait, attempt=self._attempt)
         )
+        gap = self._describe_gap(piece)
         self._offset = piece.offset
+        self._last_bytes = piece.data[-NOTICE_SIZE:] or self._last_bytes
         over = piece.final and piece.offset >= piece.total
-        text = self._decoder.decode(piece.data, final=over)
+        text = gap + self._decoder.decode(piece.data, final=over)
         self.at_end = over and self._attempt >= (self._last_attempt or piece.attempts)
         if over and not self.at_end:
             text += self._next_attempt(text)
         return self._add_prefix(text)
 
+    def _describe_gap(self, piece: LogChunk) -> str:
+        """Say what a limit on disk left out between the last piece and this one, unless the last one said it."""
+        count = piece.offset - len(piece.data) - self._offset
+        if count <= 0 or not self._last_bytes or LEFT_OUT.encode() in self._last_bytes:
+            return ""
+        return f"\n[... {format_left_out(count)} ...]\n"
+
     def _next_attempt(self, text: str) -> str:
         self._attempt += 1
-        self._offset = 0
+        self._offset, self._last_bytes = 0, b""
         self._decoder.reset()
         in_line = not text.endswith("\n") if text else not self._at_line_start
         return f"{chr(10) if in_line else ''}--- attempt {self._attempt} ---\n"

@@ -10,12 +10,13 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from msgspec.structs import replace
 
 from jupyter_smx.kernel import front_end
-from jupyter_smx.kernel.api.array_session import submit_job_or_array
+from jupyter_smx.kernel.api.array_session import submit_job_or_array, submit_rerun
 from jupyter_smx.kernel.api.functions import wait_with_logs
 from jupyter_smx.kernel.api.session import close_session, current_session, get_or_open_session
 from jupyter_smx.kernel.client.dependencies import dependency_ids
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.handles.job_array import JobArray
+from jupyter_smx.kernel.logs.cell_log import SETTINGS
 from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand, match_magic_line
 from jupyter_smx.kernel.options.defaults import Defaults
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.kernel.api.session import Session
+    from jupyter_smx.kernel.client.array_rerun import ArrayRerun
     from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -64,6 +66,8 @@ class SmxMagics(Magics, Defaults):
         self._session = session
         session.screen.style = self.card
         self.observe(lambda change: setattr(session.screen, "style", change["new"]), "card")
+        SETTINGS.limit = self.log_limit
+        self.observe(lambda change: setattr(SETTINGS, "limit", change["new"]), "log_limit")
 
     @no_var_expand
     @line_cell_magic
@@ -120,9 +124,9 @@ class SmxMagics(Magics, Defaults):
         if waits:
             wait_with_logs(session, job)
 
-    def _submit_rerun(self, spec: JobSpec, detach: bool) -> None:
+    def _submit_rerun(self, request: JobSpec | ArrayRerun, detach: bool) -> None:
         waits = not detach and self._should_wait(option=False)
-        job = self._session.submit(spec)
+        job = submit_rerun(self._session, request)
         if waits:
             wait_with_logs(self._session, job)
 

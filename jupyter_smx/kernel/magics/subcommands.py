@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import json
 
+from jupyter_smx.kernel.client.array_rerun import rerun_request
 from jupyter_smx.kernel.failures.exceptions import StillRunning
-from jupyter_smx.kernel.handles.job import write
+from jupyter_smx.kernel.logs.cell_log import CellLog, open_cell_log, write
 from jupyter_smx.kernel.subcommands import table
 from jupyter_smx.kernel.subcommands.table import HELP
 from jupyter_smx.kernel.text.pages import text_page
-from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Mapping
 
-    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.client.array_rerun import ArrayRerun
+    from jupyter_smx.kernel.client.client import ArrayDetail, Client
     from jupyter_smx.kernel.options.defaults import Defaults
     from jupyter_smx.kernel.text.pages import Page
     from jupyter_smx.model.records.job import Job
@@ -37,7 +38,7 @@ class NotebookSurface:
         client: Client,
         show: Callable[[str, str], None],
         resolve_ref: Callable[[str], str],
-        submit: Callable[[JobSpec, bool], object],
+        submit: Callable[[JobSpec | ArrayRerun, bool], object],
     ) -> None:
         self.client = client
         self.show = show
@@ -52,9 +53,17 @@ class NotebookSurface:
         """Print a piece of a stream."""
         write(text)
 
+    def log_output(self, job_name: str) -> CellLog:
+        """Return the context in which a log is printed: a cell shows the first and the last lines of a long one."""
+        return open_cell_log(job_name)
+
     def write_row(self, row: Mapping[str, object]) -> None:
         """Print a JSON line."""
         write(f"{json.encode(row).decode()}\n")
+
+    def info(self, text: str) -> None:
+        """Print a sentence below a stream."""
+        write(f"{text}\n")
 
     def quiet(self, job_id: str) -> None:
         """Report nothing while a log is quiet: the card does."""
@@ -66,9 +75,9 @@ class NotebookSurface:
         """
         raise StillRunning(job_name) from None
 
-    def rerun(self, job: Job, submitted_at: float, *, detach: bool) -> None:
-        """Submit a job again, under a card of its own."""
-        self._submit(spec_for_rerun(job, submitted_at), detach)
+    def rerun(self, found: Job | ArrayDetail, submitted_at: float, *, detach: bool) -> None:
+        """Submit a job or all tasks of an array again, under a card of its own."""
+        self._submit(rerun_request(self.client, found, submitted_at), detach)
 
 
 def run(words: list[str], surface: NotebookSurface, defaults: Defaults) -> None:

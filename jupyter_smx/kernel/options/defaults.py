@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traitlets import Enum, HasTraits, TraitError, TraitType
+from traitlets import Enum, HasTraits, Int, TraitError, TraitType
 
-from jupyter_smx.kernel.front_end import STYLES
+from jupyter_smx.kernel.front_end import LOG_LIMIT, STYLES
 from jupyter_smx.kernel.text.pages import table_page
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.options.convert import to_field
@@ -70,6 +70,13 @@ class Defaults(_OptionTraits):
         "auto",
         help="How cards are drawn: mime (live in JupyterLab), widget (ipywidgets, for VS Code, Colab and others), "
         "or auto, which chooses by the program that started the kernel.",
+    ).tag(config=True)
+
+    log_limit = Int(
+        LOG_LIMIT,
+        min=0,
+        help="Bytes of a job's log that a cell shows: the first and the last lines of a longer one. 0 shows all of it, "
+        "as fast as a Jupyter server takes it.",
     ).tag(config=True)
 
     def configured_options(self) -> dict[str, str]:

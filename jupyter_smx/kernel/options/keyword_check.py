@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
-from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
+from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
 from jupyter_smx.model.options.convert import other_kind_error
 from jupyter_smx.model.options.table import ROWS
 from jupyter_smx.model.text import format_value
@@ -26,10 +27,27 @@ def keyword_spelling() -> Iterator[None]:
     """Spell options in what is raised as keywords: ``keep_alive='x'`` instead of ``--keep-alive: 'x'``."""
     try:
         yield
-    except (ValidationError, ResourceLimitError) as error:
+    except SmxError as error:
+        if type(error).__init__ is not SmxError.__init__:
+            raise  # the end of a job, which has a record
         from jupyter_smx.model.options.spelling import respell  # noqa: PLC0415 - only errors need it
 
         raise respell(error, "keyword") from error.__cause__
+
+
+def translate_keywords(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords with those of SageMaker's SDK under their names here, and print which have no effect.
+
+    :raises ValidationError: an option is given by two names, or the value of a synonym has another form.
+    """
+    if all(name in ROWS for name in keywords):
+        return dict(keywords)
+    from jupyter_smx.model.options.synonyms import translate  # noqa: PLC0415 - few calls need it
+
+    found = translate(keywords)
+    for note in found.notes:
+        print(note, file=sys.stderr)  # noqa: T201 - what the user reads
+    return found.keywords
 
 
 def check_keywords(keywords: Mapping[str, Any], known: Collection[str], kind: Kind, where: str) -> None:
@@ -58,11 +76,13 @@ def _unknown_keyword_error(name: str, value: Any, known: Collection[str], kind: 
     option = ROWS.get(name)
     if option is not None and option.kinds and kind not in option.kinds:
         return other_kind_error(option, kind, value)
+    from jupyter_smx.model.options.synonyms import cure_of  # noqa: PLC0415 - only errors need it
+
     return ValidationError(
         f"{where}: {name} is not an option.",
         field=name,
         value=format_value(value),
-        cure=suggest_names(name, known) or f"There are {', '.join(known)}.",
+        cure=cure_of(name) or suggest_names(name, known) or f"There are {', '.join(known)}.",
     )
 
 

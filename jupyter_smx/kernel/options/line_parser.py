@@ -152,11 +152,15 @@ def _long_spellings() -> list[str]:
 
 
 def _unknown_option_error(magic: str, spelling: str) -> ValidationError:
+    from jupyter_smx.model.options.synonyms import SYNONYMS  # noqa: PLC0415 - only errors need it
+
+    keyword = spelling.removeprefix("--").replace("-", "_")
+    named = f"SageMaker's {keyword} is {ROWS[SYNONYMS[keyword]].spelling} here." if keyword in SYNONYMS else ""
     return ValidationError(
         f"%%{magic}: {spelling} is not an option.",
         field="line",
         value=spelling,
-        cure=suggest_names(spelling, _long_spellings()) or f"%%{magic}? lists them.",
+        cure=named or suggest_names(spelling, _long_spellings()) or f"%%{magic}? lists them.",
     )
 
 

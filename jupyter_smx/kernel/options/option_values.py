@@ -216,13 +216,23 @@ def parse_channel(text: str, folder: Path) -> Channel:
     name, rest = parse_pair(
         text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]"
     )
+    return read_channel(name, rest, folder)
+
+
+def read_channel(name: str, text: str, folder: Path) -> Channel:
+    """Read a channel of this name from the text of its source and its properties, ``SOURCE[,mode=…]…``.
+
+    Relative paths start at ``folder``.
+
+    :raises ValidationError: the name, a property or its value is not one.
+    """
     check_channel_name(name)
-    source, *properties = _PROPERTY.split(rest)
+    source, *properties = _PROPERTY.split(text)
     if not source:
         raise ValidationError(
-            f"--input {name}: the source after = is missing.",
+            f"--input {name}: the source is missing.",
             field="input",
-            value=text,
+            value=f"{name}={text}",
             rule="The source is a file, a folder or a URL.",
             cure=f"For example --input {name}=data.csv.",
         )

@@ -85,6 +85,7 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
         python=str(value("python")),
         requirements=value("requirements"),
         metrics=values.check_metric_definitions(value("metrics") or {}),
+        spelling="keyword",
         after=after,
     )
 
@@ -106,6 +107,8 @@ def plain_fields(given: Mapping[str, object], folder: Path) -> dict[str, Any]:
 def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:
     if isinstance(source, Channel):
         return source
+    if isinstance(source, str):
+        return values.read_channel(name, source, folder)
     return Channel(name=values.check_channel_name(name), source=values.absolute_path(str(source), folder))
 
 

@@ -79,12 +79,15 @@ def call_of(
     _check_arguments(function, arguments, keywords)
     code = _code(function)
     name = getattr(inspect.unwrap(function), "__name__", type(function).__name__)
+    source = _CELL.format(awaited=_AWAIT_EXPRESSION)
+    if code:
+        from jupyter_smx.agent.code.installs import sent_functions  # noqa: PLC0415 - only jobs of functions need it
+
+        source = sent_functions.add_flag(source, "".join(linecache.getlines(code.co_filename)))
     return Call(
         name=base_name(name, "function"),
         label=f"{name}()",
-        source=cell.prepend_blank_lines(
-            _CELL.format(awaited=_AWAIT_EXPRESSION), code.co_firstlineno - 1 if code else 0
-        ),
+        source=cell.prepend_blank_lines(source, code.co_firstlineno - 1 if code else 0),
         filename=code.co_filename if code else "",
         imports=_imports(function, code) if code else (),
         variables={

@@ -1,4 +1,4 @@
-"""Check the code of a cell before it is submitted: whether it compiles, and what it imports."""
+"""Analyse the code of a cell: whether it compiles, what it imports and reads, and where it assigns a name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ import threading
 import traceback
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-_IPYTHON = re.compile(r"\s*(?:[%!?]|[\w.]+\?\s*$)")
+_IPYTHON = re.compile(
+    r"""\s*(?:[%!?]|[\w.]+\?\s*$|[\w.\s,()\[\]'"]*(?<![=!<>])=\s*[%!]|(?:for\b.*\bin|return|print\()\s*!)"""
+)
+"""Lines with IPython's own syntax, also where a command or a magic gives a value: ``files = !ls``."""
+_COMMAND = re.compile(r"[^#]*!")
+_MAX_NOTEBOOK_NAMES = 200
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *_COMPREHENSIONS)
+"""Code with names of its own."""
 
 
 class CellSyntaxError(ValidationError):
@@ -86,9 +95,36 @@ def _cure(source: str, filename: str, error: SyntaxError) -> str:
         lines = source.splitlines()
         number = error.lineno or 1
         if number <= len(lines) and _IPYTHON.match(lines[number - 1]):
-            return "A job is plain Python: magics, ! and ? work in the notebook only. Nothing was started."
+            instead = " Run the command with subprocess.run." if _COMMAND.match(lines[number - 1]) else ""
+            return f"A job is plain Python: magics, ! and ? work in the notebook only.{instead} Nothing was started."
         return "Nothing was started."
     return "A job has no event loop: put the await into an async function and call asyncio.run. Nothing was started."
+
+
+def notebook_names(tree: ast.Module, namespace: Mapping[str, Any]) -> dict[str, str]:
+    """Give the names that the code reads and never assigns but the notebook has: the module of each, else "".
+
+    A name that is local to a function may be one of the notebook elsewhere in the code.
+    """
+    read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    assigned = set(_iter_assigned(tree))
+    known = [name for name in read if name in namespace and name not in assigned and name[0] != "_"]
+    found = dict.fromkeys(known[:_MAX_NOTEBOOK_NAMES], "")
+    modules = {name: namespace[name] for name in found if isinstance(namespace[name], ModuleType)}
+    return {**found, **{name: module.__name__ for name, module in modules.items()}}
+
+
+def _iter_assigned(tree: ast.Module) -> Iterator[str]:
+    """Yield the global names that code assigns or deletes: in the scope of the module, or by ``global``."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, _SCOPES):
+            yield from (name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names)
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        pending.extend(ast.iter_child_nodes(node))
 
 
 def top_level_imports(tree: ast.Module) -> tuple[str, ...]:
@@ -105,3 +141,23 @@ def _iter_imports(body: list[ast.stmt]) -> Iterator[str]:
                 yield node.module
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             yield from _iter_imports(node.body)
+
+
+def missing_variable_hint(name: str, source: str) -> str:
+    """Say why a variable did not come back, where the code tells it: it is local to a function."""
+    try:
+        with suppress_compile_warnings():
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _assigns(node, name):
+            return f"It is a local variable of {node.name}(). Return it and assign it at the top level."
+    return ""
+
+
+def _assigns(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(function)
+    )

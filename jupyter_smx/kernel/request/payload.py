@@ -17,6 +17,7 @@ from jupyter_smx.agent.code import variable_file
 from jupyter_smx.kernel.options.line_syntax import variable_names
 from jupyter_smx.kernel.request import pickle_diagnosis
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names
+from jupyter_smx.model.records.lost_variables import UNKNOWN_REASON, find_reasons
 from jupyter_smx.model.spec.channel import Payload
 
 if TYPE_CHECKING:
@@ -182,8 +183,7 @@ def empty_result(wanted: Sequence[str], said: Sequence[str] = ()) -> Received:
 
 
 def _reason(name: str, said: Sequence[str]) -> str:
-    given = (sentence for sentence in said if sentence.startswith(f"receive: {name!r} "))
-    return next(given, f"The job had no variable {name!r} that could be pickled.")
+    return f"{name!r} {next(iter(find_reasons(name, said)), UNKNOWN_REASON)}"
 
 
 class HashingWriter:

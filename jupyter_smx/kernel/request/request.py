@@ -9,7 +9,7 @@ import keyword
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -33,6 +33,9 @@ from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup, check_helpers
 from jupyter_smx.model.spec.job_spec import JobSpec
+
+if TYPE_CHECKING:
+    import ast
 
 _LAUNCHERS = {
     "torchrun": ("torch.distributed.run",),
@@ -58,6 +61,8 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
     notebook: str = ""
     cell_id: str = ""
     revision: Revision | None = None
+    namespace: Mapping[str, Any] = {}
+    """Variables of the notebook by name."""
     interpreters_of: Callable[[str], Literal["local", "remote"]] = lambda _engine: "local"
 
 
@@ -100,6 +105,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     python: str = ""
     requirements: Requirements = ""
     metrics: Mapping[str, str] = {}
+    spelling: Literal["line", "keyword"] = "line"
     after: tuple[str, ...] = ()
     """Ids of jobs; names as typed until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
 
@@ -114,6 +120,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         filename = script.filename or f"<{name}>"
         source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
         chosen = self._interpreter(script, here)
+        tree = cell.parse_cell(source, filename) if script.is_python() else None
         return JobSpec(
             **self.fields,
             kind=self.kind,
@@ -131,7 +138,9 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             arguments=self.arguments,
             **asdict(chosen),
             python_named=bool(self.python),
-            imports=self._preload_hints(self._imports(script, source, filename)),
+            imports=self._preload_hints(self._imports(script, tree)),
+            notebook_names=cell.notebook_names(tree, here.namespace) if tree and not script.filename else {},
+            spelling=self.spelling,
             notebook=here.notebook,
             cell_id=here.cell_id,
             working_directory=str(here.folder),
@@ -158,10 +167,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         launcher = _LAUNCHERS.get(self.distribution.runner, ()) if self.distribution else ()
         return tuple(dict.fromkeys([*imports, *launcher]))
 
-    def _imports(self, script: Script, source: str, filename: str) -> tuple[str, ...]:
-        if not script.is_python():
-            return ()
-        return self.exclude_own_modules(cell.top_level_imports(cell.parse_cell(source, filename)), script.filename)
+    def _imports(self, script: Script, tree: ast.Module | None) -> tuple[str, ...]:
+        return () if tree is None else self.exclude_own_modules(cell.top_level_imports(tree), script.filename)
 
     def exclude_own_modules(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
         """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""

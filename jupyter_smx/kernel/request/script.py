@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
 import tokenize
 from pathlib import Path
@@ -21,7 +22,25 @@ _SHELL = ".sh"
 _SCRIPTS = (".py", _SHELL)
 _NOTEBOOK = ".ipynb"
 _RULE = "A job runs a script, of Python or of a shell, which is read here."
-_PROGRAMS = (b"#!", b"\x7fELF")
+_SHEBANG = b"#!"
+_PROGRAMS = (_SHEBANG, b"\x7fELF")
+_HEAD_BYTES = 1024
+"""Bytes of a file that tell what it is."""
+_PYTHON_NAMES = re.compile(rb"(?:python|pypy)[\d.]*")
+_LANGUAGE_SUFFIX = re.compile(r"\.[A-Za-z]\w*")
+_INTERPRETERS = {
+    ".bash": "bash",
+    ".jl": "julia",
+    ".js": "node",
+    ".lua": "lua",
+    ".pl": "perl",
+    ".php": "php",
+    ".r": "Rscript",
+    ".rb": "ruby",
+    ".zsh": "zsh",
+}
+"""Programs that run the files of a suffix, for a cure."""
+_PROGRAM_RULE = "A job runs Python (.py), a shell script (.sh), or a program whose first line begins with #!."
 REQUIREMENTS = "requirements.txt"
 """Beside the script: what SageMaker installs before it."""
 
@@ -61,8 +80,84 @@ def choose_script(code: str, source_dir: str, entry_point: str, folder: Path) ->
     name = entry_point if source_dir else Path(entry_point).name
     path = Path(source_dir or folder, expand_user(entry_point))
     _check(entry_point, name, path, source_dir, folder)
-    text = _text_of_program(path) if source_dir and path.suffix not in _SCRIPTS else read_script(str(path), _OPTION)
-    return Script(text=text, filename=str(path), entry_point=name)
+    return Script(text=_text_of_entry_point(path, entry_point, source_dir), filename=str(path), entry_point=name)
+
+
+def entry_point_of(word: str, source_dir: str, folder: Path, where: str) -> str:
+    """Return the entry point that a script means that a user named alone; "" if its text is read and run as a cell is.
+
+    A file that lies in ``source_dir`` only (absolute, "" for none) is the entry point of that folder, and a program
+    runs as what it is. Other Python is read as a cell, and so is what does not exist. ``where`` begins a sentence.
+
+    :raises ValidationError: the file is neither Python, nor a shell script, nor a program that can travel alone; or it
+        is neither here nor in ``source_dir``.
+    """
+    path = folder / expand_user(word)
+    if path.suffix == _SHELL:
+        return word
+    if source_dir and not path.exists():
+        _check_is_inside(word, source_dir, where)
+        return word
+    return word if path.is_file() and _is_other_program(path, word, where) else ""
+
+
+def _check_is_inside(word: str, source_dir: str, where: str) -> None:
+    check_folder(source_dir)
+    path = Path(source_dir, expand_user(word))
+    if not path.exists():
+        sentence = f"does not exist, neither here nor in {source_dir}."
+        raise _script_error(where, word, sentence, _nearest_script(path))
+
+
+def _is_other_program(path: Path, word: str, where: str) -> bool:
+    """Return True if a file is a program, and not Python.
+
+    :raises ValidationError: it is of another language, and nothing says which program runs it.
+    """
+    if path.suffix in (".py", _NOTEBOOK):
+        return False
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return False  # reading it says why
+    if head.startswith(_SHEBANG):
+        return not _names_python(head)
+    if b"\0" in head:
+        raise _binary_error(path, word, where)
+    if not _LANGUAGE_SUFFIX.fullmatch(path.suffix):
+        return False
+    program = _INTERPRETERS.get(path.suffix.lower(), "PROGRAM")
+    cure = f"Write `#!/usr/bin/env {program}` as its first line. If it is Python, end its name with .py."
+    raise _script_error(where, word, "is not Python, by its name.", cure, _PROGRAM_RULE)
+
+
+def _names_python(head: bytes) -> bool:
+    """Return True if the first line of a script names Python, directly or by ``env``."""
+    words = head.partition(b"\n")[0].removeprefix(_SHEBANG).split()
+    names = [word.rpartition(b"/")[2] for word in words if not word.startswith(b"-") and b"=" not in word]
+    program = names[1:2] if names[:1] == [b"env"] else names[:1]
+    return bool(program) and bool(_PYTHON_NAMES.fullmatch(program[0]))
+
+
+def _binary_error(path: Path, word: str, where: str) -> ValidationError:
+    # In quotes, since a name may look like a word of the sentence, which is no value for :func:`spelling.respell`.
+    quoted = [shlex.quote(text) for text in (str(Path(word).parent), path.name)]
+    folder, name = (text if text.startswith("'") else f"'{text}'" for text in quoted)
+    cure = f"Pass its folder: --source-dir {folder} --entry-point {name}."
+    rule = "A program alone travels as text. A binary program is sent with its folder."
+    return _script_error(where, word, "is a binary program.", cure, rule)
+
+
+def _text_of_entry_point(path: Path, word: str, source_dir: str) -> str:
+    if path.suffix in _SCRIPTS:
+        return read_script(str(path), _OPTION)
+    if source_dir:
+        return _text_of_program(path)
+    try:
+        return path.read_bytes().decode()  # with its line ends
+    except UnicodeDecodeError:
+        raise _binary_error(path, word, _OPTION) from None
 
 
 def _text_of_program(path: Path) -> str:
@@ -115,7 +210,7 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
         )
         raise _script_error(_OPTION, word, "is not a valid script path.", "Rename it.", rule)
     if not _is_program(path, alone=not source_dir):
-        rule = "It is a .py or .sh file, or an executable file or #! script in --source-dir."
+        rule = "It is a .py or .sh file, or a program that begins with #!; in --source-dir any executable file."
         executable = f"`chmod +x {_shell_path(path, folder)}`, if it is a program."
         cure = executable if source_dir else "Pass the folder of the program with --source-dir."
         raise _script_error(_OPTION, word, "is not a script that a job can run.", cure, rule)
@@ -125,13 +220,12 @@ def _is_program(path: Path, *, alone: bool) -> bool:
     """Say whether a file can be run; what does not exist is told about by who reads it."""
     if path.suffix in _SCRIPTS:
         return True
-    if alone:
-        return False
     try:
         with path.open("rb") as file:
-            return file.read(4).startswith(_PROGRAMS) or os.access(path, os.X_OK)
+            head = file.read(len(_PROGRAMS[-1]))
     except OSError:
         return False
+    return head.startswith(_SHEBANG) if alone else head.startswith(_PROGRAMS) or os.access(path, os.X_OK)
 
 
 def _relative_path(path: Path, source_dir: str) -> str:

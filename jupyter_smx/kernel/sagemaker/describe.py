@@ -175,7 +175,11 @@ def _seconds(counted: float) -> int | None:
 
 
 def _reason(job: Job) -> str | None:
-    return job.failure_reason[:LONGEST_REASON] or None if job.status() is Status.FAILED else None
+    """Give SageMaker's reason, cut where SageMaker cuts it, and on a line of its own what cures the failure."""
+    if job.status() is not Status.FAILED or not job.failure_reason:
+        return None
+    cure = f"\n{job.failure_cure}" if job.failure_cure else ""
+    return f"{job.failure_reason[: max(LONGEST_REASON - len(cure), 0)]}{cure}"[:LONGEST_REASON]
 
 
 def _role(spec: JobSpec) -> str | None:

@@ -65,7 +65,7 @@ _EACH = f"""\
 def tuning_program(job: Job, tuner: TuningJob, script: str, *, requirements: bool) -> str:
     """Write the program of a tuning job; ``job`` has what all tasks have in common, and the array's name."""
     # A tuning job keeps its hosts from one job to the next by itself.
-    spec = replace(job.spec, keep_alive=0)
+    spec = replace(job.spec, keep_alive=None)
     classes = [*training_imports(spec), "from sagemaker.tuner import CategoricalParameter, HyperparameterTuner"]
     title = f"The sweep {spec.base_name} as a tuning job of the SageMaker Python SDK."
     head = head_of(job, title, used_modules(spec, alone=True, json=True), sorted(classes))

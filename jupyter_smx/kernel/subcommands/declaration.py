@@ -11,7 +11,9 @@ from msgspec import Struct
 from jupyter_smx.kernel.text.pages import Page
 
 if TYPE_CHECKING:
-    from jupyter_smx.kernel.client.client import Client
+    from contextlib import AbstractContextManager
+
+    from jupyter_smx.kernel.client.client import ArrayDetail, Client
     from jupyter_smx.model.records.job import Job
 
 Completion = Literal["", "job", "live_job", "pool", "engine", "status", "file", "subcommand"]
@@ -83,8 +85,14 @@ class Surface(Protocol):
     def write(self, text: str) -> None:
         """Write a piece of a stream."""
 
+    def log_output(self, job_name: str, /) -> AbstractContextManager[Callable[[str], None]]:
+        """Return the context in which the log of a job is written, piece by piece."""
+
     def write_row(self, row: Mapping[str, object]) -> None:
         """Write a JSON line of a stream."""
+
+    def info(self, text: str) -> None:
+        """Write a sentence that is no part of a stream."""
 
     def quiet(self, job_id: str) -> Callable[[], None] | None:
         """Return what to call while a followed log is quiet."""
@@ -92,8 +100,8 @@ class Surface(Protocol):
     def still_running(self, job_name: str) -> Result | None:
         """Report that Ctrl-C ended the command and not the job."""
 
-    def rerun(self, job: Job, submitted_at: float, *, detach: bool) -> Result | None:
-        """Submit a job again, and follow it if the surface does so."""
+    def rerun(self, found: Job | ArrayDetail, submitted_at: float, *, detach: bool) -> Result | None:
+        """Submit a job or all tasks of an array again, and follow them if the surface does so."""
 
 
 class Subcommand(Struct, frozen=True):

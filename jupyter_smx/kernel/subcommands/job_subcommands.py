@@ -145,7 +145,8 @@ def _describe(found: Namespace, surface: Surface) -> Result:
 
 def _rerun(found: Namespace, surface: Surface) -> Result | None:
     submitted_at = time.time()
-    return surface.rerun(find_job(found.job, surface), submitted_at, detach=found.detach)
+    again = job_refs.resolve_job_or_array(surface.client, resolve_ref(found.job, surface))
+    return surface.rerun(again, submitted_at, detach=found.detach)
 
 
 def _export(found: Namespace, surface: Surface) -> Result:
@@ -197,7 +198,7 @@ DESCRIBE = Subcommand(
 )
 RERUN = Subcommand(
     "rerun",
-    "run a job again: same code, variables, inputs and hosts",
+    "run a job or an array again: same code, variables, inputs and hosts",
     _rerun,
     (_MUST_NAME_JOB, Argument(name="detach", spellings=("--detach",), help="return at once with the job's name")),
 )

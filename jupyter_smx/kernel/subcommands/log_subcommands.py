@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 
+from jupyter_smx.kernel.failures.exceptions import JobFailed, failure_of
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
 from jupyter_smx.kernel.subcommands.declaration import JOB, Argument, Subcommand
 from jupyter_smx.kernel.subcommands.job_subcommands import find_job
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.log_stream import streams_of
+from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -81,6 +83,8 @@ def _logs(found: Namespace, surface: Surface) -> Result | None:
         return None
     try:
         (_follow if request.follows else _write_log)(job, host, request.last, surface)
+        if not surface.json:
+            _write_failure(job, surface)
     except KeyboardInterrupt:
         if not request.follows:
             raise
@@ -100,8 +104,9 @@ def _write_log(job: Job, host: str, last: int | None, surface: Surface) -> None:
     if surface.json:
         _write_lines(reader.read_available(reader.open_cursors(surface.client, job, host, last)), surface)
         return
-    for piece in reader.read_all(surface.client, job, host, last):
-        surface.write(piece)
+    with surface.log_output(job.name) as write:
+        for piece in reader.read_all(surface.client, job, host, last):
+            write(piece)
 
 
 def _follow(job: Job, host: str, last: int | None, surface: Surface) -> None:
@@ -109,7 +114,15 @@ def _follow(job: Job, host: str, last: int | None, surface: Surface) -> None:
         cursors = reader.open_cursors(surface.client, job, host, last)
         _write_lines(reader.follow_chunks(surface.client, job, cursors), surface)
     else:
-        reader.follow(surface.client, job, surface.write, host, last, quiet=surface.quiet(job.id))
+        with surface.log_output(job.name) as write:
+            reader.follow(surface.client, job, write, host, last, quiet=surface.quiet(job.id))
+
+
+def _write_failure(job: Job, surface: Surface) -> None:
+    """Write below the log of a failed job why it failed."""
+    failure = failure_of(job if is_final(job.state) else surface.client.job(job.id))
+    if isinstance(failure, JobFailed):
+        surface.info(str(failure))
 
 
 def _write_lines(pieces: Iterable[tuple[str, str]], surface: Surface) -> None:

@@ -13,7 +13,9 @@ from jupyter_smx.kernel.text.formats import (
     format_queue_position,
     readable,
 )
+from jupyter_smx.model.records.lost_variables import COMPLETED_BUT
 from jupyter_smx.model.spec.array import format_counts
+from jupyter_smx.model.status import DISK_WAIT
 from jupyter_smx.model.text import format_count, format_duration, format_engine, format_list, format_size
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     rows = [
         (
             pool.name,
-            f"{pool.state}, unreachable" if pool.unreachable else pool.state,
+            _format_pool_state(pool),
             "" if pool.expires_at is None else format_duration(max(0, round(pool.expires_at - now))),
             pool.instances,
             format_engine(pool.engine, pool.machines),
@@ -112,6 +114,11 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         for pool in pools
     ]
     return table_page((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+
+
+def _format_pool_state(pool: PoolSummary) -> str:
+    notes = ("unreachable" if pool.unreachable else "", "waits for the disk" if pool.disk_wait else "")
+    return ", ".join(filter(None, (pool.state, *notes)))
 
 
 def format_keep_alive(pool: PoolSummary, now: float) -> str:
@@ -200,13 +207,28 @@ def _format_start(job: JobSummary) -> str:
 def _outcome(job: JobSummary, now: float) -> str:
     parts = [format_progress(job), format_metrics(job)]
     if job.failure_type:
-        line = "" if job.failure_line is None else f", line {job.failure_line}"
-        parts.insert(0, f"{job.failure_type}{line}")
+        parts.insert(0, _failure(job))
     elif job.queue_position:
         parts.insert(0, format_queue_position(job, now))
-    elif job.status.value != "Completed" and (job.ended_at or not any(parts)):
+    elif job.message.startswith((DISK_WAIT, COMPLETED_BUT)) or _has_message(job, any(parts)):
         parts.insert(0, job.message)
     return " · ".join(part for part in parts if part)
+
+
+def _has_message(job: JobSummary, has_figures: bool) -> bool:
+    return job.status.value != "Completed" and (bool(job.ended_at) or not has_figures)
+
+
+def _failure(job: JobSummary) -> str:
+    """Give the title of a failure, its line, and as much of its cause and cure as a row takes."""
+    line = "" if job.failure_line is None else f", line {job.failure_line}"
+    title = f"{job.failure_type}{line}"
+    cause = job.message.removeprefix(_USER_ERROR)
+    if job.status.value != "Failed" or cause == job.message:
+        return title
+    cause = cause.removeprefix("OutOfMemory: ").removeprefix(f"{job.failure_type}: ")
+    whole = f"{title}: {cause}" if cause else title
+    return whole if len(whole) <= _LONGEST_OUTCOME else f"{whole[: _LONGEST_OUTCOME - 1]}…"
 
 
 def types_page(found: TypesListing) -> Page:
@@ -221,6 +243,9 @@ def types_page(found: TypesListing) -> Page:
     return "\n\n".join(text for text, _ in pages), "".join(html for _, html in pages)
 
 
+_USER_ERROR = "AlgorithmError: "
+_LONGEST_OUTCOME = 240
+"""Characters of a failure in a list."""
 _TYPE_COLUMNS = ("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE SOURCE", "HARDWARE SOURCE")
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders
 
     from jupyter_smx.model.http_routes import Route
-    from jupyter_smx.server.connection import ControllerConnection
+    from jupyter_smx.server.connection import ControllerConnection, OnLost
 
 _FORWARDED_HEADERS = tuple(
     f"X-Smx-{name}" for name in ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts")
@@ -159,7 +159,9 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             await self.smx.connection.ensure()
         query = self.select_query()
         wait = self.read_wait(query)
-        answer = await self.smx.connection.request(route.method, path, query=query, body=body, wait=wait)
+        answer = await self.smx.connection.request(
+            route.method, path, query=query, body=body, wait=wait, on_lost=_on_lost(route)
+        )
         if route.method != "GET":
             self.smx.wake()
         self.finish_response(answer, content_type)
@@ -192,6 +194,13 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         for name in _FORWARDED_HEADERS:
             if name in headers:
                 self.set_header(name, headers[name])
+
+
+def _on_lost(route: Route[Any]) -> OnLost:
+    if route.unrepeatable:
+        return "raise"
+    # A page that only looks starts no controller: one that left had nothing to do.
+    return "repeat" if route.method == "GET" else "start"
 
 
 def quote_segment(ref: str) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
+STOPPED_PID = 4711
+"""Process of the agent of a fake host that is stopped."""
 NEVER = 1e9
 QUEUE_INTERVAL = 2.0
 """Seconds between two looks at the queue of the scheduler."""
@@ -276,6 +278,11 @@ class FakeEngine(Engine):
         """End the hosts."""
         self._on_call()
         self.world.release(handle.cluster)
+
+    def stopped_agent(self, handle: Handle, host: str) -> int:
+        """Give a process for the agent of a host that is stopped."""
+        found = self.world.hosts.get((handle.cluster, host))
+        return 0 if found is None or found.thawed.is_set() else STOPPED_PID
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a host's agent over a socket pair."""

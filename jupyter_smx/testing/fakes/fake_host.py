@@ -16,7 +16,7 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.agent.frames import EndRecord
@@ -100,6 +100,9 @@ class FakeHost:
         """Its time is over, and it lives only to keep results."""
         self.is_noticed = False
         """Its machine will be taken away."""
+        self.thawed = asyncio.Event()
+        """Cleared while its agent is stopped: it takes connections and reads nothing."""
+        self.thawed.set()
         self._keep_uncollected = keep_uncollected
         self.epoch = 0
         self.highest_lease = 0
@@ -192,6 +195,7 @@ class FakeHost:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while self.alive and not writer.is_closing():
                 frame = await read(reader)
+                await self.thawed.wait()
                 if not writer.is_closing():
                     self._answer(writer, frame.header)
         self._streams.pop(writer, None)
@@ -351,6 +355,7 @@ class FakeHost:
         signal: int | None = None,
         exception: Header | None = None,
         artifacts: Mapping[str, bytes] | None = None,
+        errors: Sequence[str] = (),
     ) -> None:
         """End a job: the record is on the disk before anybody is told."""
         if run.phase == _PHASE_ENDED:
@@ -378,7 +383,7 @@ class FakeHost:
                 for name, content in (artifacts or {}).items()
             ],
             "received": {},
-            "errors": [],
+            "errors": list(errors),
             "left_behind": [],
             "modules": [],
         }

@@ -90,7 +90,8 @@ class CrashingStore(Store):
             self.on_kill()
             raise ControllerKilled
         if self.is_disk_full:
-            raise unwritable_error(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise unwritable_error(self.path, full) from full
         # Nobody cuts the power here, and waiting for a disk takes longer than everything else.
         written = super().write(jobs, clusters, events, array=array, clock=clock, durable=False)
         if dies_now:

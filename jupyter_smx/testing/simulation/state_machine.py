@@ -24,7 +24,7 @@ from jupyter_smx.testing.fakes import fake_engine
 from jupyter_smx.testing.fakes.fake_host import FakeScript
 from jupyter_smx.testing.simulation.invariants import Invariants
 
-KEEP_ALIVES = (0, 20, 120)
+KEEP_ALIVES = (None, 0, 20, 120)
 
 indices = st.integers(min_value=0, max_value=7)
 
@@ -65,7 +65,7 @@ class ControllerStateMachine(Invariants):
     @rule(
         size=st.integers(min_value=1, max_value=4),
         max_concurrent=st.sampled_from([0, 0, 1, 2]),
-        keep_alive=st.sampled_from([0, 0, 20]),
+        keep_alive=st.sampled_from([None, 0, 20]),
         retries=st.sampled_from([0, 2]),
     )
     def submit_array(self, size: int, max_concurrent: int, **wish: Any) -> None:
@@ -90,7 +90,7 @@ class ControllerStateMachine(Invariants):
 
     @precondition(Invariants.is_alive)
     @rule(keep_alive=st.sampled_from(KEEP_ALIVES), dies_at=st.sampled_from([None, *range(1, 9)]), before=st.booleans())
-    def a_job_comes_and_goes(self, keep_alive: int, dies_at: int | None, before: bool) -> None:
+    def a_job_comes_and_goes(self, keep_alive: int | None, dies_at: int | None, before: bool) -> None:
         """A short job, through whose life a controller may die at any write."""
         if dies_at is not None:
             self.sim.kill_controller_at_write(dies_at, before=before)

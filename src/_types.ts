@@ -396,6 +396,7 @@ export interface PoolSummary {
   image: Image | null;
   machines: string[];
   unreachable: string;
+  disk_wait: string;
 }
 /**
  * One input: where from, how it is presented, to which hosts.
@@ -634,6 +635,7 @@ export interface Job {
   why: Why | null;
   failure_reason: string;
   failure_message: string;
+  failure_cure: string;
   exit_message: string;
   hosts: HostEnd[];
   artifacts: Artifact[];
@@ -657,7 +659,8 @@ export interface Job {
  * What to run, with what, on what, and for how long.
  *
  * ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
- * ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. ``imports`` are the modules that the code imports at its
+ * ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
+ * keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
  * top, a hint for the zygote, never a promise.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -671,7 +674,7 @@ export interface JobSpec {
   engine: string;
   instance_groups: InstanceGroup[];
   distribution: Distribution | null;
-  keep_alive: number;
+  keep_alive: number | null;
   hyperparameters: {
     [k: string]: string;
   };
@@ -695,6 +698,10 @@ export interface JobSpec {
   requirements: string[];
   requirements_only: boolean;
   imports: string[];
+  notebook_names: {
+    [k: string]: string;
+  };
+  spelling: "keyword" | "line";
   notebook: string;
   cell_id: string;
   working_directory: string;

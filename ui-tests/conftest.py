@@ -11,14 +11,19 @@ from gate import Gate
 from lab import Lab
 from labserver import LabServer
 from playwright.sync_api import sync_playwright
-from second_chances import pytest_sessionfinish
+from second_chances import (
+    pytest_handlecrashitem,
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_sessionstart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser
 
-__all__ = ["pytest_sessionfinish"]
+__all__ = ["pytest_handlecrashitem", "pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [

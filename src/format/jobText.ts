@@ -77,8 +77,17 @@ const USUAL = [
   'Uploading outputs.'
 ];
 
-/** What else a job that is not over waits for: an image that is downloaded, say, or hosts that do not answer. */
+/** Begins the message of a job that completed and lost variables: `tests/model/test_lost_variables.py` compares. */
+const COMPLETED_BUT = 'The job completed, but ';
+
+/**
+ * What else a job that is not over waits for, as an image that is downloaded, hosts that do not answer, or room on a
+ * disk; and what a job that completed lost.
+ */
 export function formatRemark(job: JobSummary, trans: TranslationBundle): string {
+  if (job.status === 'Completed') {
+    return job.message.startsWith(COMPLETED_BUT) ? job.message : '';
+  }
   const isSaid = isFinal(job) || job.queue_position !== null || USUAL.includes(job.message);
   return isSaid || job.message === formatStep(job, trans) ? '' : job.message;
 }

@@ -9,9 +9,14 @@ export interface ILogId {
   attempt: number;
 }
 
-/** From a byte on (`offset`) or the end (`last` bytes of it); without anything new the answer comes after `wait` s. */
+/**
+ * From a byte on (`offset`), up to a byte (`before`) or the end (`last` bytes of it).
+ *
+ * Bytes that a limit on disk left out are passed over. Without anything new the answer comes after `wait` s.
+ */
 export interface ILogQuery extends ILogId {
   offset?: number;
+  before?: number;
   last?: number;
   limit: number;
   wait: number;

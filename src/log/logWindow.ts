@@ -41,8 +41,11 @@ export class LogWindow {
     this._giveUpLast();
   }
 
-  /** Add the bytes that follow. */
-  append(bytes: Uint8Array): void {
+  /** Add the bytes that follow, behind bytes that were left out where `start` is not the end. */
+  append(bytes: Uint8Array, start = this._end): void {
+    if (start !== this._end) {
+      this._forget(start, false);
+    }
     this._grow(bytes);
     this._giveUpFirst();
   }

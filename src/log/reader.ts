@@ -141,7 +141,7 @@ export class LogReader implements IDisposable {
 
   /** Read what is before the first row, if something is. */
   earlier(): void {
-    if (this.window.start > 0 && !this._nextRead) {
+    if (this.window.start > this._begin && !this._nextRead) {
       this._nextRead = { kind: 'earlier' };
       this._go();
     }
@@ -166,6 +166,7 @@ export class LogReader implements IDisposable {
   private _toBegin(): void {
     this.window.open(new Uint8Array(), 0);
     this._known = 0;
+    this._begin = 0;
     this._isEnded = false;
     this._isFollowing = true;
     this._nextRead = { kind: 'end' };
@@ -239,14 +240,15 @@ export class LogReader implements IDisposable {
       this._toBegin();
       return;
     }
+    const asked = this._known;
     this._known = part.total;
     // Only an answer that has the last byte says it, and it stays so.
     this._isEnded ||= part.isFinal;
     this._nextRead = null;
     if (wish) {
       this._take(wish, part);
-    } else if (this._isFollowing && part.start === this.window.end) {
-      this.window.append(part.bytes);
+    } else if (this._isFollowing && this.window.end === asked) {
+      this.window.append(part.bytes, part.start);
     }
   }
 
@@ -271,7 +273,12 @@ export class LogReader implements IDisposable {
       case 'end':
         return { last: OPENING, limit: OPENING, wait: 0 };
       case 'earlier':
-        return { offset: Math.max(0, start - PIECE), limit: Math.min(start, PIECE), wait: 0 };
+        return {
+          offset: Math.max(0, start - PIECE),
+          before: start,
+          limit: Math.min(start, PIECE),
+          wait: 0
+        };
       case 'later':
         return { offset: end, limit: PIECE, wait: 0 };
       case 'place':
@@ -286,10 +293,15 @@ export class LogReader implements IDisposable {
 
   private _take(wish: ReadTarget, { bytes, start, next }: ILogPart): void {
     const { window } = this;
-    if (wish.kind === 'earlier' && next === window.start) {
+    // Where bytes were left out, what follows in the file has other numbers.
+    if (wish.kind === 'earlier' && next <= window.start) {
+      const first = window.start;
       window.prepend(bytes, start);
-    } else if (wish.kind === 'later' && start === window.end) {
-      window.append(bytes);
+      if (window.start === first) {
+        this._begin = first;
+      }
+    } else if (wish.kind === 'later' && start >= window.end) {
+      window.append(bytes, start);
     } else if (wish.kind === 'end' || wish.kind === 'place') {
       window.open(bytes, start, wish.kind === 'place' ? wish.place : undefined);
       this._target = wish.kind === 'place' ? { place: wish.place } : null;
@@ -305,6 +317,8 @@ export class LogReader implements IDisposable {
   private _nextRead: ReadTarget | null = { kind: 'end' };
   private _target: { place: number } | null = null;
   private _known = 0;
+  /** The first byte that can be read: what is before it was left out. */
+  private _begin = 0;
   private _isFollowing = true;
   private _isEnded = false;
   private _isSeen = false;

@@ -121,14 +121,19 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return (
       <div role="group" aria-label={this.trans.__('Job %1', job.name)}>
         <CardLine job={job} isLive={live !== undefined} {...this._props(job)} />
-        {job.status === 'Failed' && !job.failure_type && job.message ? (
+        {job.status === 'Failed' && job.failure_line === null && job.message ? (
           // There is no traceback below it that would say why.
           <p className="jp-smx-reason">{job.message}</p>
         ) : null}
-        {live ? <JobRemark job={live} trans={this.trans} /> : null}
+        {this._remark(job, live !== undefined)}
         {this._isOpen ? this._more(job) : null}
       </div>
     );
+  }
+
+  /** What a saved card says of a job that ran may be old; of its end it is not. */
+  private _remark(job: JobSummary, isLive: boolean): JSX.Element | null {
+    return isLive || isFinal(job) ? <JobRemark job={job} trans={this.trans} /> : null;
   }
 
   private _array(name: string, array: IArraySnapshot): JSX.Element {

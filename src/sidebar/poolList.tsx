@@ -59,6 +59,7 @@ function PoolRow(
         </div>
         <InlineList words={poolWords(pool, now, trans)} />
         {pool.unreachable ? <p className="jp-smx-says">{pool.unreachable}</p> : null}
+        {pool.disk_wait ? <p className="jp-smx-says">{pool.disk_wait}</p> : null}
         <PoolReason pool={pool} trans={trans} />
         {left === null ? null : <PoolButtons {...props} />}
       </div>

@@ -10,6 +10,7 @@ import {
   formatJobEnd,
   formatOtherEngine,
   formatPreparation,
+  formatRemark,
   formatStart,
   formatStep,
   remainingSeconds
@@ -113,6 +114,20 @@ describe('the start of a job', () => {
     );
     expect(formatStart(job(1, { start: 'cold' }), trans)).toBe('cold');
     expect(formatStart(job(1, { start: 'queued' }), trans)).toBe('');
+  });
+});
+
+describe('the remark on a job', () => {
+  it('says that it waits for a disk', () => {
+    const message = 'It waits for a disk of its host. The disk of /tmp is full.';
+    expect(formatRemark(job(1, { message }), trans)).toBe(message);
+  });
+
+  it('says what a job lost that completed, and of others nothing', () => {
+    const message = "The job completed, but 'x' could not be kept: No space left on device.";
+    expect(formatRemark(completed(1, { message }), trans)).toBe(message);
+    expect(formatRemark(completed(1, { message: 'The job completed.' }), trans)).toBe('');
+    expect(formatRemark(completed(1, { status: 'Failed', message }), trans)).toBe('');
   });
 });
 

@@ -21,11 +21,12 @@ describe('the end of a job', () => {
     const failed = record({
       exit_message: '2 rows left out',
       failure_reason: 'AlgorithmError: Exit Code: 1',
-      failure_message: 'AlgorithmError: KeyError: 1'
+      failure_message: 'AlgorithmError: KeyError: 1',
+      failure_cure: 'Add --send cfg'
     });
     const node = await drawn(<Events job={failed} now={0} trans={trans} />);
     expect(node.textContent).toContain('2 rows left out');
-    expect(node.textContent).toContain('KeyError: 1');
+    expect(node.textContent).toContain('KeyError: 1. Add --send cfg');
     const silent = await drawn(<Events job={record({})} now={0} trans={trans} />);
     expect(silent.textContent).not.toContain('Exit message');
   });

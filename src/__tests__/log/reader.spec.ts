@@ -109,6 +109,58 @@ describe('the reader of a log', () => {
     expect(log.asked.every(query => query.limit <= PIECE)).toBe(true);
   });
 
+  it('goes over what a limit left out in both directions, without a zero of it', async () => {
+    const [head, zeros] = ['head\n[... left out ...]\n', '\0'.repeat(3_000_000)];
+    await started();
+    log = new FakeLog(`${head}${zeros}${`tail${'.'.repeat(95)}\n`.repeat(2_000)}`, true);
+    log.gap = { start: head.length, end: head.length + zeros.length };
+    reader = new LogReader(log);
+    reader.start();
+    await settled();
+    await later(250);
+    while (reader.window.start > 0) {
+      const before = reader.window.start;
+      reader.earlier();
+      await later(250);
+      expect(reader.window.start).toBeLessThan(before);
+    }
+    const rows = (): string[] => rowsOf(reader).slice(0, 3);
+    expect(rows()).toEqual(['head', '[... left out ...]', `tail${'.'.repeat(95)}`]);
+    expect(reader.window.rows.every(row => !row.bytes.includes(0))).toBe(true);
+    expect(log.asked.length).toBeLessThan(6);
+
+    reader.follow(false);
+    reader.toPlace(log.gap.start - 1);
+    reader.window.open(log.bytes.slice(0, log.gap.start), 0);
+    reader.later();
+    await later(250);
+    expect(rows()).toEqual(['head', '[... left out ...]', `tail${'.'.repeat(95)}`]);
+    expect(reader.window.rows[2].start).toBe(log.gap.end);
+  });
+
+  it('asks once for what is before the first byte of a log whose begin was left out', async () => {
+    await started();
+    log = new FakeLog(`${'\0'.repeat(5_000)}one\ntwo\n`, true);
+    log.gap = { start: 0, end: 5_000 };
+    reader = new LogReader(log);
+    reader.changed.connect(() => reader.earlier());
+    reader.start();
+    for (let i = 0; i < 5; i++) {
+      await later(250);
+    }
+    expect(rowsOf(reader)[rowsOf(reader).length - 1]).toBe('two');
+    expect(log.asked.length).toBeLessThan(5);
+  });
+
+  it('follows over what a limit left out', async () => {
+    await started('one\n');
+    log.gap = { start: 4, end: 1_004 };
+    log.grow(`${'\0'.repeat(1_000)}two\n`);
+    await settled();
+    expect(rowsOf(reader)).toEqual(['one', 'two']);
+    expect(reader.window.end).toBe(1_008);
+  });
+
   it('shows what is around a place, and goes on from there in both directions', async () => {
     await started(`${'x'.repeat(99)}\n`.repeat(22_000), true);
     reader.toPlace(1_100_000);

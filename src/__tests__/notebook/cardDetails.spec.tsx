@@ -297,6 +297,20 @@ describe('a card that gets another job while its open part is on its way', () =>
   });
 });
 
+it.each([true, false])('a card says what a job lost that completed, live: %s', async isLive => {
+  const message = "The job completed, but 'x' was not kept.";
+  const model = new FakeModel();
+  const summary = completed(0, { message });
+  model.state = isLive ? applyListing(EMPTY_STATE, [summary], [], 1).state : EMPTY_STATE;
+  const card = new CardRenderer(model, fakeCommands().commands, trans, jest.fn());
+  Widget.attach(card, document.body);
+  const data = { [CARD_MIME_TYPE]: { id: 'job-0', name: 'train-digits-0', summary } };
+  await card.renderModel({ trusted: false, data: data as never, metadata: {}, setData: jest.fn() });
+  await waitForRender();
+  expect(card.node.querySelector('.jp-smx-says')?.textContent).toBe(message);
+  card.dispose();
+});
+
 it('an open card that cannot be loaded says so, and is tried again', async () => {
   const model = new FakeModel();
   model.state = applyListing(EMPTY_STATE, [job(0)], [], 1).state;

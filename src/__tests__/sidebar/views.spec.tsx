@@ -283,7 +283,10 @@ describe('the card', () => {
     model.become(applyListing(EMPTY_STATE, [failed], [], 1).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain(message);
-    model.become(applyListing(EMPTY_STATE, [{ ...failed, failure_type: 'KeyError' }], [], 2).state);
+    model.become(
+      applyListing(EMPTY_STATE, [{ ...failed, failure_type: 'KeyError', failure_line: 3 }], [], 2)
+        .state
+    );
     await waitForRender();
     expect(renderer.node.textContent).not.toContain(message);
     renderer.dispose();

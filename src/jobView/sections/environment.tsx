@@ -59,7 +59,7 @@ function withoutSecrets(
 
 function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
   const { spec } = job;
-  const seconds = (value: number): string => (value > 0 ? formatDuration(value, trans) : '');
+  const seconds = (value: number | null): string => (value ? formatDuration(value, trans) : '');
   const yes = (is: boolean): string => (is ? trans.__('Yes') : '');
   return (
     <Subsection title={trans.__('Job settings')}>

@@ -73,6 +73,12 @@ function ClockSet({ job, now, trans }: IEventsProps): JSX.Element | null {
   );
 }
 
+/** The cause and, behind it, what cures it. */
+function failureText(job: IEventsProps['job']): string {
+  const cause = job.failure_message || job.failure_reason;
+  return job.failure_cure ? `${cause.replace(/\.$/, '')}. ${job.failure_cure}` : cause;
+}
+
 function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null {
   const hosts = job.hosts.filter(host => host.exception ?? host.failure);
   if (!job.failure_reason && hosts.length === 0) {
@@ -80,7 +86,7 @@ function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
   }
   return (
     <Subsection title={trans.__('Failure')}>
-      <p>{job.failure_message || job.failure_reason}</p>
+      <p>{failureText(job)}</p>
       {hosts.map(({ host, exception, errors }) => (
         <React.Fragment key={host}>
           {exception ? (

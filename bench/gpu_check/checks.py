@@ -120,12 +120,14 @@ def _one_load(share: float, options: Options) -> dict[str, Any]:
     seen = jobs.wait_for_word(job, "began", JOB_LIMIT)
     cards: list[nvidia_smi.Card] = []
     time.sleep(1.0)  # the driver's figure is of the second before
-    while time.time() < seen["began"] + options.seconds - 0.5:
+    end = seen["began"] + options.seconds
+    while time.time() < end - 0.5:
         cards.append(nvidia_smi.read())
         time.sleep(0.2)
     ran = jobs.finish(job, submitted, JOB_LIMIT)
     found = job.usage
-    ours = [row for row in found.history() if cards[0].at <= row.at <= cards[-1].at + 0.5]
+    # On a busy machine the last sample may come when the load is over.
+    ours = [row for row in found.history() if cards[0].at <= row.at <= min(cards[-1].at + 0.5, end)]
     memory = [row.gpu_memory_bytes for row in ours if row.gpu_memory_bytes is not None]
     whole = any("whole GPUs" in note for note in found.notes)
     of_process = [card.used_by.get(seen["pid"]) for card in cards]

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy mutation programs chromium openmpi java docker.io podman rootless gcc openssh ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,8 @@ lab: build ## open the same notebook in JupyterLab
 # Real processes on a shared machine are too slow now and then: CI gives each test a second chance, and the last line of the
 # run lists those that took it.
 AGAIN := $(if $(CI),--reruns 1 -raR)
+# A run that does not end is interrupted, so that it prints what failed until then.
+LIMIT := timeout --foreground --signal INT --kill-after 60
 # Most of a test's time it waits for processes. A file's tests stay together, for some share what takes long to start.
 SIDE_BY_SIDE := -n 3 --dist loadfile
 # A browser is busy itself.
@@ -93,10 +95,16 @@ test: build docker.io gcc openssh chromium ## run every test but the heavy ones
 	@$(MAKE) --no-print-directory --jobs --keep-going --output-sync=target test-py test-js test-ui
 
 test-py: build docker.io gcc openssh
-	$(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
+	$(LIMIT) 3000 $(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
 
 # PARTS="mpi spark" runs these alone; HEAVY=--changed skips what was green with this code already.
 HEAVY := --record
+MINUTES ?= 1
+SEED ?= 1
+
+chaos: $(STAMP) ## kill, freeze and fill for MINUTES=1 by SEED=1, in namespaces of its own, and check what must hold
+	$(VENV)/bin/python tests/faults/chaos/run_chaos.py loop --minutes $(MINUTES) --seed $(SEED)
+
 test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc openssh ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
@@ -110,7 +118,7 @@ test-js: build
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
 test-ui: build chromium ## run the tests in a real browser
-	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(BROWSERS) $(AGAIN)
+	$(LIMIT) 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(BROWSERS) $(AGAIN)
 
 # Debian's packages, where what they bring is missing and root may install it; else the tests themselves say what to do.
 # On a machine with an init of the old kind Docker's own daemon would stay up with nobody to end it: run level 1 has none.

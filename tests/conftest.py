@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING
 import heavy
 import pytest
 from hypothesis import HealthCheck, settings
-from second_chances import pytest_sessionfinish
+from second_chances import (
+    pytest_handlecrashitem,
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_sessionstart,
+)
 
 from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.resources.log_limit import BLOCK, punch
 from jupyter_smx.testing.leftovers import COUNTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["pytest_sessionfinish"]
+__all__ = ["pytest_handlecrashitem", "pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]
 
 OPTION = "--no-processes"
 
@@ -87,6 +93,16 @@ def no_process_starts(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.config.getoption(OPTION) and COUNTER.processes > started:
         pytest.fail(f"The test starts a process, and {OPTION} allows none", pytrace=False)
+
+
+@pytest.fixture
+def punches(tmp_path: Path) -> None:
+    """Leave a test out where the disk of ``tmp_path`` cannot give back the room of a part of a file."""
+    with (tmp_path / "punched").open("wb") as file:
+        file.write(b"x" * 2 * BLOCK)
+        file.flush()
+        if not punch(file.fileno(), 0, BLOCK):
+            pytest.skip("this file system cannot leave out a part of a file")
 
 
 @pytest.fixture

@@ -52,10 +52,15 @@ _FAULTS = (
     "jupyter_smx/policy",
     "jupyter_smx/testing",
 )
+# Files, since git lists no folder of which a test file is named, too.
+_CHAOS = tuple(
+    f"tests/faults/chaos/{name}.py"
+    for name in ("chaos_bursts", "chaos_invariants", "chaos_loop", "chaos_namespaces", "chaos_world", "run_chaos")
+)
 
 PARTS: Mapping[str, Part] = {
     "docker": Part(covers=_DAEMONS),
-    "faults": Part(covers=(*_FAULTS, "tests/faults/conftest.py", "tests/faults/world.py")),
+    "faults": Part(covers=(*_FAULTS, *_CHAOS, "tests/faults/conftest.py", "tests/faults/world.py")),
     "libraries": Part(covers=("jupyter_smx/agent", "tests/faults/pytorch.py")),
     "mpi": Part(covers=_FRAMEWORKS),
     "pip": Part(covers=("jupyter_smx/controller/environments", "jupyter_smx/agent/code/environment_build.py")),

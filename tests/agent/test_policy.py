@@ -248,6 +248,8 @@ def test_a_job_is_never_over_by_the_deadline_and_an_idle_host_has_one(steps: lis
         (9, "", False, False, "signal"),
         (9, "", False, True, "memory"),
         (11, "", False, True, "signal"),
+        (137 << 8, "", False, True, "memory"),
+        (137 << 8, "", False, False, "exit"),
         (15, "stopped", False, False, "stopped"),
         (0, "max_runtime", False, False, "max_runtime"),
         (1 << 8, "", True, False, "refused"),
@@ -257,6 +259,11 @@ def test_a_job_is_never_over_by_the_deadline_and_an_idle_host_has_one(steps: lis
 )
 def test_causes(status: int | None, asked: str, *, refused: bool, oom: bool, cause: str) -> None:
     assert cause_of(status, asked, refused=refused, oom=oom) == cause
+
+
+@pytest.mark.parametrize(("oom", "cause"), [(True, "memory"), (False, "exit")])
+def test_a_killed_rank_ended_for_lack_of_memory_if_the_system_killed_for_it(*, oom: bool, cause: str) -> None:
+    assert cause_of(1 << 8, "", refused=False, oom=oom, killed=True) == cause
 
 
 def test_the_environment_of_jobs_has_no_secret() -> None:

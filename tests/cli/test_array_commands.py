@@ -32,6 +32,16 @@ def test_a_grid_runs_to_its_end_and_its_code_is_that_of_the_first_failure(termin
     assert [row["name"] for row in (*newest["jobs"], *newest["arrays"])] == [document["arrays"][0]["name"]]
 
 
+def test_a_grid_runs_again_as_a_whole(terminal: Terminal) -> None:
+    script = terminal.script("forest.py", CODE)
+    terminal.run("run", script, *KEEP, "--hp", "code=[0,0]", "--sweep", "--max-concurrent", "1")
+    done = terminal.run("rerun", "forest")
+    assert (done.returncode, done.stdout.splitlines()[-1].partition(", ")[0].endswith("2 of 2 done")) == (0, True)
+    again = terminal.document("rerun", "forest", "--detach")
+    assert (again["size"], again["title"], again["max_concurrent"]) == (2, "sweep code", 1)
+    assert [array["base_name"] for array in terminal.document("jobs")["arrays"]].count("forest") == 3
+
+
 def test_a_grid_is_exported_as_a_whole(terminal: Terminal) -> None:
     script = terminal.script("swept.py", CODE)
     assert terminal.run("run", script, *KEEP, "--hp", "code=[0,0]", "--sweep", "--max-concurrent", "1").returncode == 0

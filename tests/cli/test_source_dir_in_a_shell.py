@@ -35,6 +35,21 @@ def test_a_script_has_the_folder_beside_it(project: Terminal) -> None:
     assert (done.returncode, done.stdout) == (0, "tools\n")
 
 
+def test_a_script_that_lies_in_the_folder_only_is_its_entry_point(project: Terminal) -> None:
+    done = project.run("run", "fit.py", "--source-dir", "src", *WARM)
+    assert (done.returncode, done.stdout) == (0, "tools []\n")
+
+
+def test_a_program_runs_as_what_it_is(project: Terminal) -> None:
+    project.script("train", '#!/bin/bash\necho "words: $*"\nls /proc/$$/exe -l | grep -o bash$\n')
+    done = project.run("run", "train", "--hp", "n=3", *WARM)
+    assert (done.returncode, done.stdout) == (0, "words: -n 3\nbash\n")
+    project.script("train.R", "x <- 1\n")
+    refused = project.run("run", "train.R")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("SCRIPT: train.R is not Python, by its name.")
+
+
 def test_a_script_that_misses_its_folder_is_told_the_option(project: Terminal) -> None:
     done = project.run("run", "alone.py", *WARM)
     assert done.returncode == 1

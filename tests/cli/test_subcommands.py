@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,17 @@ def test_a_script_runs_with_its_options_and_only_its_log_is_on_stdout(terminal: 
     name, verdict = done.stderr.splitlines()
     assert verdict == f"{name}: Completed."
     assert name.startswith("greet-")
+
+
+def test_the_end_says_where_the_model_is(terminal: Terminal) -> None:
+    terminal.script("fit.py", "import os\nopen(os.environ['SM_MODEL_DIR'] + '/weights', 'w').close()\n")
+    done = terminal.run("run", "fit.py", *KEEP)
+    _, model, verdict = done.stderr.splitlines()
+    path = model.removeprefix("Model: ").rpartition(" (")[0]
+    assert path.endswith("/model.tar.gz")
+    with tarfile.open(path) as archive:
+        assert archive.getnames()[-1].endswith("weights")
+    assert verdict.endswith(": Completed.")
 
 
 def test_with_json_stdout_is_the_record_and_the_log_goes_to_stderr(terminal: Terminal) -> None:

@@ -154,6 +154,7 @@ class FakeEngine(Doors):
     def __init__(self, *agents: FakeAgent) -> None:
         super().__init__(*agents)
         self.gate = asyncio.Event()
+        self.stopped_pid = 0
         self.released: list[str] = []
         self.folder: Path | None = None
         self.targets: Sequence[str] = ()
@@ -172,6 +173,9 @@ class FakeEngine(Doors):
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         return [Observation.RUNNING for _ in handles]
+
+    def stopped_agent(self, _handle: Handle, _host: str) -> int:
+        return self.stopped_pid
 
     async def release(self, handle: Handle) -> None:
         self.released.append(handle.cluster)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import shutil
 import socket
+import tempfile
+import weakref
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fake_agent import FakeAgent, FakeEngine
@@ -20,7 +24,6 @@ from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 class Unix(http.client.HTTPConnection):
@@ -49,8 +52,11 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.socket = folder / "s"
-        self.agent = FakeAgent(folder / "a")
+        # ``tmp_path`` is too long for sockets where TMPDIR is a long path itself.
+        sockets = Path(tempfile.mkdtemp(prefix="smx-"))
+        weakref.finalize(self, shutil.rmtree, sockets, ignore_errors=True)
+        self.socket = sockets / "s"
+        self.agent = FakeAgent(sockets / "a")
         self.engine = FakeEngine(self.agent)
         self.stop = asyncio.Event()
         self.service = ControllerServer(

@@ -73,7 +73,7 @@ def make(fake: ScriptedController, wish: Wish, add: Callable[[str, str, JobSpec]
             title=wish.title,
         )
         own = wish.spec.hyperparameters | each.hyperparameters
-        spec = replace(wish.spec, array=task, hyperparameters=own, send=each.send)
+        spec = replace(wish.spec, array=task, hyperparameters=own, send=each.send or wish.spec.send)
         add(task_id(wish.id, index), task_name(wish.spec.base_name, wish.id, index), spec)
     return told(fake, fake.arrays[wish.id])
 

@@ -52,6 +52,8 @@ class ScriptedController:
         self.jobs: dict[str, Job] = {}
         self.costs: dict[str, float] = {}
         self.logs: dict[tuple[str, str], bytes] = {}
+        self.gaps: dict[tuple[str, str], tuple[int, int]] = {}
+        """Bytes that are left out of a log: the first one, and the one behind the last."""
         self.pools: dict[str, PoolSummary] = {}
         self.arrays: dict[str, ArraySummary] = {}
         self.metrics: dict[str, JobMetrics] = {}
@@ -66,6 +68,8 @@ class ScriptedController:
         """What it lists for completion, by the engine of the request."""
         self.on_submit: Callable[[ScriptedController, Job], None] | None = None
         self.answers_before_hanging_up: int | None = None
+        self.lost_answers = 0
+        """Answers that are not sent, although their requests were done."""
         self._news = threading.Condition()
         self._starting = threading.Lock()
         self._server: _Server | None = None
@@ -215,6 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer, headers = error.status, error.body(), {}
         finally:
             self.fake._asking.discard(self.request)
+        if self.fake.lost_answers:
+            self.fake.lost_answers -= 1
+            self.close_connection = True
+            return
         data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
         self.send_response(status)
         for name, value in headers.items():
@@ -321,6 +329,16 @@ class _Handler(BaseHTTPRequestHandler):
         if fake._server is None:
             raise UnavailableError("The fake is away.")
         data = fake.logs.get((job.id, host), b"")
+        # As the controller does: what lies in a gap is passed over, towards where the question goes.
+        begin, end = fake.gaps.get((job.id, host), (0, 0))
+        if "before" in query:
+            last = int(query["before"])
+            last = begin if begin < last <= end else last
+            offset = max(0, last - limit, end if end <= last else 0)
+            limit = last - offset
+        elif begin <= offset < end:
+            offset = end
+        limit = min(limit, begin - offset) if offset < begin else limit
         piece = data[offset : offset + limit]
         headers = {
             "X-Smx-Offset": str(offset + len(piece)),

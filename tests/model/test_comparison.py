@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jupyter_smx.model import redaction
 from jupyter_smx.model.records.comparison import compare
 from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.results.progress import MetricValue
+from jupyter_smx.model.results.provenance import Provenance, SeedNote
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.status import SecondaryStatus
 
 VIEW = Path(__file__).parents[2] / "src" / "jobView" / "sections" / "environment.tsx"
 
@@ -66,3 +70,21 @@ def test_what_opens_a_url_is_in_no_comparison_and_is_no_difference() -> None:
         ("DB", "sftp://me:…@host/y"),
         ("train from", "sftp://me:…@host/y (File, FullyReplicated)"),
     }
+
+
+def finished(name: str, **fields: Any) -> Job:
+    times = {"started_at": 1.0, "ended_at": 2.0, "state": SecondaryStatus.COMPLETED}
+    return Job(id=name, name=name, spec=JobSpec(kind="train", source="", python_version="3.11"), **(times | fields))
+
+
+def test_a_job_that_is_not_over_is_called_that_and_its_results_are_no_differences() -> None:
+    metrics = (MetricValue(name="loss", value=0.5, at=1.0),)
+    ran = Provenance(code_sha256="", python_version="3.11.7", seeds=SeedNote(sentence=""))
+    over = finished("a", metrics=metrics, provenance=ran)
+    running = finished("b", state=SecondaryStatus.TRAINING, ended_at=None)
+    for before, after in ((over, running), (running, over)):
+        found = compare(before, after)
+        assert found.sentence == "b is not over, so results are not compared yet. No differences."
+        assert found.changes == ()
+    assert compare(running, running).sentence.startswith("b and b are not over, so results are not compared yet. ")
+    assert compare(over, over).sentence == "No differences."

@@ -45,7 +45,7 @@ def test_what_we_ended_explains_nothing(own: HostEnd, ours: HostEnd) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "kind"), [((TOLD_AND_RAISED, MEMORY), ""), ((TOLD_AND_RAISED, RAISED), "RuntimeError")]
+    ("ends", "kind"), [((TOLD_AND_RAISED, MEMORY), "out of memory"), ((TOLD_AND_RAISED, RAISED), "RuntimeError")]
 )
 def test_lists_show_the_exception_of_the_host_that_failed(ends: tuple[HostEnd, ...], kind: str) -> None:
     spec = JobSpec(kind="train", source="pass")

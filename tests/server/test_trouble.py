@@ -13,15 +13,20 @@ from browser import logged_in
 from fake_controller import FakeController
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
+from tornado.simple_httpclient import HTTPTimeoutError
 
 from jupyter_smx import controller_launch
 from jupyter_smx.controller_launch_errors import start_error as unusable
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.server.handlers.base import NO_RIGHT, NOT_LOGGED_IN
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traitlets.config import Config
+
+    from jupyter_smx.server.app import SmxServerExtension
+    from jupyter_smx.server.connection import ControllerConnection
 
 
 class Nobody(Authorizer):
@@ -174,8 +179,127 @@ async def test_a_controller_that_leaves_while_it_is_asked_is_none_and_no_trouble
     assert leaving.lines == 1
 
 
-async def test_what_changes_something_is_never_asked_twice(jp_fetch: Any, controller: FakeController) -> None:
-    controller.answer("POST", "/v1/jobs/a/stop", 200, b"{}", Content_Length="999")
-    code, body, _ = await refused(jp_fetch("jupyter-smx", "jobs", "a", "stop", method="POST", body="{}"))
+async def test_what_is_not_safe_to_repeat_is_never_asked_twice(jp_fetch: Any, controller: FakeController) -> None:
+    controller.answer("POST", "/v1/jobs/a/interrupt", 200, b"{}", Content_Length="999")
+    code, body, _ = await refused(jp_fetch("jupyter-smx", "jobs", "a", "interrupt", method="POST", body="{}"))
     assert (code, body["code"]) == (503, "ServiceUnavailable")
-    assert len(controller.asked("/v1/jobs/a/stop")) == 1
+    assert len(controller.asked("/v1/jobs/a/interrupt")) == 1
+
+
+class Cutting:
+    """A controller that cuts its first connections after it read their requests, and then listens as another one."""
+
+    def __init__(self, cuts: int) -> None:
+        self.cuts = cuts
+        self.requests: list[bytes] = []
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_unix_server(self._take, controller_launch.socket_path())
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.requests.append(head.split(b" HTTP")[0])
+        if len(self.requests) > self.cuts:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            await writer.drain()
+        writer.close()
+
+
+class Pauses:
+    """A clock that only the pauses of a connection move on."""
+
+    def __init__(self, connection: ControllerConnection) -> None:
+        self.now = 1.0
+        connection.clock = lambda: self.now
+        connection.sleep = self.sleep
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "jobs"), ("POST", "jobs/a/stop"), ("GET", "pools")])
+async def test_a_request_that_is_safe_to_repeat_is_sent_again_for_a_few_seconds(
+    jp_fetch: Any, extension: SmxServerExtension, method: str, path: str
+) -> None:
+    pauses = Pauses(extension.connection)
+    cutting = Cutting(7)
+    await cutting.listen()
+    body = '{"id": "ab", "spec": {}}' if method == "POST" else None
+    answer = await jp_fetch("jupyter-smx", *path.split("/"), method=method, body=body)
+    assert answer.code == 200
+    assert cutting.requests[-1] == f"{method} /v1/{path}".encode()
+    assert pauses.now < 2.0
+    cutting.cuts = 10_000
+    code, _, _ = await refused(jp_fetch("jupyter-smx", *path.split("/"), method=method, body=body))
+    assert code == 503
+    assert 6.0 <= pauses.now < 8.0
+    await cutting.close()
+
+
+async def test_a_controller_is_started_where_none_listens_any_more(
+    jp_fetch: Any, extension: SmxServerExtension, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Pauses(extension.connection)
+    fake = FakeController()
+
+    async def start() -> None:
+        fake.listen(controller_launch.socket_path())
+
+    monkeypatch.setattr(extension.connection, "_start", start)
+    leaving = Leaving()
+    await leaving.listen()
+    fake.answer("POST", "/v1/jobs/a/stop", 200, b"{}")
+    answer = await jp_fetch("jupyter-smx", "jobs", "a", "stop", method="POST", body="{}")
+    assert (answer.code, leaving.lines, len(fake.asked("/v1/jobs/a/stop"))) == (200, 1, 1)
+    await fake.close()
+
+
+@pytest.mark.parametrize("end", ["no restart", "cut each time", "timeout"])
+async def test_a_submission_that_may_have_been_received_says_so_with_its_id(
+    jp_fetch: Any, extension: SmxServerExtension, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    Pauses(extension.connection)
+    cutting = Cutting(10_000)
+    await cutting.listen()
+    monkeypatch.setattr(extension.connection, "ensure", ready)
+    fetch = extension.connection._open_client().fetch
+
+    async def cut_then_end(request: Any, **options: Any) -> Any:
+        if end == "timeout":
+            raise HTTPTimeoutError("Timeout during request")
+        if cutting.requests and end == "no restart":
+            monkeypatch.setattr(extension.connection, "ensure", no_start)
+            raise ConnectionRefusedError
+        return await fetch(request, **options)
+
+    monkeypatch.setattr(extension.connection._open_client(), "fetch", cut_then_end)
+    for body, doubt in (('{"id": "ab12", "spec": {}}', True), ("{}", False)):
+        path = "jobs" if doubt else "jobs/a/stop"
+        code, answer, _ = await refused(jp_fetch("jupyter-smx", *path.split("/"), method="POST", body=body))
+        assert code == 503
+        assert ("It may have been accepted with the ID ab12" in answer["cure"]) is doubt
+    await cutting.close()
+
+
+async def ready() -> None:
+    """Start nothing: one listens."""
+
+
+async def no_start() -> None:
+    raise unusable(OSError(errno.ENOSPC, "No space left on device"))
+
+
+async def test_a_controller_that_is_silent_in_a_long_poll_is_said_to_be_so_for_its_seconds(
+    extension: SmxServerExtension, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(*_: Any, **__: Any) -> Any:
+        raise HTTPTimeoutError("Timeout during request")
+
+    monkeypatch.setattr(extension.connection._open_client(), "fetch", silent)
+    with pytest.raises(UnavailableError, match=r"did not answer for 50 s"):
+        await extension.connection.request("GET", "/v1/changes", wait=20.0)

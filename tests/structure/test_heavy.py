@@ -147,3 +147,10 @@ def test_every_marker_names_a_part_and_every_part_has_tests() -> None:
 def test_the_record_is_of_parts_and_of_paths_that_they_cover() -> None:
     record = heavy.read_record(ROOT / RECORD)
     assert set(record) <= set(PARTS)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_no_part_covers_a_folder_and_a_file_in_it(name: str) -> None:
+    paths = heavy.covered_paths(name, marked_files())
+    twice = [(folder, path) for folder in paths for path in paths if path.startswith(f"{folder}/")]
+    assert twice == [], "git lists no folder of which a file is named, too, so the part is never recorded"

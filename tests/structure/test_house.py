@@ -58,6 +58,7 @@ CLOCKS = {
     "jupyter_smx/controller/server.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/engines/docker/engine.py": "compares with times of files",
     "jupyter_smx/engines/local/engine.py": "compares with times of files",
+    "jupyter_smx/engines/remote/remote_engine.py": "says since when a machine is silent",
     "jupyter_smx/kernel/api/array_session.py": "shows ages to a person",
     "jupyter_smx/kernel/api/map.py": "notes the moment in which the user asked",
     "jupyter_smx/kernel/subcommands/host_subcommands.py": "shows ages to a person",
@@ -71,6 +72,7 @@ CLOCKS = {
 """Files and folders at the edge that may look at the world's clock, and why."""
 
 SLEEPERS = {
+    "tests/faults/chaos": "faults last for a while, by a seed",
     "tests/engines/test_contract_itself.py": "engines that block the loop are what is tested",
 }
 """Tests that may pass real time, and why."""

@@ -69,8 +69,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     def plan(act: Callable[[], None]) -> None:
         copy, acts = stage_in._copy, [act]
 
-        def copy_and_act(source: str, target: str) -> None:
-            copy(source, target)
+        def copy_and_act(source: str, target: str, *more: Any) -> None:
+            copy(source, target, *more)
             if acts:
                 acts.pop()()
 
@@ -116,10 +116,10 @@ def test_a_copy_that_is_none_is_neither_remembered_nor_believed(
 ) -> None:
     copy = stage_in._copy
 
-    def older(path: str, target: str) -> None:
+    def older(path: str, target: str, *more: Any) -> None:
         before = source.stat()
         write(source, b"other", YEAR / 2)
-        copy(path, target)
+        copy(path, target, *more)
         write(source, b"first", 0)
         os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
 

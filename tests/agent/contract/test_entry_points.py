@@ -111,6 +111,36 @@ def test_a_program_in_its_folder_is_made_executable_and_its_exit_code_is_the_job
     assert record["reason"] == 'ExecuteUserScriptError:\nExitCode 7\nErrorMessage ""\nCommand "/bin/sh -c ./bin/fit"'
 
 
+NO_PROGRAMS = """
+import os
+from types import SimpleNamespace
+from jupyter_smx.agent.__main__ import main
+from jupyter_smx.agent.system.resources import disk
+statvfs = os.statvfs
+def without_programs(path):
+    found = statvfs(path)
+    return SimpleNamespace(**{name: getattr(found, name) for name in dir(found) if name.startswith("f_")} | {
+        "f_flag": found.f_flag | os.ST_NOEXEC})
+disk.os.statvfs = without_programs
+main()
+"""
+
+
+def test_a_data_folder_that_is_mounted_without_programs_is_the_reason(
+    start_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    agent = start_agent(options={"program": (sys.executable, "-c", NO_PROGRAMS)})
+    record = shell(agent, tmp_path, "exit 126")
+    assert record["exit_code"] == 126
+    said = f"Programs in {agent.folder}/ml cannot be started, because its file system is mounted with noexec. Set "
+    assert record["failure"].startswith(said), record["failure"]
+    assert "noexec" not in shell(agent, tmp_path, "exit 7")["failure"]
+
+
+def test_a_program_that_cannot_be_started_elsewhere_has_another_reason(agent: Agent, tmp_path: Path) -> None:
+    assert "noexec" not in shell(agent, tmp_path, "exit 126")["failure"]
+
+
 def test_a_shell_script_alone_is_written_there(agent: Agent) -> None:
     record = agent.run("cat $0 | head -c 5", entry_point="train.sh")
     assert (record["text"], record["exit_code"]) == ("cat $", 0)

@@ -22,7 +22,7 @@ before = state()
 lines = []
 first_line = child.job_process.JobRun.first_line
 child.job_process.JobRun.first_line = lambda self: (lines.append(os.environ["SM_HP_A"]), first_line(self))
-child._warm_up(child.ChildSetup(log=1, place=place, threads=2, notes=[]))
+child._warm_up(child.ChildSetup(logs=(1, 2), place=place, threads=2, notes=[]))
 print(json.dumps([lines, before == state()]))
 """
 

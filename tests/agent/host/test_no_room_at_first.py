@@ -25,7 +25,8 @@ sys.exit(serve.main([sys.argv[1]]))
 
 
 @pytest.mark.parametrize(
-    ("what", "number", "code"), [("claim", errno.ENOSPC, 5), ("word", errno.EDQUOT, 5), ("word", errno.EIO, 1)]
+    ("what", "number", "code"),
+    [("claim", errno.ENOSPC, 5), ("word", errno.EDQUOT, 5), ("word", errno.EROFS, 6), ("word", errno.EACCES, 1)],
 )
 def test_a_host_that_finds_no_room_to_begin_ends_with_a_code_of_its_own(
     tmp_path: Path, what: str, number: int, code: int

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.agent.system.resources.log_limit import BLOCK, left_out
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from far_side import Agent
 
 MEBI = 1 << 20
@@ -92,7 +96,7 @@ STREAMS: dict[str, tuple[str, str]] = {
         "before\n",
     ),
     "descriptor 1 replaced by a file": (
-        "import os\nfd = os.open('mine.txt', os.O_CREAT | os.O_WRONLY)\nos.dup2(fd, 1)\nprint('inside', flush=True)",
+        "import os\nf = open(os.environ['TMPDIR'] + '/x', 'w')\nos.dup2(f.fileno(), 1)\nprint('inside', flush=True)",
         "before\n",
     ),
     "descriptor 1 replaced by a pipe without a reader": (
@@ -100,7 +104,7 @@ STREAMS: dict[str, tuple[str, str]] = {
         "before\n",
     ),
     "descriptor 1 taken by the next file": (
-        "import os\nos.close(1)\nother = open('other.txt', 'w')\nprint('into the other')",
+        "import os\nos.close(1)\nother = open(os.environ['TMPDIR'] + '/x', 'w')\nprint('into the other')",
         "before\n",
     ),
     "both descriptors exchanged": ("import os\nos.dup2(2, 1)\nprint('after', flush=True)", "before\nafter\n"),
@@ -137,3 +141,16 @@ def test_code_that_destroys_its_log_harms_only_that(agent: Agent, harm: str, tex
     assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 0, text), record
     assert agent.read(record["job"], "end.json"), "the record is there"
     assert agent.run("print('next')")["text"] == "next\n"
+
+
+@pytest.mark.usefixtures("punches")
+def test_a_log_takes_no_more_than_its_limit_on_the_hosts_disk(start_agent: Callable[..., Agent]) -> None:
+    limit = 128 * 1024
+    agent = start_agent(log_limit=limit)
+    source = "import os\nfor number in range(65_536): os.write(1, b'line %09d %s\\n' % (number, b'.' * 17))"
+    job, _lease = agent.start(source)
+    size = agent.end_of(job)["log"]
+    whole = b"".join(b"line %09d %s\n" % (number, b"." * 17) for number in range(65_536))
+    begin, end = left_out(len(whole), limit)
+    assert (size, agent.read(job)) == (len(whole), whole[:begin] + bytes(end - begin) + whole[end:])
+    assert (agent.folder / "spool" / job / "log").stat().st_blocks * 512 <= limit + BLOCK

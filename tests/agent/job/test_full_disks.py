@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.agent.channels import pack_outputs
 from jupyter_smx.agent.host import host
+from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import disk
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -38,7 +40,7 @@ def small(start_agent: Callable[..., Agent], tmp_path: Path) -> Callable[..., Ag
     if os.getuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root can mount a small disk")
 
-    def start(*places: str, outside: str = "") -> Agent:
+    def start(*places: str, outside: str = "", disk_patience: float = 0.0) -> Agent:
         # The agent's folder is the first of this test; what has to lie on one disk is linked there.
         folder = tmp_path / "host-1"
         script = ""
@@ -48,7 +50,7 @@ def small(start_agent: Callable[..., Agent], tmp_path: Path) -> Callable[..., Ag
             for name in ON_ONE_DISK:
                 script += f"mkdir '{folder}/disk/{name}' && ln -s 'disk/{name}' '{folder}/{name}' && "
         program = ("unshare", "-m", "sh", "-c", script + 'exec "$@"', "sh", sys.executable, "-m", "jupyter_smx.agent")
-        return start_agent(options={"program": program})
+        return start_agent(options={"program": program}, disk_patience=disk_patience)
 
     return start
 
@@ -232,11 +234,133 @@ def test_variables_that_the_host_cannot_keep_are_named(small: Callable[..., Agen
     agent = small("disk")
     record = agent.run("import os\nweights = os.urandom(4 << 20)\nbest = 1", receive=["weights", "best"])
     assert (record["cause"], record["exit_code"], record["received"]) == ("exit", 0, {})
-    (said,) = record["errors"]
-    assert said.startswith(
-        "receive: weights, best could not be kept: No space left on device. The disk of the job's log"
+    weights, best = record["errors"]
+    assert weights.startswith(
+        "receive: 'weights' could not be kept: No space left on device. The disk of the job's log"
     )
+    assert best.startswith("receive: 'best' could not be kept: No space left on device.")
     agent.serves()
+
+
+BALLAST = """
+import os, sys
+log = os.path.dirname(os.readlink("/proc/self/fd/1"))
+with open(os.path.join(log, "ballast"), "wb", 0) as file:
+    try:
+        while True: file.write(bytes(4096))
+    except OSError: pass
+"""
+"""Fills the disk of the job's log and results."""
+
+
+def test_the_end_of_a_job_waits_for_room_for_its_variables_and_its_model(small: Callable[..., Agent]) -> None:
+    agent = small("disk", disk_patience=60.0)
+    code = "weights = os.urandom(100_000)\nopen(os.environ['SM_MODEL_DIR'] + '/m', 'wb').write(weights)\n"
+    job, _lease = agent.start(f"{BALLAST}{code}", receive=["weights"])
+    wait = agent.client.event("disk_wait", job)
+    assert wait["reason"].startswith("The disk of the job's log and results is full: 0 B of 2.0 MiB")
+    Path(f"/proc/{agent.process.pid}/root{agent.folder}/disk/spool/{job}/ballast").unlink()
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"], record["errors"]) == ("exit", 0, [])
+    assert record["received"]["weights"] > 100_000
+    assert sorted(each["name"] for each in record["artifacts"]) == ["model.tar.gz", "result.pkl"]
+    assert agent.client.event("disk_wait", job)["reason"] == "", "and it is taken back"
+
+
+def test_the_end_of_a_job_without_variables_waits_for_room_for_its_model(small: Callable[..., Agent]) -> None:
+    agent = small("disk", disk_patience=60.0)
+    # Its report fits into the reserve, its model does not.
+    code = "open(os.environ['SM_MODEL_DIR'] + '/m', 'wb').write(os.urandom(500_000))\n"
+    job, _lease = agent.start(f"{BALLAST}{code}")
+    agent.client.event("exited", job)
+    wait = agent.client.event("disk_wait", job)
+    assert "The disk of the job's log and results is full" in wait["reason"]
+    Path(f"/proc/{agent.process.pid}/root{agent.folder}/disk/spool/{job}/ballast").unlink()
+    record = agent.end_of(job)
+    assert (record["cause"], [each["name"] for each in record["artifacts"]]) == ("exit", ["model.tar.gz"]), record
+    agent.serves()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "os._exit(0)",
+        "threading.Thread(target=os._exit, args=(0,)).start()\nwhile True: signal.pause()",
+        "os.execv('/bin/true', ['true'])",
+    ],
+)
+def test_a_process_that_leaves_early_says_that_no_variable_was_kept(agent: Agent, left: str) -> None:
+    record = agent.run(f"import os, signal, threading\nx = 1\n{left}", receive=["x", "y"])
+    assert (record["cause"], record["exit_code"], record["received"]) == ("exit", 0, {})
+    why = (
+        "was not kept, because the process of the job ended before the end of its code, as os._exit ends it, "
+        "or went on as another program (exec)."
+    )
+    assert record["errors"] == [f"receive: 'x' {why}", f"receive: 'y' {why}"]
+
+
+def test_variables_are_kept_where_an_exit_handler_leaves_at_once(agent: Agent) -> None:
+    record = agent.run("import atexit, os\nx = 1\natexit.register(os._exit, 0)", receive=["x"])
+    assert (record["exit_code"], list(record["received"]), record["errors"]) == (0, ["x"], [])
+
+
+@pytest.fixture
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
+    """Make an output with a folder on another file system than the spool; gives what packs it."""
+    folder = tmp_path / "ml/scores/run"
+    folder.mkdir(parents=True)
+    for name in "ab":
+        (folder / name).write_text(name)
+    rename = os.rename
+
+    def rename_on_one_disk(source: str, target: str) -> None:
+        if os.fspath(source).startswith(f"{tmp_path}/ml/") != os.fspath(target).startswith(f"{tmp_path}/ml/"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", rename_on_one_disk)
+    ml, job = str(tmp_path / "ml"), str(tmp_path / "job")
+    return lambda: pack_outputs.stage_out(ml, [("scores", str(folder.parent))], job, [])
+
+
+def packed_names(answer: dict[str, Any]) -> list[str]:
+    assert answer["errors"] == []
+    return [each["name"] for each in answer["artifacts"]]
+
+
+BOTH = ["outputs/scores/run/a", "outputs/scores/run/b"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=errno.errorcode.get)
+def test_a_copied_folder_whose_disk_fails_leaves_no_half_and_is_whole_later(
+    output: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def copy_half(_source: str, target: str, **_more: bool) -> None:
+        Path(target).mkdir()
+        (Path(target) / "a").write_text("a")
+        raise shutil.Error([("a", "b", f"[Errno {number}] {os.strerror(number)}: 'b'")])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", copy_half)
+        answer = output()
+    assert answer["later"].startswith(f"{os.strerror(number)}: {tmp_path}/ml/scores/run.")
+    assert [path for path in (tmp_path / "job").rglob("*") if path.is_file()] == []
+    assert packed_names(output()) == BOTH
+
+
+def test_a_copied_folder_whose_source_cannot_be_removed_is_whole(
+    output: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_half(path: str) -> None:
+        (Path(path) / "a").unlink()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", remove_half)
+        patch.setattr(rmtree, "_remove_folder", remove_half)
+        assert packed_names(output()) == BOTH
+    assert packed_names(output()) == BOTH, "what is left of the source is no newer output"
+    assert not (tmp_path / "ml/scores/run").exists()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -56,7 +56,7 @@ def hasty(start_agent: Callable[..., Agent]) -> Callable[..., Agent]:
 
     def start(still: float, longest: float, more: str = "") -> Agent:
         program = (sys.executable, "-c", HASTY.format(still=still, longest=longest, more=more))
-        return start_agent(options={"program": program})
+        return start_agent(options={"program": program}, disk_patience=0.0)
 
     return start
 

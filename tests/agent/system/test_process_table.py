@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import psutil
@@ -31,6 +32,19 @@ def started(*command: str, **extra: str) -> Iterator[subprocess.Popen[bytes]]:
             yield child
         finally:
             child.kill()
+
+
+def test_a_process_that_a_signal_stopped_is_told_from_one_that_waits() -> None:
+    with started(sys.executable, "-c", "import signal; signal.pause()") as child:
+        found = process_table.read_process(child.pid)
+        assert found is not None
+        assert not process_table.is_stopped(found.identity())
+        child.send_signal(signal.SIGSTOP)
+        eventually_blocking(lambda: process_table.is_stopped(found.identity()), "it is stopped")
+        assert not process_table.is_stopped((child.pid, found.started + 1)), "another process of that number"
+        child.send_signal(signal.SIGCONT)
+        eventually_blocking(lambda: not process_table.is_stopped(found.identity()), "it goes on")
+    assert not process_table.is_stopped(found.identity())
 
 
 PIDS = st.integers(1, 20)
@@ -203,3 +217,19 @@ def test_a_kernel_without_process_descriptors_can_end_processes_too(monkeypatch:
         assert child.poll() is None
         process_table.send_signal(found, signal.SIGTERM)
         assert child.wait() == -signal.SIGTERM
+
+
+def test_selections_in_turn_share_their_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(process_table, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    with started("/bin/sleep", "1000") as first, started("/bin/sleep", "1000") as second, monkeypatch.context() as deaf:
+        deaf.setattr(signal, "pidfd_send_signal", lambda *_: None, raising=False)
+        deaf.setattr(os, "kill", lambda *_: None)
+        pids = [first.pid, second.pid]
+        selections = [lambda known, pid=pid: {pid} & known.keys() for pid in pids]
+        assert process_table.kill_in_turn(selections, 1.0) == set(pids)
+    assert 1.0 <= now[0] < 1.1

@@ -44,7 +44,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.C
     folder = Path(tempfile.mkdtemp(prefix="gpu-machine-", dir=ROOT / "build"))
     out = tmp_path_factory.mktemp("out")
     try:
-        said = run(out, gpu_machine.install(folder), "--warm=2", "--cold=1", "--seconds=3", "--mib=256")
+        said = run(out, gpu_machine.install(folder), "--warm=2", "--cold=1", "--seconds=4", "--mib=256")
         yield said, document(out)
     finally:
         shutil.rmtree(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -320,3 +320,92 @@ def test_a_job_whose_warm_hosts_were_waited_for_in_vain_says_so_in_its_reason(si
     assert note.startswith(f"Lost before its code began: the hosts of pool {sim.start_reason(warm).pool} after 5 min")
     assert note.endswith("(Host algo-1 is paused).")
     assert "paused" not in said(sim, job)
+
+
+STOPPED = f"its agent, process {fake_engine.STOPPED_PID}, is stopped (SIGSTOP). `kill -CONT {fake_engine.STOPPED_PID}`"
+
+
+def frozen(sim: Simulation) -> tuple[str, Any]:
+    """Give a job whose agent is stopped: its streams stay open and are silent."""
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    sim.call(host.thawed.clear)
+    return job, host
+
+
+def test_a_host_whose_agent_is_stopped_is_called_that_before_its_stream_is_given_up(sim: Simulation) -> None:
+    job, host = frozen(sim)
+    sim.pass_time(12)
+    assert said(sim, job).startswith("Its hosts are not reachable since ")
+    assert f"Host algo-1 has not answered for 10 s: {STOPPED}" in said(sim, job)
+    (pool,) = sim.call(sim.controller.facade.pools)
+    assert STOPPED in pool.unreachable
+    sim.call(host.thawed.set)
+    sim.pass_time(1)
+    assert said(sim, job) == USUAL
+    assert notes(sim, job) == []
+    (pool,) = sim.call(sim.controller.facade.pools)
+    assert pool.unreachable == ""
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+
+
+def test_a_stopped_agent_is_still_called_that_when_its_stream_was_given_up(sim: Simulation) -> None:
+    job, host = frozen(sim)
+    sim.pass_time(60)
+    assert f"Host algo-1 does not answer: {STOPPED}" in said(sim, job)
+    sim.call(host.thawed.set)
+    sim.pass_time(40)
+    assert said(sim, job) == USUAL
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+
+
+def test_a_controller_that_finds_a_stopped_agent_says_so_at_its_first_try(sim: Simulation) -> None:
+    job, host = frozen(sim)
+    sim.kill_controller()
+    sim.restart()
+    sim.pass_time(15)
+    assert f"Host algo-1 does not answer: {STOPPED}" in said(sim, job)
+    sim.call(host.thawed.set)
+    sim.pass_time(40)
+    assert said(sim, job) == USUAL
+
+
+def test_a_host_that_goes_silent_while_the_disk_is_full_holds_no_other_up_and_is_named_later(sim: Simulation) -> None:
+    job, host = frozen(sim)
+    other = sim.submit()
+    sim.pass_time(START)
+    sim.fill_disk()
+    sim.pass_time(12)
+    sim.call(sim.controller.reconciler.cluster_reconciler.reconcile_all)
+    sim.free_disk()
+    sim.pass_time(2)
+    assert STOPPED in said(sim, job)
+    (pool,) = (row for row in sim.call(sim.controller.facade.pools) if row.unreachable)
+    assert STOPPED in pool.unreachable
+    sim.call(host.thawed.set)
+    sim.pass_time(1)
+    assert said(sim, job) == USUAL
+    sim.end_job(job)
+    sim.end_job(other)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_the_end_of_a_disk_wait_leaves_a_host_that_does_not_answer_named(sim: Simulation, is_full: bool) -> None:
+    job = sim.submit(hosts=2, keep_alive=600)
+    sim.pass_time(START)
+    silent, waiting = sim.hosts(job)
+    news = {"event": "disk_wait", "job": job, "lease": waiting.runs[job].lease}
+    if not is_full:
+        sim.call(lambda: waiting.send_event({**news, "reason": "The disk of /tmp is full."}))
+        assert said(sim, job).startswith("It waits for a disk")
+    sim.call(silent.thawed.clear)
+    sim.pass_time(12)
+    assert STOPPED in said(sim, job)
+    sim.call(lambda: waiting.send_event({**news, "reason": "The disk of /tmp is full." if is_full else ""}))
+    assert STOPPED in said(sim, job)
+    sim.call(silent.thawed.set)
+    sim.pass_time(1)
+    assert said(sim, job) == ("It waits for a disk of its host. The disk of /tmp is full." if is_full else USUAL)
+    sim.end_job(job)

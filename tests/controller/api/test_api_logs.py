@@ -74,3 +74,43 @@ async def test_a_log_that_has_nothing_yet_is_an_empty_file(world: World) -> None
     answer = await world.ask("GET", "/v1/jobs/train/logs/whole?host=algo-2")
     assert (answer.status, answer.content) == (200, b"")
     assert (await world.ask("GET", "/v1/jobs/train/logs/whole?host=../x")).status == 404
+
+
+class TestGap:
+    """The middle of the log is left out: bytes from 65,536 to 131,072."""
+
+    BEGIN, END = 65_536, 131_072
+
+    @pytest.fixture(autouse=True)
+    def gapped(self, world: World, punches: None) -> None:  # noqa: ARG002 - not on every disk
+        path = world.folder / "jobs" / an_id(1) / "logs" / "attempt-2" / "algo-1.log"
+        with path.open("wb") as file:
+            file.write(b"head\n".rjust(self.BEGIN, b"."))
+            file.seek(self.END)
+            file.write(b"tail\n")
+
+    @pytest.mark.parametrize(
+        ("query", "content", "following"),
+        [
+            ("offset=65531", b"head\n", BEGIN),
+            ("offset=65536", b"tail\n", END + 5),
+            ("offset=100000", b"tail\n", END + 5),
+            ("last=30000", b"tail\n", END + 5),
+            ("before=131077", b"tail\n", END + 5),
+            ("before=131072&limit=5", b"head\n", BEGIN),
+            ("before=100000&limit=5", b"head\n", BEGIN),
+        ],
+    )
+    async def test_a_reader_passes_over_it(self, world: World, query: str, content: bytes, following: int) -> None:
+        answer = await world.ask("GET", f"/v1/jobs/train/logs?{query}")
+        assert (answer.content, answer.headers["X-Smx-Offset"]) == (content, str(following))
+        assert answer.headers["X-Smx-Total"] == str(self.END + 5)
+
+    async def test_a_download_has_what_is_there_and_says_how_much_that_is(self, world: World) -> None:
+        answer = await world.ask("GET", "/v1/jobs/train/logs/whole")
+        assert answer.content == b"head\n".rjust(self.BEGIN, b".") + b"tail\n"
+        assert answer.headers["Content-Length"] == str(self.BEGIN + 5)
+
+    async def test_a_search_finds_both_ends(self, world: World) -> None:
+        found = await world.ask("GET", "/v1/jobs/train/logs/search?text=A")
+        assert found.json() == {"places": [self.END + 1, self.BEGIN - 3], "reached": 0, "total": self.END + 5}

@@ -160,12 +160,17 @@ def test_a_registry_that_stays_away_ends_the_job_with_a_reason(ships: Simulation
     assert engine(ships).resolve_counts == {"train:1": len(image_pull.BACKOFF) + 1}
 
 
-def test_an_engine_that_goes_away_between_two_tries_ends_the_job(ships: Simulation) -> None:
+def test_an_engine_that_goes_away_between_two_tries_is_waited_for(ships: Simulation) -> None:
     engine(ships).registry_failures = 1
     job = ships.submit(image="train:1")
     ships.set_faults(Outage())
-    ships.pass_time(1.5)
-    assert ships.job(job).failure_reason == "CapacityError: The engine cannot be reached."
+    ships.pass_time(4)
+    assert (
+        "The engine cannot be reached; next attempt in" in ships.controller.live_state.summary(ships.job(job)).message
+    )
+    ships.set_faults()
+    ships.pass_time(10 + TAKES)
+    assert ships.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_plan_downloads_nothing_and_says_what_would_be(ships: Simulation) -> None:

@@ -9,6 +9,7 @@ import pytest
 from jupyter_smx.model.errors import RefusedError, ValidationError
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.policy.lifecycle import image_pull
 from jupyter_smx.testing.fakes.fake_engine import Outage
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.simulation.simulation import PYTHON, Simulation
@@ -246,10 +247,30 @@ def test_an_image_that_is_not_there_ends_the_job_with_the_cure_and_nothing_is_la
     assert engine(ships).cluster_images == {}
 
 
-def test_an_engine_that_is_away_ends_the_job_with_a_reason(ships: Simulation) -> None:
+def test_an_engine_that_does_not_answer_is_waited_for_with_its_reason(ships: Simulation) -> None:
     ships.set_faults(Outage())
     job = ships.submit(image="train:1")
-    assert ships.job(job).failure_reason == "CapacityError: The engine cannot be reached."
+    ships.pass_time(sum(image_pull.BACKOFF) + 100)
+    said = ships.controller.live_state.summary(ships.job(job)).message
+    assert said == "Inspecting the image: The engine cannot be reached; next attempt in 30 s."
+    assert ships.job(job).ended_at is None
+    ships.set_faults()
+    ships.pass_time(image_pull.BACKOFF[-1] + 1)
+    assert ships.job(job).state is SecondaryStatus.TRAINING
+
+
+def test_an_engine_that_is_not_installed_is_refused_before_anything_is_recorded(
+    ships: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RefusedError("--engine: Ships are not installed.", field="engine")
+
+    monkeypatch.setattr(engine(ships), "check_installed", refuse, raising=False)
+    with pytest.raises(RefusedError, match="Ships are not installed"):
+        ships.submit(image="train:1")
+    with pytest.raises(RefusedError, match="Ships are not installed"):
+        ships.controller.facade.plan(ships.spec(image="train:1"))
+    assert not ships.controller.live_state.jobs
 
 
 def test_a_job_that_names_none_gets_the_usual_image_or_is_refused(ships: Simulation) -> None:

@@ -129,6 +129,16 @@ def test_a_keep_alive_of_the_tasks_outlives_the_array(sim: Simulation) -> None:
     assert len(sim.pools(ClusterState.AVAILABLE)) == sim.limits.cpus
 
 
+def test_tasks_without_a_keep_alive_leave_a_kept_pool_as_it_was(sim: Simulation) -> None:
+    sim.run_to_end(keep_alive=600)
+    sim.submit_array(3, max_concurrent=1)
+    play(sim)
+    (pool,) = sim.pools(ClusterState.AVAILABLE)
+    assert (pool.jobs_served, pool.keep_alive, pool.kept_for) == (4, 600, "")
+    sim.pass_time(610)
+    assert sim.world.live_hosts() == []
+
+
 def test_no_more_tasks_run_at_a_time_than_the_array_allows(sim: Simulation) -> None:
     array = sim.submit_array(4, max_concurrent=1)
     other = sim.submit()

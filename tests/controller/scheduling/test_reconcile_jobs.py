@@ -304,6 +304,32 @@ def replace_run(run: Any, job: str) -> Any:
     return run
 
 
+def test_a_job_that_completed_and_lost_a_variable_says_so_in_the_lists(sim: Simulation) -> None:
+    job = sim.submit(receive=("x", "y"))
+    sim.pass_time(START)
+    sim.end_job(job, errors=["receive: 'x' could not be kept: No space left.", "receive: 'y' is not defined."])
+    assert sim.job(job).status() is Status.COMPLETED
+    assert message(sim) == "The job completed, but 'x' could not be kept: No space left."
+
+
+def test_a_job_that_waits_for_a_disk_says_so_in_the_lists(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    usual = message(sim)
+    news = {"event": "disk_wait", "job": job, "lease": host.runs[job].lease}
+    for reason in ("The disk of /opt/ml/model is full.", "The disk of /tmp is full."):
+        sim.call(lambda: host.send_event({**news, "reason": reason}))  # noqa: B023 - called at once
+        assert message(sim) == f"It waits for a disk of its host. {reason}"
+    sim.call(lambda: host.send_event({**news, "reason": ""}))
+    assert message(sim) == usual == "Running the code."
+
+
+def message(sim: Simulation) -> str:
+    (row,) = sim.call(lambda: sim.controller.facade.jobs(100, "", None))
+    return row.message
+
+
 def test_two_jobs_whose_ids_begin_alike_have_different_names(sim: Simulation) -> None:
     first, second = sim.submit(job_id="abcdef000000"), sim.submit(job_id="abcdef111111")
     names = [sim.job(job).name for job in (first, second)]

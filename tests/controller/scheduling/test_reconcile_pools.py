@@ -49,11 +49,13 @@ def test_the_life_of_a_pool_is_told_on_the_records_of_its_jobs(sim: Simulation) 
     assert sim.world.live_hosts() == []
 
 
-@pytest.mark.parametrize("before", [0, 600])
-def test_a_job_without_keep_alive_ends_the_pool_even_one_that_was_kept_before(sim: Simulation, before: int) -> None:
+@pytest.mark.parametrize(("before", "last"), [(0, 0), (600, 0), (0, None), (None, None)])
+def test_a_pool_ends_with_a_job_of_keep_alive_0_and_new_hosts_with_one_of_none(
+    sim: Simulation, before: int | None, last: int | None
+) -> None:
     if before:
         sim.run_to_end(keep_alive=before)
-    last = sim.run_to_end(keep_alive=0)
+    last = sim.run_to_end(keep_alive=last)
     assert pool_status(sim, last)[0] == "Terminated"
     assert sim.pools() == []
     assert sim.world.live_hosts() == []
@@ -189,6 +191,32 @@ def test_a_second_job_while_the_pool_is_busy_gets_fresh_hosts_and_there_are_two_
     sim.end_job(first)
     sim.end_job(second)
     assert len(sim.pools(ClusterState.AVAILABLE)) == 2
+
+
+def test_a_job_without_keep_alive_leaves_the_pool_as_it_was_and_its_time_begins_again(sim: Simulation) -> None:
+    sim.run_to_end(keep_alive=600)
+    sim.pass_time(500)
+    visitor = sim.run_to_end()
+    assert pool_status(sim, visitor)[0] == "Available"
+    sim.pass_time(500)
+    assert len(sim.pools(ClusterState.AVAILABLE)) == 1, "the agent keeps its host as long as the controller"
+    stopped = sim.submit()
+    sim.call(lambda: sim.controller.facade.stop(stopped))
+    sim.pass_time(500)
+    assert len(sim.pools(ClusterState.AVAILABLE)) == 1
+    sim.pass_time(200)
+    assert sim.pools() == []
+    assert sim.world.live_hosts() == []
+
+
+def test_extend_sets_the_keep_alive_that_a_job_without_one_leaves(sim: Simulation) -> None:
+    sim.run_to_end(keep_alive=60)
+    sim.call(lambda: sim.controller.facade.extend(sim.pools()[0].id, 900))
+    sim.run_to_end()
+    sim.pass_time(800)
+    assert len(sim.pools(ClusterState.AVAILABLE)) == 1
+    sim.pass_time(200)
+    assert sim.pools() == []
 
 
 def test_the_keep_alive_is_each_jobs_own(sim: Simulation) -> None:

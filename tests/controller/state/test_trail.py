@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from jupyter_smx.controller.state.job_runtime import host_end
+from jupyter_smx.controller.state.job_runtime import JobRuntime, host_end
+from jupyter_smx.model.status import DesiredState
 
 HALF = "a\udc80b"
 """How Python gives the name of a file that is no UTF-8."""
@@ -38,3 +39,12 @@ def test_a_lost_host_is_told_with_the_words_of_its_engine_where_it_has_any() -> 
     assert host_end("algo-1", None).failure == "Host algo-1 was lost while the job ran."
     told = host_end("algo-1", None, "its container ended with exit code 4.").failure
     assert told == "Host algo-1 was lost while the job ran: its container ended with exit code 4."
+
+
+def test_code_that_reached_its_end_on_a_lost_host_is_said_to_have_ended() -> None:
+    runtime = JobRuntime(hosts=("algo-1", "algo-2"), hosts_lost=True, exit_reasons={"algo-2": "its machine was reset."})
+    runtime.record_exit("algo-2", DesiredState.RUN)
+    assert [end.failure for end in runtime.host_ends()] == [
+        "Host algo-1 was lost while the job ran.",
+        "The code ended on algo-2, but the record of its end was lost with the host: its machine was reset.",
+    ]

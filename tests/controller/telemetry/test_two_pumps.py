@@ -12,7 +12,7 @@ from fake_agent import Doors, FakeAgent
 from pulling import CONTENT, JOB, came, pulling
 
 from jupyter_smx.controller.agents.connections import Agents
-from jupyter_smx.controller.telemetry import log_collector
+from jupyter_smx.controller.telemetry import log_collector, log_copy
 from jupyter_smx.controller.telemetry.log_collector import LogCollector
 from jupyter_smx.testing.eventually import eventually
 
@@ -55,7 +55,7 @@ async def test_a_log_that_the_disk_refused_goes_on_when_there_is_room(
 
         monkeypatch.setattr(log_collector, "RETRY_DELAY", 0.01)
         with monkeypatch.context() as patch:
-            patch.setattr(log_collector.os, "open" if refused == "open" else "pwrite", full)
+            patch.setattr(log_copy.os, "open" if refused == "open" else "pwrite", full)
             pump.on_growth(JOB, "algo-1", len(CONTENT))
             await asyncio.wait_for(tried.wait(), 10)
             tried.clear()

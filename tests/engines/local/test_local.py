@@ -65,6 +65,21 @@ def record(world: LocalHarness, cluster: str, **birth: object) -> Handle:
     return Handle(engine="local", cluster=cluster, hosts=(HostHandle(host="algo-1", data=birth),))  # type: ignore[arg-type]
 
 
+def test_an_agent_that_is_stopped_is_found_by_its_handle(
+    world: LocalHarness, stranger: subprocess.Popen[bytes]
+) -> None:
+    birth = {"pid": stranger.pid, "start_time": started(stranger.pid), "boot_id": process_table.boot_id()}
+    handle = record(world, "ab" * 6, **birth)
+    assert world.engine.stopped_agent(handle, "algo-1") == 0
+    stranger.send_signal(signal.SIGSTOP)
+    _pid, status = os.waitpid(stranger.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    assert world.engine.stopped_agent(handle, "algo-1") == stranger.pid
+    assert world.engine.stopped_agent(handle, "algo-2") == 0
+    another = record(world, "cd" * 6, **(birth | {"start_time": birth["start_time"] + 1}))
+    assert world.engine.stopped_agent(another, "algo-1") == 0
+
+
 def started(pid: int) -> int:
     found = process_table.read_process(pid)
     assert found is not None
@@ -131,6 +146,31 @@ async def test_dead_agents_do_not_stay_zombies(world: LocalHarness) -> None:
         return not [child for child in mine if child.status() == psutil.STATUS_ZOMBIE]
 
     await eventually(all_are_reaped, "no zombie is left")
+
+
+async def test_the_end_of_a_killed_agent_is_explained_after_its_release(world: LocalHarness) -> None:
+    handle, living = await world.acquire(), await world.acquire()
+    world.kill_agent(handle.cluster, "algo-1")
+
+    async def is_gone() -> bool:
+        return await world.engine.observe_all([handle]) == [Observation.GONE]
+
+    await eventually(is_gone, "the agent is gone")
+    for _ in range(2):
+        for one in (handle, living):
+            await world.engine.release(one)
+    assert "SIGKILL" in await world.engine.exit_reason(handle.cluster, "algo-1")
+    assert await world.engine.exit_reason(living.cluster, "algo-1") == ""
+
+
+async def test_an_agent_that_a_release_killed_during_an_outage_was_ended_by_no_other_program(
+    world: LocalHarness,
+) -> None:
+    handle = await world.acquire()
+    with world.outage(), pytest.raises(UnavailableError, match="cannot be recorded"):
+        await world.engine.release(handle)
+    await world.engine.release(handle)
+    assert await world.engine.exit_reason(handle.cluster, "algo-1") == ""
 
 
 async def test_only_this_user_can_read_what_a_host_keeps(world: LocalHarness) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from traitlets import Dict, Unicode
 
-from jupyter_smx.engines.remote.machine import RUN_TIMEOUT, Completed, MachineOptions
+from jupyter_smx.engines.machine import child_process
+from jupyter_smx.engines.remote.machine import RUN_TIMEOUT, Completed, MachineOptions, NoAnswerError, NotStartedError
 from jupyter_smx.engines.remote.remote_engine import RemoteEngine
 from jupyter_smx.model.errors import UnavailableError
 
@@ -34,25 +35,21 @@ class ShellMachine:
             try:
                 output, errors = await asyncio.wait_for(process.communicate(data), timeout)
             except asyncio.TimeoutError:
-                raise UnavailableError(f"{self.name} did not answer within {timeout:g} s.", transient=True) from None
+                raise NoAnswerError(f"{self.name} did not answer within {timeout:g} s.", transient=True) from None
         return Completed(process.returncode or 0, output, errors.decode(errors="replace"))
 
     @asynccontextmanager
     async def open(self, command: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """Start a shell of the machine; it is killed where its output is not read to the end."""
         if (self._home / "off").exists():
-            raise UnavailableError(f"{self.name} cannot be reached.", transient=True)
+            raise NotStartedError(f"{self.name} cannot be reached.", transient=True)
         pipe = asyncio.subprocess.PIPE
         environment = {**os.environ, "HOME": os.fspath(self._home)}
-        process = await asyncio.create_subprocess_exec(
-            "sh", "-c", command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
-        )
+        process = await child_process.start("sh", "-c", command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
         try:
             yield process
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+            await child_process.end(process)
 
     async def connect(self, socket: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open the socket, which this kernel has, too."""

@@ -1,14 +1,31 @@
-"""Hosts get machines with room, and a cluster that no machine can have is refused at once."""
+"""Hosts get machines that answer and have room, and a cluster that no machine can have is refused at once.
+
+Of several machines those that answer are known after two seconds, and a silent one is waited for once.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.engines.base import HostSpec
+from jupyter_smx.engines.remote import contacts
+from jupyter_smx.engines.remote.contacts import Contacts
+from jupyter_smx.engines.remote.machine import NoSessionError, NotStartedError
 from jupyter_smx.engines.remote.placement import MACHINE_OPTION, MachineRoom, place_hosts
-from jupyter_smx.model.errors import RefusedError, ValidationError
+from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.text import format_moment
+from jupyter_smx.testing.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MORNING = 1_700_000_000.0
+AWAY = NotStartedError("b does not answer.", cure="Turn it on.", transient=True)
 
 
 def hosts(count: int, gpus: int = 0, machine: str = "") -> list[HostSpec]:
@@ -19,13 +36,14 @@ def hosts(count: int, gpus: int = 0, machine: str = "") -> list[HostSpec]:
     ]
 
 
-def room(slots: int, gpus: int = 0, *, used: int = 0, is_reachable: bool = True) -> MachineRoom:
-    return MachineRoom(total_slots=slots, slots=slots - used, total_gpus=gpus, gpus=gpus, is_reachable=is_reachable)
+def room(slots: int, gpus: int = 0, *, used: int = 0, unreachable: str = "") -> MachineRoom:
+    return MachineRoom(total_slots=slots, slots=slots - used, total_gpus=gpus, gpus=gpus, unreachable=unreachable)
 
 
+OFF = "b is not reachable since 14:05: b does not answer."
 rooms = st.dictionaries(
     st.sampled_from("abcd"),
-    st.builds(room, st.integers(1, 4), st.integers(0, 4), is_reachable=st.booleans()),
+    st.builds(room, st.integers(1, 4), st.integers(0, 4), unreachable=st.sampled_from(["", OFF])),
     min_size=1,
 )
 
@@ -38,7 +56,7 @@ def test_no_machine_gets_more_than_it_has(count: int, gpus: int, machines: dict[
         return
     for name, its in machines.items():
         taken = sum(place == name for place in places.values())
-        assert taken <= (its.slots or 0)
+        assert taken <= (0 if its.unreachable else its.slots or 0)
         assert taken * gpus <= (its.gpus or 0)
 
 
@@ -54,9 +72,22 @@ def test_hosts_spread_over_machines_with_room() -> None:
     assert place_hosts(hosts(3), {"a": room(2), "b": room(2)}) == {"algo-1": "a", "algo-2": "b", "algo-3": "a"}
 
 
-def test_a_machine_that_cannot_be_reached_comes_last() -> None:
-    machines = {"a": room(4, is_reachable=False), "b": room(1)}
-    assert place_hosts(hosts(2), machines) == {"algo-1": "b", "algo-2": "a"}
+def test_a_silent_machine_gets_no_host_and_is_named_where_the_others_are_full() -> None:
+    machines = {"a": room(1), "b": room(4, unreachable=OFF)}
+    assert place_hosts(hosts(1), machines) == {"algo-1": "a"}
+    with pytest.raises(RefusedError, match="No slot of the 2 machines of this engine is free") as refused:
+        place_hosts(hosts(2), machines)
+    assert str(refused.value).endswith(f"{OFF} The job starts when another one ends or the machine answers.")
+    assert refused.value.transient
+
+
+@pytest.mark.parametrize("machine", ["", "b"])
+def test_where_only_silent_machines_can_have_a_host_their_silence_is_the_reason(machine: str) -> None:
+    others = {"a": room(4)} if machine else {}
+    with pytest.raises(RefusedError) as refused:
+        place_hosts(hosts(1, machine=machine), {**others, "b": room(4, unreachable=OFF)})
+    assert str(refused.value) == f"{OFF} The job starts when the machine answers."
+    assert refused.value.transient
 
 
 def test_a_type_of_a_machine_is_placed_there_only() -> None:
@@ -69,3 +100,151 @@ def test_too_many_gpus_are_refused_for_good() -> None:
     with pytest.raises(RefusedError, match="has not so many in one machine") as refused:
         place_hosts(hosts(1, gpus=2), {"a": room(1, 1), "b": room(1, 1)})
     assert not refused.value.transient
+
+
+class Machines:
+    """Machines that answer at once, raise an error of ``errors``, or wait until ``answer`` if they are ``silent``."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, Exception] = {}
+        self.silent: set[str] = set()
+        self.asked: list[str] = []
+        self.now = 100.0
+        self.contacts = Contacts(self.ask, lambda: self.now, lambda: MORNING + self.now)
+        self._answers: dict[str, asyncio.Event] = {}
+
+    async def ask(self, machine: str) -> None:
+        self.asked.append(machine)
+        if machine in self.silent:
+            await self._answers.setdefault(machine, asyncio.Event()).wait()
+        if machine in self.errors:
+            raise self.errors[machine]
+
+    def answer(self, machine: str) -> None:
+        """Let a silent machine answer."""
+        self.silent.discard(machine)
+        self._answers.setdefault(machine, asyncio.Event()).set()
+
+    async def refresh(self, machines: Iterable[str] = "ab") -> list[str]:
+        """Ask them; gives which are known to answer."""
+        names = [*machines]
+        await asyncio.wait_for(self.contacts.refresh(names), 10)
+        return [name for name in names if self.contacts.has_answered(name)]
+
+
+@pytest.fixture
+def contacted(monkeypatch: pytest.MonkeyPatch) -> Machines:
+    monkeypatch.setattr(contacts, "WAIT", 0.01)
+    return Machines()
+
+
+async def test_machines_are_asked_once_a_second(contacted: Machines) -> None:
+    assert await contacted.refresh() == ["a", "b"]
+    contacted.now += 0.9
+    assert await contacted.refresh() == ["a", "b"]
+    assert contacted.asked == ["a", "b"]
+    contacted.now += 0.2
+    assert await contacted.refresh() == ["a", "b"]
+    assert contacted.asked == ["a", "b", "a", "b"]
+
+
+async def test_a_silent_machine_is_waited_for_once_and_is_there_as_soon_as_it_answers(
+    contacted: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contacted.silent = {"b"}
+    assert await contacted.refresh() == ["a"]
+    assert contacted.contacts.unreachable_reason("b").endswith("b did not answer within 0.01 s.")
+    monkeypatch.setattr(contacts, "WAIT", 1000.0)
+    contacted.now += 2
+    assert await contacted.refresh() == ["a"]
+    assert contacted.asked == ["a", "b", "a"], "the question to b goes on"
+    contacted.answer("b")
+    contacted.now += 2
+    await contacted.refresh("b")
+    assert await contacted.refresh() == ["a", "b"]
+    assert contacted.contacts.unreachable_reason("b") == ""
+
+
+async def test_launches_at_the_same_time_share_one_question(contacted: Machines) -> None:
+    contacted.silent = {"a", "b"}
+    both = asyncio.gather(contacted.refresh(), contacted.refresh())
+    await eventually(lambda: len(contacted.asked) == 2, "both are asked")
+    contacted.answer("a")
+    assert await both == [["a"], ["a"]]
+    assert contacted.asked == ["a", "b"]
+    await contacted.contacts.close()
+
+
+async def test_the_silence_of_a_machine_has_its_beginning_and_its_reason(contacted: Machines) -> None:
+    contacted.errors = {"b": AWAY}
+    await contacted.refresh()
+    since = format_moment(MORNING + contacted.now, MORNING)
+    contacted.now += 3600
+    await contacted.refresh()
+    assert contacted.contacts.unreachable_reason("b") == f"b is not reachable since {since}: b does not answer."
+    assert contacted.contacts.unreachable_reason("a") == ""
+    contacted.errors = {"b": RefusedError("The host key of b is another one.")}
+    contacted.now += 2
+    await contacted.refresh("b a")
+    assert (
+        contacted.contacts.unreachable_reason("b")
+        == f"b cannot be used since {since}: The host key of b is another one."
+    )
+
+
+async def test_where_none_answers_the_first_error_says_since_when(contacted: Machines) -> None:
+    contacted.errors = {"a": UnavailableError("a is away."), "b": AWAY}
+    for seconds in (0, 1800):
+        contacted.now += seconds
+        with pytest.raises(NotStartedError) as away:
+            await contacted.refresh("ba")
+    assert str(away.value) == f"Not reachable since {format_moment(MORNING + 100, MORNING)}: {AWAY}"
+    assert away.value.transient
+
+
+async def test_where_one_machine_may_be_back_and_the_other_is_refused_the_error_is_that_of_a_wait(
+    contacted: Machines,
+) -> None:
+    contacted.errors = {"a": RefusedError("The host key of a is another one."), "b": AWAY}
+    with pytest.raises(UnavailableError, match="b does not answer"):
+        await contacted.refresh()
+    contacted.errors["b"] = RefusedError("b denied the login.")
+    contacted.now += 2
+    with pytest.raises(RefusedError, match=r"^The host key of a is another one\.$"):
+        await contacted.refresh()
+
+
+async def test_where_all_were_silent_the_first_that_answers_again_is_waited_for(contacted: Machines) -> None:
+    contacted.errors = {"a": AWAY, "b": AWAY}
+    with pytest.raises(UnavailableError):
+        await contacted.refresh()
+    contacted.errors, contacted.silent = {}, {"a", "b"}
+    contacted.now += 2
+    waiting = asyncio.create_task(contacted.refresh())
+    await eventually(lambda: len(contacted.asked) == 4, "both are asked again")
+    contacted.answer("b")
+    assert await waiting == ["b"]
+    await contacted.contacts.close()
+
+
+@pytest.mark.parametrize("error", [NoSessionError("b opened no session.", transient=True), None])
+async def test_a_machine_without_a_free_session_answers(contacted: Machines, error: SmxError | None) -> None:
+    contacted.errors = {"b": error} if error else {}
+    assert await contacted.refresh() == ["a", "b"]
+
+
+async def test_a_way_that_fails_unexpectedly_is_a_silent_machine(contacted: Machines) -> None:
+    contacted.errors = {"b": ZeroDivisionError("of the way")}
+    assert await contacted.refresh() == ["a"]
+    assert "b cannot be asked (ZeroDivisionError('of the way'))" in contacted.contacts.unreachable_reason("b")
+
+
+async def test_a_caller_that_is_cancelled_takes_no_question_from_the_others(contacted: Machines) -> None:
+    contacted.silent = {"a"}
+    first, second = (asyncio.create_task(contacted.refresh("a")) for _ in range(2))
+    await eventually(lambda: contacted.asked, "it is asked")
+    first.cancel()
+    await asyncio.wait({first})
+    contacted.answer("a")
+    assert await second == ["a"]
+    assert contacted.asked == ["a"]

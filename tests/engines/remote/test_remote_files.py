@@ -45,6 +45,21 @@ def test_inputs_are_there_and_a_job_cannot_change_those_of_the_next(remote: Remo
     assert all("bytes 800000\n" in log for log in logs), logs
 
 
+@pytest.mark.parametrize("mode", ["File", "FastFile"])
+def test_a_broken_link_is_left_out_there_with_a_note(remote: RemoteWorld, mode: str) -> None:
+    hidden = remote.folder / "home" / "data"
+    hidden.mkdir(parents=True)
+    (hidden / "rows.csv").write_text("1,2")
+    (hidden / ".#rows.csv").symlink_to("ann@laptop.123")
+    channels = (Channel(name="rows", source=str(hidden), mode=mode),)
+    job = remote.run("print(os.listdir(os.environ['SM_CHANNEL_ROWS']))", channels=channels)
+    assert "['rows.csv']" in job.log()
+    note = "channel rows: a link that leads nowhere was left out: .#rows.csv."
+    provenance = job.job().provenance
+    assert provenance is not None
+    assert note in provenance.notes
+
+
 def test_a_provided_file_itself_is_closed_to_jobs(remote: RemoteWorld) -> None:
     hidden = remote.folder / "home" / "rows.csv"
     hidden.write_text("kept\n")

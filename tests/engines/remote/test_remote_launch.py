@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.engines.remote import account
 from jupyter_smx.engines.remote.account import Account
 from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention
-from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.engines.remote.machine import NoAnswerError, NoSessionError, NotStartedError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 from jupyter_smx.testing.eventually import eventually
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.remote.machine import Completed
 
 pytestmark = pytest.mark.processes
+VERB = re.compile(r" remote ([a-z_]+) ")
+AWAY = NotStartedError("b does not answer.", transient=True)
 FOLDER = ".local/share/jupyter_smx"
 
 
@@ -39,6 +43,39 @@ class SilentMachine(ShellMachine):
         raise AssertionError
 
 
+class FaultyMachine(ShellMachine):
+    """A machine that raises an error in place of the commands which contain a word, and notes all commands."""
+
+    def __init__(self, name: str, home: Path, faults: dict[str, Exception], ran: list[tuple[str, str]]) -> None:
+        super().__init__(name, home)
+        self._faults = faults
+        self._ran = ran
+
+    async def run(self, command: str, data: bytes = b"", timeout: float = 20.0) -> Completed:
+        self._ran.append((self.name, command))
+        for word, error in self._faults.items():
+            if word in command:
+                raise error
+        return await super().run(command, data, timeout)
+
+
+class FaultyEngine(ShellEngine):
+    """An engine with machines whose ``faults`` are set by name."""
+
+    def __init__(self, **traits: object) -> None:
+        super().__init__(**traits)
+        self.faults: dict[str, dict[str, Exception]] = {name: {} for name in self.homes}
+        self.ran: list[tuple[str, str]] = []
+
+    def machine(self, name: str) -> FaultyMachine:
+        return FaultyMachine(name, Path(self.homes[name]), self.faults[name], self.ran)
+
+    def verbs(self) -> list[str]:
+        """Give what the machines were asked, as ``a launch``, and forget it."""
+        ran, self.ran[:] = [*self.ran], []
+        return [f"{name} {(VERB.search(command) or ['', command])[1]}" for name, command in ran]
+
+
 class HalfSilentEngine(ShellEngine):
     """An engine whose machine of the name ``silent`` answers nothing."""
 
@@ -50,13 +87,13 @@ class HalfSilentEngine(ShellEngine):
 @pytest.fixture
 async def engine_of(tmp_path: Path) -> AsyncIterator[Callable[..., HalfSilentEngine]]:
     """Give ``engine_of(*machines)``: engines that share a data folder and machines."""
-    made = []
+    made: list[ShellEngine] = []
 
-    def make(*names: str) -> HalfSilentEngine:
+    def make(*names: str, kind: type[ShellEngine] = HalfSilentEngine) -> ShellEngine:
         homes = {name: os.fspath(tmp_path / name) for name in names}
         for home in homes.values():
             Path(home).mkdir(exist_ok=True)
-        made.append(HalfSilentEngine(data_dir=os.fspath(tmp_path / "controller"), homes=homes))
+        made.append(kind(data_dir=os.fspath(tmp_path / "controller"), homes=homes))
         return made[-1]
 
     yield make
@@ -64,6 +101,7 @@ async def engine_of(tmp_path: Path) -> AsyncIterator[Callable[..., HalfSilentEng
         for cluster, intention in register_of(tmp_path).live().items():
             if {*intention.machines()} <= {*engine.homes}:
                 await engine.release(Handle(engine="shell", cluster=cluster))
+        await engine.close()
 
 
 def register_of(folder: Path) -> ClusterRegister:
@@ -136,3 +174,85 @@ async def test_a_cluster_that_is_released_while_machines_are_asked_is_not_launch
     with pytest.raises(RefusedError, match="was released"):
         await launching
     assert register.read("ours") is None
+
+
+@pytest.fixture
+def faulty(engine_of: Callable[..., FaultyEngine], monkeypatch: pytest.MonkeyPatch) -> FaultyEngine:
+    """Give an engine with machines ``b`` and ``a``; each placement asks both."""
+    monkeypatch.setattr("jupyter_smx.engines.remote.contacts.FRESH", -1.0)
+    return engine_of("b", "a", kind=FaultyEngine)
+
+
+async def test_a_host_whose_machine_is_not_reached_at_the_launch_goes_to_another_one(
+    tmp_path: Path, faulty: FaultyEngine
+) -> None:
+    faulty.faults["b"] = {" launch ": AWAY, "true": AWAY}
+    assert await launch(faulty, "ours") == {"algo-1": "a"}
+    assert register_of(tmp_path).read("ours") == Intention({"algo-1": "a"})
+    faulty.verbs()
+    await faulty.release(Handle(engine="shell", cluster="ours"))
+    assert faulty.verbs() == ["a release"]
+
+
+async def test_a_machine_that_is_off_gets_no_host_until_it_answers_again(faulty: FaultyEngine) -> None:
+    faulty.faults["b"] = {"": AWAY}
+    assert await launch(faulty, "first") == {"algo-1": "a"}
+    faulty.faults["b"].clear()
+    await faulty._contacts.refresh("b")
+    assert await launch(faulty, "second") == {"algo-1": "b"}
+
+
+async def test_a_host_whose_launch_has_no_answer_is_not_launched_elsewhere(
+    tmp_path: Path, faulty: FaultyEngine
+) -> None:
+    faulty.faults["b"] = {" launch ": NoAnswerError("b did not answer.", transient=True)}
+    with pytest.raises(NoAnswerError):
+        await launch(faulty, "ours")
+    assert "a launch" not in faulty.verbs()
+    assert register_of(tmp_path).read("ours") == Intention({"algo-1": "b"})
+
+
+async def test_a_machine_without_a_free_session_keeps_its_turn(faulty: FaultyEngine) -> None:
+    faulty.faults["b"] = {" launch ": NoSessionError("b opened no session.", transient=True)}
+    with pytest.raises(RefusedError, match="b opened no session") as refused:
+        await launch(faulty, "first")
+    assert refused.value.transient
+    faulty.faults["b"].clear()
+    assert await launch(faulty, "second") == {"algo-1": "b"}
+
+
+async def test_a_machine_that_dies_while_it_gets_the_agent_has_not_launched_anything(
+    tmp_path: Path, faulty: FaultyEngine
+) -> None:
+    asked = faulty.faults["b"]
+    await faulty._contacts.refresh("ba")
+    (tmp_path / "b" / FOLDER / agent_zipapp.file_name()).unlink()
+    asked["mkdir -p"] = NoAnswerError("b did not answer.", transient=True)
+    asked["true"] = AWAY
+    faulty._contacts.note_answer("b")
+    assert await launch(faulty, "ours") == {"algo-1": "a"}
+
+
+async def test_of_a_single_machine_the_launch_is_the_only_question(engine_of: Callable[..., FaultyEngine]) -> None:
+    engine = engine_of("b", kind=FaultyEngine)
+    await launch(engine, "first")
+    engine.verbs()
+    await launch(engine, "second")
+    assert engine.verbs() == ["b launch"]
+
+
+async def test_a_single_machine_that_is_off_is_waited_for_with_since_when(
+    tmp_path: Path, engine_of: Callable[..., FaultyEngine]
+) -> None:
+    engine = engine_of("b", kind=FaultyEngine)
+    await launch(engine, "first")
+    engine.faults["b"][""] = AWAY
+    with pytest.raises(RefusedError, match=r"^Not reachable since .*\d\d:\d\d: b does not answer") as refused:
+        await launch(engine, "second")
+    assert refused.value.transient
+    assert register_of(tmp_path).is_released("second"), "nothing is left for a release to ask"
+    with pytest.raises(UnavailableError, match=r"^Not reachable since .*\d\d:\d\d: b does not answer") as away:
+        await launch(engine, "third")
+    assert away.value.transient
+    engine.faults["b"].clear()
+    assert await launch(engine, "fourth") == {"algo-1": "b"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually, eventually_blocking
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ssh_controller import SshControllerWorld
     from ssh_helpers import Sshs
+    from worlds.ssh.machine import Machine
 
 pytestmark = pytest.mark.processes
 _PR_SET_CHILD_SUBREAPER = 36
@@ -59,6 +61,33 @@ async def test_a_session_of_a_person_goes_on_and_the_connection_ends_with_it(ssh
         assert is_alive(master)
     await eventually(lambda: not is_alive(master), "the connection has ended")
     assert (await controller.run("echo again")).output == b"again\n"
+
+
+async def test_a_controller_that_ends_waits_no_two_seconds_for_a_connection_that_was_stopped(
+    sshs: Sshs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The end of the ssh that asked may take another second on a busy machine.
+    monkeypatch.setattr("jupyter_smx.engines.ssh.master._STOP_TIMEOUT", 0.1)
+    connection = sshs.connect()
+    await connection.run("true")
+    (master,) = sshs.masters()
+    os.kill(master, signal.SIGSTOP)
+    await asyncio.wait_for(connection.retire(), 2)
+    os.kill(master, signal.SIGKILL)
+    await eventually(lambda: not is_alive(master), "the connection has ended")
+
+
+async def test_a_controller_that_ends_waits_no_two_seconds_for_a_machine_that_is_silent(
+    sshs: Sshs, one: Machine
+) -> None:
+    one.cut()
+    connection = sshs.connect(connect_timeout=60.0)
+    starting = asyncio.create_task(connection.run("true"))
+    await eventually(sshs.processes, "a start is under way")
+    await asyncio.wait_for(connection.retire(), 2)
+    with pytest.raises(UnavailableError, match="The connection to smx-one is closed"):
+        await starting
+    assert sshs.processes() == {}
 
 
 @contextmanager

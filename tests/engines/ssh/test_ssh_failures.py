@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from jupyter_smx.engines.remote.machine import Completed
 from jupyter_smx.engines.ssh import failures
+from jupyter_smx.engines.ssh.engine import SshEngine
 from jupyter_smx.engines.ssh.failures import SessionEnd, Target
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMMAND = "ssh -M -N -f -o ControlPath=/run/x gpu-box"
 BOX = Target(alias="gpu-box", command=COMMAND)
@@ -353,6 +359,16 @@ def test_a_missing_program_is_refused_and_a_full_machine_waits(error: OSError, k
     assert type(made) is kind
     assert made.transient is (kind is UnavailableError)
     assert error.strerror in made.message
+
+
+def test_a_missing_client_is_refused_at_the_submission(tmp_path: Path) -> None:
+    for traits in ({"program": str(tmp_path / "ssh")}, {"variables": {"PATH": str(tmp_path)}}):
+        with pytest.raises(RefusedError, match=r"cannot be started \(No such file or directory\)\. .* Install it"):
+            SshEngine(**traits).check_installed()
+    (tmp_path / "ssh").touch(mode=0o755)
+    (tmp_path / "ssh").chmod(0o755)
+    for traits in ({"program": str(tmp_path / "ssh")}, {"variables": {"PATH": str(tmp_path)}}):
+        SshEngine(**traits).check_installed()
 
 
 REFUSED_SESSION = """mux_client_request_session: session request failed: Session open refused by peer

@@ -57,9 +57,12 @@ ADMIN = {
 }
 
 
-def kept_for(job: int | None, admin: str) -> int | None:
-    """Give what the documentation promises: seconds, or None where the wish is refused."""
-    wish = job or 0
+def kept_for(job: int | None, admin: str, before: int | None = None) -> int | None:
+    """Give what the documentation promises: seconds, or None where the wish is refused.
+
+    A job that says no keep-alive leaves a pool that was kept ``before`` as it was.
+    """
+    wish = (before or 0) if job is None else job
     cap: Any = ADMIN[admin].get("keep_alive_cap", 3600)
     if wish > cap:
         return None
@@ -79,7 +82,7 @@ def test_bug_08_the_wish_of_the_last_job_rules_within_what_the_administrator_all
             sim.run_to_end(keep_alive=before)
             sim.pass_time(1.0)
         wish: dict[str, int] = {} if JOB[job] is None else {"keep_alive": JOB[job] or 0}
-        expected = kept_for(JOB[job], admin)
+        expected = kept_for(JOB[job], admin, before)
         pools = sim.pools()
         if expected is None:
             with pytest.raises(ResourceLimitError, match=r"keep_alive_cap in jupyter_smx_config\.py"):

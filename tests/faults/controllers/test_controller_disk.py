@@ -15,11 +15,10 @@ import pytest
 from disks import Disk, mounted
 from world import PATIENCE, VARIABLE, World, surround
 
-from jupyter_smx import controller_launch
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller import app, server
 from jupyter_smx.controller.db import connection
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.job import Job
@@ -60,6 +59,14 @@ def small_world(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     made.close()
 
 
+def fill_and_submit(world: World, disk: Disk, counts: list[int]) -> None:
+    """Submit until that is refused, with the number of jobs before each: housekeeping may just have given room back."""
+    for _ in range(8):
+        counts.append(len(world.client.jobs(100)))
+        disk.fill()
+        world.submit()
+
+
 @as_root
 def test_on_a_full_disk_a_submission_is_refused_what_runs_goes_on_and_all_is_told_later(
     small_world: World, disk: Disk
@@ -68,12 +75,11 @@ def test_on_a_full_disk_a_submission_is_refused_what_runs_goes_on_and_all_is_tol
     gate = world.gate()
     running = world.submit("for number in range(100_000): print('a long line', number)", gate=gate)
     running.until_it_says("begun")
-    before = len(world.client.jobs(100))
-    disk.fill()
+    counts: list[int] = []
     with pytest.raises(UnavailableError, match=r"cannot be written: .*full.*[Ff]ree some space") as refusal:
-        world.submit()
+        fill_and_submit(world, disk, counts)
     assert refusal.value.field == "data_dir"
-    assert len(world.client.jobs(100)) == before, "nothing is half-created"
+    assert len(world.client.jobs(100)) == counts[-1], "nothing is half-created"
     gate.touch()
     record = next(Path(os.path.realpath(world.data / "clusters")).glob(f"*/algo-1/spool/{running.id}"))
     eventually_blocking((record / "end.json").exists, "the code went on to its end", within=PATIENCE)
@@ -82,7 +88,8 @@ def test_on_a_full_disk_a_submission_is_refused_what_runs_goes_on_and_all_is_tol
     ended = running.wait()
     assert (ended.state, running.runs()) == (SecondaryStatus.COMPLETED, 1), ended.failure_reason
     log = (world.data / "jobs" / running.id / "logs" / "algo-1.log").read_bytes()
-    assert log == (record / "log").read_bytes() if (record / "log").exists() else log.endswith(b"done\n")
+    assert log.endswith(b"done\n")
+    assert not (record / "log").exists() or (record / "log").stat().st_size == 0, "a long log lies there once"
     assert log.count(b"a long line") == 100_000
     assert world.run().why().startswith("Warm: ")
 
@@ -276,4 +283,4 @@ def test_tables_that_somebody_made_by_hand_are_refused_with_a_sentence(tmp_path:
     raw.close()
     with pytest.raises(UnavailableError, match="already exists"):
         connection.connect(path)
-    assert autostart.START_LIMIT > 0
+    assert controller_launch_errors.START_LIMIT > 0

@@ -74,11 +74,12 @@ def test_a_daemon_that_is_absent_or_stopped_is_named_and_what_waits_for_it_goes_
     containers: Containers, daemon: Dockerd
 ) -> None:
     daemon.stop()
-    absent = containers.submit().wait()
-    assert absent.state is FAILED
-    assert absent.failure_reason.startswith(f"CapacityError: Docker does not answer at {daemon.host}: ")
-    assert "Start it (dockerd, or systemctl start docker)" in absent.failure_reason
+    absent = containers.submit()
+    inspecting = re.escape(f"Inspecting the image: Docker does not answer at {daemon.host}: ")
+    eventually_blocking(lambda: re.search(inspecting, said(absent)), "it says why it waits", within=PATIENCE)
+    assert "Start it (dockerd, or systemctl start docker)" in said(absent)
     daemon.start(tied=True)
+    assert absent.wait().state is COMPLETED
 
     gate = containers.gate()
     running, unwanted = (containers.submit(gate=gate, keep_alive=600) for _ in range(2))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
+from world import PATIENCE
 
+from jupyter_smx.agent.system.resources.log_limit import BLOCK
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.logs import reader
 from jupyter_smx.kernel.subcommands import log_subcommands as logs
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from world import Ran, World
 
 MEBI = 1 << 20
@@ -69,6 +76,40 @@ def test_a_hundred_megabytes_in_one_line_come_home_whole_through_a_small_control
     )
     assert length == HUGE + len("begun\n\ndone\n")
     assert highest(world.controller()) - before < GROWTH
+
+
+@pytest.mark.usefixtures("punches")
+def test_a_log_over_its_limit_keeps_both_ends_through_a_kill_and_lies_on_the_disk_once(
+    world: World, configure: Callable[[str], None]
+) -> None:
+    limit = MEBI // 8
+    configure(f"c.ControllerApp.log_limit_mib = {limit / MEBI}")
+    gate = world.gate()
+    write = "for number in range({}, {}): print('line %09d' % number)\nsys.stdout.flush()\n"
+    wait = f"import time\nwhile not os.path.exists({os.fspath(gate)!r}): time.sleep(0.002)\n"
+    source = f"import sys\n{write.format(0, 40_000)}print('half', flush=True)\n{wait}{write.format(40_000, 80_000)}"
+    job = world.submit(source, keep_alive=0)
+    size = len("begun\nhalf\n") + 15 * 80_000 + len("done\n")
+    spool = next_file(world, f"clusters/*/algo-1/spool/{job.id}/log")
+    eventually_blocking(
+        lambda: home(job).exists() and b"half" in home(job).read_bytes(), "the first half is here", within=PATIENCE
+    )
+    os.kill(world.controller(), signal.SIGKILL)
+    gate.touch()
+    assert job.wait().state is SecondaryStatus.COMPLETED
+    assert home(job).stat().st_size == size
+    assert home(job).stat().st_blocks * 512 <= limit + BLOCK
+    assert spool.stat().st_blocks == 0
+    lines = "".join(reader.read_all(world.client, job.job())).splitlines()
+    assert (lines[:2], lines[-2:]) == (["begun", "line 000000000"], ["line 000079999", "done"])
+    assert sum("of this log were left out here: a job's log may take 128.0 KiB" in line for line in lines) == 1
+    assert list(reader.read_all(world.client, job.job(), last=1)) == ["done\n"]
+
+
+def next_file(world: World, pattern: str) -> Path:
+    """Wait until there is a file of that pattern in the data folder."""
+    eventually_blocking(lambda: any(world.data.glob(pattern)), f"there is a file {pattern}", within=PATIENCE)
+    return next(world.data.glob(pattern))
 
 
 def test_a_line_without_an_end_is_followed_in_time_that_grows_with_its_length() -> None:

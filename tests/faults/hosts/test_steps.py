@@ -24,7 +24,8 @@ BIG = 512 * 1024 * 1024
 MODEL = 12 * 1024 * 1024
 FILES = 1500
 """With their long names more than one frame of end record."""
-LOST = "InternalServerError: Host algo-1 was lost while the job ran."
+LOST = "InternalServerError: Host algo-1 was lost while the job ran: "
+RECORD_LOST = "InternalServerError: The code ended on algo-1, but the record of its end was lost with the host: "
 
 
 def _kill_controller(world: World) -> None:
@@ -189,7 +190,11 @@ def test_killed(world: World, step: str, victim: str) -> None:
     ended = job.wait()
     expected, runs = UNLIKE.get((step, victim), (COMPLETED, 1))
     assert (ended.state, job.runs()) == (expected, runs), ended.failure_reason
-    assert ended.failure_reason == (LOST if expected is FAILED else "")
+    if expected is FAILED:
+        assert ended.failure_reason.startswith(RECORD_LOST if step == "while archiving" else LOST), ended.failure_reason
+        assert "SIGKILL" in ended.failure_reason
+    else:
+        assert ended.failure_reason == ""
     assert ended.why is not None
     assert ended.why.start == starts(step, victim), ended.why
     assert len(world.pools()) == (0 if victim == "agent" and expected is not COMPLETED else len(world.agents()))

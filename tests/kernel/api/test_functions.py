@@ -14,8 +14,15 @@ from msgspec.structs import replace
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.api import session
+from jupyter_smx.kernel.options.option_values import parse_channel
 from jupyter_smx.kernel.request import payload
-from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+from jupyter_smx.model.errors import (
+    RefusedError,
+    ResourceNotFoundError,
+    SmxError,
+    UnavailableError,
+    ValidationError,
+)
 from jupyter_smx.model.spec.instance import InstanceGroup
 
 if TYPE_CHECKING:
@@ -157,6 +164,49 @@ def test_a_wish_of_another_type_or_size_is_a_sentence_with_its_field(
     assert controller.jobs == {}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data",
+        "data,distribution=sharded",
+        "s3://bucket/data,mode=FastFile,groups=a+b",
+        "list.txt,type=manifest,content_type=text/csv",
+        "~/data,path=/opt/ml/processing/x",
+    ],
+)
+def test_the_text_of_an_input_means_what_it_means_on_a_line(
+    controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = smx.train("pass", inputs={"train": text})
+    assert controller.jobs[job.id].spec.channels == (parse_channel(f"train={text}", tmp_path),)
+
+
+def test_a_path_of_an_input_has_no_properties(controller: ScriptedController, tmp_path: Path) -> None:
+    job = smx.train("pass", inputs={"train": tmp_path / "a,mode=x"})
+    assert controller.jobs[job.id].spec.channels[0].source == str(tmp_path / "a,mode=x")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "data,distribution=some",
+            r"inputs\['train'\]: distribution 'some' does not exist\. There are FullyReplicated",
+        ),
+        ("data,mod=File", r"inputs\['train'\]: mod is not a channel property\..* Did you mean mode"),
+        ("data,mode=Pipe", r"inputs\['train'\]: mode Pipe is not supported\."),
+        ("", r"inputs\['train'\]: the source is missing\. .* For example inputs=\{'train': 'data\.csv'\}\."),
+    ],
+)
+def test_what_an_input_cannot_have_is_refused_by_its_keyword(
+    controller: ScriptedController, text: str, sentence: str
+) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        smx.train("pass", inputs={"train": text})
+    assert controller.jobs == {}
+
+
 @pytest.mark.parametrize("field", sorted(set(inspect.signature(smx.train).parameters) - {"code"}))
 def test_a_keyword_that_is_none_is_one_that_nobody_set(controller: ScriptedController, field: str) -> None:
     """Functions of people's own hand keywords on; a folder None was looked for, and None was not iterable."""
@@ -185,6 +235,22 @@ def test_other_doors_refuse_what_train_refuses(controller: ScriptedController) -
     with pytest.raises(ValidationError, match=r"keep_alive=nan is not a duration"):
         smx.remote(keep_alive=NAN)(abs).submit(1)  # type: ignore[arg-type]  # what this is about
     assert controller.jobs == {}
+
+
+@pytest.mark.parametrize("kind", [ValidationError, RefusedError, ResourceNotFoundError, UnavailableError])
+def test_what_the_controller_refuses_names_keywords(monkeypatch: pytest.MonkeyPatch, kind: type[SmxError]) -> None:
+    def refuse(*_: Any) -> Any:
+        raise kind("--engine: 'ssh' has no machines.", cure="Write --engine ssh:NAME, or add --wait.")
+
+    monkeypatch.setattr(session.current_session().client, "submit", refuse)
+    for call in (smx.train, smx.process, lambda code: smx.remote()(abs).submit(code)):
+        with pytest.raises(kind, match=r"engine='ssh' has no machines\. Write engine='ssh:NAME', or add wait=True\."):
+            call("pass")
+
+
+def test_an_unknown_dependency_names_the_keyword() -> None:
+    with pytest.raises(ResourceNotFoundError, match=r"^after: there is no job"):
+        smx.train("pass", after="missing")
 
 
 def test_numbers_of_numpy_are_numbers(controller: ScriptedController) -> None:

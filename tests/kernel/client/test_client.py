@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.client.answer_wait import RepeatPolicy
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.kernel.client.connection import Connection
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError, ValidationError
@@ -74,9 +75,10 @@ def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(
 
 
 @pytest.mark.usefixtures("data_folder")
-def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None:
+def test_a_server_that_always_hangs_up_is_an_outage_and_no_endless_loop() -> None:
     controller_launch.ensure_folders()
     hung_up = []
+    moments = iter(range(4))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.fspath(controller_launch.socket_path()))
         listener.listen()
@@ -91,7 +93,9 @@ def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None
         thread = threading.Thread(target=hang_up)
         thread.start()
         client = Client(
-            controller_launch.socket_path(), lambda: pytest.fail("it is there, so nothing is to be started")
+            controller_launch.socket_path(),
+            lambda: pytest.fail("it is there, so nothing is to be started"),
+            repeat=RepeatPolicy(1.0, lambda: float(next(moments)), lambda _seconds: None),
         )
         with pytest.raises(UnavailableError, match="RemoteDisconnected"):
             client.controller_info()

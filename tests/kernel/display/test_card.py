@@ -17,7 +17,7 @@ from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.channel import Artifact, Payload
 from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.status import DISK_WAIT, SecondaryStatus
 
 SPEC = JobSpec(kind="train", source="secret = 1", base_name="train", submitted_at=100.0, environment={"K": "hidden"})
 
@@ -116,6 +116,26 @@ def test_a_card_holds_a_whole_summary_as_lists_and_events_have_it() -> None:
 def test_a_job_in_the_queue_says_its_place() -> None:
     waiting = summary_of(a_job(), queue_position=3)
     assert "queue position 3" in card_of(a_job(), 101.0, news=waiting).html()
+
+
+def test_a_card_of_a_job_that_completed_says_which_variable_was_lost() -> None:
+    said = "receive: 'x' could not be kept: No space left on device."
+    hosts = (HostEnd(host="algo-1", cause="exit", exit_code=0, errors=(said,)),)
+    spec = JobSpec(kind="train", source="x = 1", receive=("x", "y"))
+    card = card_of(a_job(spec=spec, state=SecondaryStatus.COMPLETED, hosts=hosts, received={"y": 1}), 101.0)
+    words = "The job completed, but 'x' could not be kept: No space left on device."
+    assert (card.failure, words in card.line(), card.html().count("could not be kept")) == (words, True, 1)
+    assert card_of(a_job(spec=spec, state=SecondaryStatus.TRAINING), 101.0).failure == ""
+
+
+def test_a_job_whose_end_waits_for_room_says_so_on_its_card() -> None:
+    message = f"{DISK_WAIT}The disk of /opt/ml/model is full: 0 B of 1 GiB are free."
+    row = Transition(status=SecondaryStatus.TRAINING, start_time=100.0, status_message=message)
+    why = Why(start="warm", sentence="Warm: reused the pool m5-1.")
+    job = a_job(state=SecondaryStatus.TRAINING, transitions=(row,), why=why, timings={"first_line": 100.006})
+    card = card_of(job, 101.0)
+    assert message in card.line()
+    assert message in card.html()
 
 
 def test_a_failure_is_on_the_card_with_its_line() -> None:

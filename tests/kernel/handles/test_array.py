@@ -367,7 +367,7 @@ def test_a_bare_word_means_the_sweep_that_came_last_and_not_the_job_before_it(
 ) -> None:
     before = smx.train("pass", name="before")
     array = smx.train("pass", hyperparameters={"lr": [1, 2]}, sweep=True, name="grid")
-    for line in ("logs", "why", "rerun", "diff", f"diff {before.name} {array.name}", f"logs {array.name}"):
+    for line in ("logs", "why", "diff", f"diff {before.name} {array.name}", f"logs {array.name}"):
         with pytest.raises(ValidationError, match=rf"{array.name} is an array of 2 tasks\..*e\.g\. {array.name}-0\."):
             shell.run_line_magic("smx", line)
     controller.end(task_id(array.id, 1), SecondaryStatus.FAILED)

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
+import jupyter_smx as smx
 from jupyter_smx.kernel.api.session import Session
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.failures.exceptions import JobFailed, JobStopped, StillRunning
@@ -73,6 +76,60 @@ def test_the_result_has_the_received_variables_by_key_attribute_and_index(
     assert [name in job for name in ("model", "model.tar.gz", "modle", 0)] == [True, True, False, False]
 
 
+def lossy(*errors: str) -> tuple[HostEnd, ...]:
+    return (HostEnd(host="algo-1", cause="exit", exit_code=0, errors=errors),)
+
+
+FULL = "could not be kept: No space left on device. The disk of the job's log and results is full."
+LEFT = "was not kept, because the process of the job ended before the end of its code."
+
+
+@pytest.mark.parametrize("why", [FULL, LEFT])
+def test_a_lost_variable_raises_with_its_reason_wherever_it_is_asked_for(
+    job: Job, controller: ScriptedController, why: str
+) -> None:
+    controller.end(job.id, hosts=lossy(f"receive: 'model' {why}"))
+    for ask in (job.result, lambda: job["model"], lambda: asyncio.run(awaited(job))):
+        with pytest.raises(smx.MissingVariables) as raised:
+            ask()
+        assert str(raised.value) == f"{job.name} completed, but 'model' {why}"
+        assert (raised.value.missing, raised.value.received) == ({"model": why}, {})
+    assert job.status == "Completed"
+    assert job.exception() is None
+
+
+async def awaited(job: Job) -> Any:
+    return await job
+
+
+def test_a_variable_of_which_no_host_speaks_is_lost_as_well(job: Job, controller: ScriptedController) -> None:
+    controller.end(job.id)
+    with pytest.raises(smx.MissingVariables, match="'model' did not come back, and its hosts do not say why"):
+        job.result()
+
+
+def test_variables_that_came_are_there_beside_a_lost_one(
+    session: Session, controller: ScriptedController, tmp_path: Path
+) -> None:
+    job = session.submit(replace(SPEC, receive=("model", "scores")))
+    hosts = lossy(f"receive: 'scores' {FULL}")
+    controller.end(job.id, hosts=hosts, received={"model": 1}, artifacts=(result_file(tmp_path, model=7),))
+    assert job["model"] == 7
+    with pytest.raises(smx.MissingVariables) as raised:
+        job.result()
+    assert raised.value.received == {"model": 7}
+
+
+@pytest.mark.parametrize("why", ["is not defined at the end of the cell.", "cannot be pickled (TypeError: lock)."])
+def test_a_variable_that_the_code_did_not_give_is_missing_and_not_lost(
+    job: Job, controller: ScriptedController, why: str
+) -> None:
+    controller.end(job.id, hosts=lossy(f"receive: 'model' {why}"))
+    assert job.result() == {}
+    with pytest.raises(KeyError, match=re.escape(why)):
+        job["model"]
+
+
 def test_waiting_has_a_limit_and_leaves_the_job_alone(job: Job, controller: ScriptedController) -> None:
     with pytest.raises(TimeoutError, match="still running"):
         job.wait(0.05)
@@ -128,14 +185,19 @@ SIGTERM = RemoteException(type="SignalException", message="got signal: 15", trac
         (
             HostEnd(host="algo-1", cause="stopped", exit_code=1, exception=SIGTERM),
             HostEnd(host="algo-2", cause="memory", signal=9),
-            "AlgorithmError: OutOfMemory: 3 GiB",
+            "out of memory. 3 GiB",
         ),
     ],
 )
 def test_the_host_that_we_ended_for_the_sake_of_another_is_not_blamed(
     job: Job, controller: ScriptedController, ours: HostEnd, own: HostEnd, reason: str
 ) -> None:
-    controller.end(job.id, SecondaryStatus.FAILED, hosts=(ours, own), failure_reason=reason)
+    controller.end(
+        job.id,
+        SecondaryStatus.FAILED,
+        hosts=(ours, own),
+        failure_reason=reason.replace("out of memory.", "AlgorithmError: OutOfMemory:"),
+    )
     failure = job.exception(10)
     assert isinstance(failure, JobFailed)
     assert failure.remote is None

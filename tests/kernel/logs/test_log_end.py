@@ -89,3 +89,39 @@ def test_the_end_of_a_long_log_is_found_without_its_beginning(controller: Script
 def test_what_is_no_number_of_lines_is_said(tail: int) -> None:
     with pytest.raises(ValidationError, match="is not a number of lines"):
         smx.train("pass").logs(tail=tail)
+
+
+HEAD, NOTICE, TAIL = (
+    b"first\nsecond\n",
+    b"\n[... 1.0 MiB of this log were left out here: a limit ...]  \n",
+    b"third\nlast\n",
+)
+
+
+def shorten(controller: ScriptedController, job_id: str, notice: bytes = NOTICE) -> None:
+    gap = len(HEAD + notice), len(HEAD + notice) + 2**20
+    controller.logs[job_id, "algo-1"] = HEAD + notice + bytes(2**20) + TAIL
+    controller.gaps[job_id, "algo-1"] = gap
+
+
+@pytest.mark.parametrize("piece", [7, 64, reader.CHUNK_SIZE])
+def test_the_last_lines_go_over_what_a_limit_left_out_in_few_requests(
+    controller: ScriptedController, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(reader, "CHUNK_SIZE", piece)
+    job = smx.train("pass")
+    shorten(controller, job.id)
+    shown = (HEAD + NOTICE + TAIL).decode()
+    assert job.logs() == shown
+    assert [job.logs(tail=count) for count in range(8)] == [end_of(shown, count) for count in range(8)]
+    assert sum("/logs" in target for target in controller.targets) < 200
+
+
+def test_a_reader_that_misses_the_line_of_a_gap_gets_one(controller: ScriptedController) -> None:
+    job = smx.train("pass")
+    controller.write(job.id, HEAD.decode() + "third\n")
+    cursor = reader.LogCursor(job._client, job.id, "algo-1")
+    assert cursor.read() == "first\nsecond\nthird\n"
+    shorten(controller, job.id)
+    controller.gaps[job.id, "algo-1"] = (len(HEAD), len(HEAD + NOTICE) + 2**20)
+    assert cursor.read() == "\n[... 1.0 MiB of this log were left out here ...]\nthird\nlast\n"

@@ -106,6 +106,27 @@ def test_the_end_of_a_log_is_enough(
     assert capsys.readouterr().out == shown
 
 
+@pytest.mark.usefixtures("front_end")
+def test_each_way_to_see_a_long_log_in_a_cell_shows_its_first_and_last_lines(
+    shell: InteractiveShell,
+    controller: ScriptedController,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    text = "".join(f"{number}\n" for number in range(300_000))
+    controller.on_submit = lambda fake, job: (fake.write(job.id, text), fake.end(job.id))
+    for cell in ("%%train --wait --as job\npass", "%smx logs job", "%smx logs job -f", "job.follow()"):
+        assert shell.run_cell(cell).success
+        shown = capsys.readouterr().out
+        assert shown.startswith("0\n1\n")
+        assert "299999\n" in shown
+        assert len(shown) < 1_001_000
+        assert " lines are left out here.\n" in shown
+    assert shell.run_cell("whole = job.logs()").success
+    assert shell.user_ns["whole"] == text
+
+
 class Pieces(io.StringIO):
     """Standard output that remembers what was written at once."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.kernel.api import session
-from jupyter_smx.kernel.failures.exceptions import JobFailed, StillRunning
+from jupyter_smx.kernel.failures.exceptions import JobFailed, MissingVariables, StillRunning
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import HostEnd, RemoteException
@@ -29,15 +29,16 @@ def only_job(controller: ScriptedController) -> Any:
     return job
 
 
-def complete(tmp_path: Path, **variables: Any) -> Any:
-    """Answer a submission at once: log, first line, result, verdict."""
+def complete(tmp_path: Path, errors: tuple[str, ...] = (), **variables: Any) -> Any:
+    """Answer a submission at once: log, first line, result, verdict, and what the host says went wrong."""
 
     def play(controller: ScriptedController, job: Any) -> None:
         path = tmp_path / f"{job.id}.pkl"
         path.write_bytes(pickle.dumps({name: pickle.dumps(value) for name, value in variables.items()}))
         controller.run(job.id)
         controller.write(job.id, "epoch 1\nepoch 2\n")
-        controller.end(job.id, artifacts=(Artifact(name="result.pkl", path=str(path), size=1),))
+        ended = HostEnd(host="algo-1", cause="exit", exit_code=0, errors=errors)
+        controller.end(job.id, artifacts=(Artifact(name="result.pkl", path=str(path), size=1),), hosts=(ended,))
 
     return play
 
@@ -204,9 +205,21 @@ def test_the_end_of_a_log_is_read_once_for_the_last_card(
 def test_a_variable_that_did_not_come_back_is_named(
     shell: InteractiveShell, controller: ScriptedController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    controller.on_submit = complete(tmp_path, model="new")
+    said = "receive: 'scores' is not defined at the end of the cell."
+    controller.on_submit = complete(tmp_path, (said,), model="new")
     assert run(shell, "%%train --receive model,scores\nmodel = 1").success
-    assert "had no variable 'scores'" in capsys.readouterr().err
+    assert "'scores' is not defined at the end of the cell." in capsys.readouterr().err
+
+
+def test_a_cell_that_waits_fails_where_its_job_lost_a_variable_and_binds_the_others(
+    shell: InteractiveShell, controller: ScriptedController, tmp_path: Path
+) -> None:
+    said = "receive: 'scores' could not be kept: No space left on device."
+    controller.on_submit = complete(tmp_path, (said,), model="new")
+    done = run(shell, "%%train --receive model,scores\nmodel = 1")
+    assert isinstance(done.error_in_exec, MissingVariables)
+    assert "completed, but 'scores' could not be kept: No space left on device." in str(done.error_in_exec)
+    assert shell.user_ns["model"] == "new"
 
 
 def test_with_nobody_there_a_failed_job_fails_its_cell(

@@ -53,7 +53,7 @@ def test_paths_start_beside_the_notebook_and_urls_stay(source: str, found: Any) 
     [
         ("train", "has no ="),
         ("=x", "no name before the ="),
-        ("train=", "the source after = is missing"),
+        ("train=", "the source is missing"),
         ("tr ain=x", "is not a valid channel name"),
         ("train=x,mode=pipe", "mode pipe is not supported"),
         ("train=x,distribution=shard", "Did you mean sharded"),

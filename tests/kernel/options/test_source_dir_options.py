@@ -183,6 +183,23 @@ def test_a_script_that_cannot_be_read_is_refused_with_rule_and_cure(
     assert not controller.jobs
 
 
+def test_the_path_of_a_script_means_what_run_makes_of_it(
+    controller: ScriptedController, shell: InteractiveShell, project: Path
+) -> None:
+    del shell  # gives the session
+    (project / "program").write_text("#!/bin/bash\nls\n")
+    (project / "only.R").write_text("x <- 1\n")
+    for path, source_dir, entry_point in (
+        (Path("train.py"), "src", "train.py"),
+        (Path("alone.py"), None, ""),
+        (Path("program"), None, "program"),
+    ):
+        job = smx.train(path, source_dir=source_dir)
+        assert controller.jobs[job.id].spec.entry_point == entry_point
+    with pytest.raises(ValidationError, match=r"^code: only\.R is not Python, by its name"):
+        smx.train(Path("only.R"))
+
+
 def test_keywords_are_the_options(controller: ScriptedController, shell: InteractiveShell, project: Path) -> None:
     del shell  # gives the session
     smx.train(source_dir=Path("src"), entry_point=Path("train.py"))

@@ -81,7 +81,7 @@ def test_so_do_other_places(shell: Any, controller: ScriptedController, line: st
     refused = shell.run_cell(f"{line}\npass" if line.startswith("%%") else line).error_in_exec
     assert sentence in str(refused)
     assert shell.run_cell("%%train\npass").success
-    assert [job.spec.keep_alive for job in controller.jobs.values()] == [0]
+    assert [job.spec.keep_alive for job in controller.jobs.values()] == [None]
 
 
 def load(**traits: Any) -> InteractiveShell:
@@ -119,6 +119,31 @@ def test_a_sentence_is_respelled(message: str, keyword: str, configuration: str)
     assert respell(SmxError(message), "keyword").message == keyword
     assert respell(SmxError(message), "configuration").message == configuration
     assert respell(SmxError(message), "line").message == message
+
+
+@pytest.mark.parametrize(
+    ("message", "keyword"),
+    [
+        ("Run a file with --entry-point FILE.", "Run a file with entry_point=FILE."),
+        ("Add --keep-alive 10m.", "Add keep_alive='10m'."),
+        ("Use --instance-count 1, or an --engine with more.", "Use instance_count=1, or an engine= with more."),
+        ("Use --engine local.", "Use engine='local'."),
+        ("Its path starts there: --entry-point t.py.", "Its path starts there: entry_point='t.py'."),
+        ("Add --source-dir .", "Add source_dir='.'"),
+        ("Add --send table", "Add send=['table']"),
+        ("Pass --source-dir . --entry-point tool.", "Pass source_dir='.' entry_point='tool'."),
+        ("--distribution mpi: variables cannot be sent.", "distribution='mpi': variables cannot be sent."),
+        ("--python uv:a: no such package.", "python='uv:a': no such package."),
+        ("They cannot read x (--input train).", "They cannot read x (inputs['train'])."),
+        ("Or --hp lr=nan or --hp lr=inf.", "Or hyperparameters={'lr': 'nan'} or hyperparameters={'lr': 'inf'}."),
+        ("Use --hp a=[1] --hp b=[2,3] --sweep.", "Use hyperparameters={'a': [1], 'b': [2,3]} sweep=True."),
+        ("Leave it out, or use %%process.", "Leave it out, or use smx.process."),
+    ],
+)
+def test_a_value_is_written_as_in_a_call(message: str, keyword: str) -> None:
+    assert respell(SmxError(message), "keyword").message == keyword
+    assert respell(SmxError("x", rule=message), "keyword").rule == keyword
+    assert respell(SmxError("x", cure=message), "keyword").cure == keyword
 
 
 @pytest.mark.parametrize(

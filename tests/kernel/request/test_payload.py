@@ -89,7 +89,7 @@ def test_one_received_variable_that_cannot_be_loaded_is_named_and_the_others_com
     found = payload.unpack(path, ("good", "bad", "never"))
     assert (dict(found), found.good) == ({"good": 1}, 1)
     assert "cannot be loaded in this kernel: ModuleNotFoundError" in found.missing["bad"]
-    with pytest.raises(KeyError, match="had no variable 'never'"):
+    with pytest.raises(KeyError, match="'never' did not come back"):
         found["never"]
     with pytest.raises(AttributeError, match="Did you mean good"):
         _ = found.goood

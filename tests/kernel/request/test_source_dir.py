@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jupyter_smx.kernel.request import script, source_dir
 from jupyter_smx.kernel.request.payload import store_by_digest
 from jupyter_smx.model.errors import UnavailableError, ValidationError
+from jupyter_smx.model.options.spelling import respell
 
 if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import SourceDir
@@ -333,12 +334,98 @@ def test_any_program_of_the_folder_may_be_the_entry_point(
     assert (found.text, found.entry_point, found.is_python()) == (text, name, False)
 
 
-def test_alone_travels_a_script_and_no_program(tmp_path: Path) -> None:
+def test_alone_travels_what_is_text(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo 1\n")
-    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    (tmp_path / "tool").write_bytes(b"#!/bin/sh\r\n")
+    (tmp_path / "plain").write_text("echo 1\n")
+    (tmp_path / "binary").write_bytes(b"#!/bin/sh\n\xff\xfe")
     assert script.choose_script("", "", "run.sh", tmp_path).text == "echo 1\n"
+    found = script.choose_script("", "", "tool", tmp_path)
+    assert (found.text, found.entry_point, found.is_python()) == ("#!/bin/sh\r\n", "tool", False)
     with pytest.raises(ValidationError, match=r"Pass the folder of the program with --source-dir"):
-        script.choose_script("", "", "tool", tmp_path)
+        script.choose_script("", "", "plain", tmp_path)
+    with pytest.raises(ValidationError, match=r"is a binary program\..*--source-dir '\.' --entry-point 'binary'\."):
+        script.choose_script("", "", "binary", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "entry_point"),
+    [
+        ("train", b"#!/bin/bash\nls\n", True),
+        ("x.R", b"#!/usr/bin/env Rscript\nx <- 1\n", True),
+        ("x.pl", b"#! /usr/bin/env -S perl -w\n", True),
+        ("x.sh", b"ls\n", True),
+        ("train", b"#!/usr/bin/env python3\nx = 1\n", False),
+        ("train", b"#!/opt/conda/bin/python3.11 -u\nx = 1\n", False),
+        ("train", b"x = 1\n", False),
+        ("train-1.2", b"x = 1\n", False),
+        ("x.py", b"#!/bin/bash\nx = 1\n", False),
+        ("empty", b"", False),
+    ],
+)
+def test_a_script_that_is_named_alone_runs_as_what_it_is(
+    tmp_path: Path, name: str, data: bytes, entry_point: bool
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert script.entry_point_of(name, "", tmp_path, "SCRIPT") == (name if entry_point else "")
+    absolute = str(tmp_path / name)
+    assert script.entry_point_of(absolute, "", tmp_path, "SCRIPT") == (absolute if entry_point else "")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "cure"),
+    [
+        ("bin", "prog", "source_dir='bin' entry_point='prog'"),
+        ("src", "train", "source_dir='src' entry_point='train'"),
+        ("my code", "a+b", "source_dir='my code' entry_point='a+b'"),
+        ("bin", "prog.v1", "source_dir='bin' entry_point='prog.v1'"),
+    ],
+)
+def test_the_cure_for_a_binary_program_can_be_written_in_python(
+    tmp_path: Path, folder: str, name: str, cure: str
+) -> None:
+    path = tmp_path / folder / name
+    path.parent.mkdir()
+    path.write_bytes(b"\x7fELF\0\0")
+    with pytest.raises(ValidationError) as refused:
+        script.entry_point_of(f"{folder}/{name}", "", tmp_path, "SCRIPT")
+    assert respell(refused.value, "keyword").cure == f"Pass its folder: {cure}."
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("x.R", b"x <- 1\n", "SCRIPT: x.R is not Python, by its name. .* Write `#!/usr/bin/env Rscript` as its first"),
+        ("x.R", b"x = 1\n", "is not Python, by its name"),
+        ("x.jl", b"", "Write `#!/usr/bin/env julia`"),
+        ("notes.txt", b"x = 1\n", "If it is Python, end its name with .py"),
+        ("tool", b"\x7fELF\0\0", r"is a binary program\. .* --source-dir '\.' --entry-point 'tool'\."),
+    ],
+)
+def test_what_no_program_is_named_for_is_refused(tmp_path: Path, name: str, data: bytes, sentence: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValidationError, match=sentence) as refused:
+        script.entry_point_of(name, "", tmp_path, "SCRIPT")
+    assert refused.value.field == "source"
+
+
+def test_a_script_that_lies_only_in_the_folder_is_its_entry_point(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py", "sub/fit.py", "both.py", "x.R")
+    fill(tmp_path, "both.py", "here.py")
+    for word, expected in {
+        "train.py": "train.py",
+        "sub/fit.py": "sub/fit.py",
+        "x.R": "x.R",
+        "both.py": "",
+        "here.py": "",
+        "src/train.py": "",
+    }.items():
+        assert script.entry_point_of(word, str(src), tmp_path, "SCRIPT") == expected, word
+    sentence = rf"trian\.py does not exist, neither here nor in {src}\. .*Did you mean train\.py"
+    with pytest.raises(ValidationError, match=sentence):
+        script.entry_point_of("trian.py", str(src), tmp_path, "SCRIPT")
+    with pytest.raises(ValidationError, match=r"--source-dir: .*/scr does not exist\. .*Did you mean src"):
+        script.entry_point_of("train.py", str(tmp_path / "scr"), tmp_path, "SCRIPT")
 
 
 @settings(deadline=None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
-from draws import HOUR, NOW, a_cluster, a_job, a_key, a_spec
+from draws import NOW, a_cluster, a_job, a_key, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,8 @@ from jupyter_smx.model.errors import ResourceLimitError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.instance import InstanceGroup
-from jupyter_smx.policy.lifecycle import keep_alive
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.policy.lifecycle import keep_alive, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import HAND_OVER, decide_after_task
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 
@@ -62,9 +64,25 @@ def test_a_lower_cap_does_not_shorten_what_was_admitted_before() -> None:
     assert kept.seconds == 3_600
 
 
-def test_nothing_is_inherited_from_the_job_before() -> None:
-    served = a_cluster(state=ClusterState.IN_USE, jobs_served=3, expires_at=NOW + HOUR, last_job="kept-for-an-hour")
-    assert keep_alive.decide_after_job(served, 0, [], Limits(), NOW).seconds == 0
+@pytest.mark.parametrize(("job", "after"), [(None, 3_600), (0, 0), (60, 60)])
+def test_keep_alive_after_a_job_is_its_own_or_if_it_names_none_that_of_the_pool(job: int | None, after: int) -> None:
+    assert keep_alive.keep_alive_after(a_spec(keep_alive=job), a_cluster(keep_alive=3_600)) == after
+    assert keep_alive.keep_alive_after(a_spec(keep_alive=job), a_cluster(expires_at=None)) == (job or 0)
+    assert keep_alive.keep_alive_after(a_spec(keep_alive=job), None) == (job or 0)
+
+
+def test_pool_keep_alive_of_a_record_of_an_earlier_version_is_the_time_that_it_is_idle() -> None:
+    idle = {"available_since": NOW, "expires_at": NOW + 600.2}
+    assert keep_alive.pool_keep_alive(a_cluster(**idle)) == 600
+    assert keep_alive.pool_keep_alive(a_cluster(**idle, kept_for="an-array")) == 0
+    assert keep_alive.pool_keep_alive(a_cluster(**idle, keep_alive=0)) == 0
+    leased = transitions.lease_pool(a_cluster(**idle), "job", NOW + 5)
+    assert keep_alive.pool_keep_alive(leased) == 600, "the lease removes the moments, and the keep-alive stays"
+
+
+def test_a_spec_of_an_earlier_version_with_0_reads_as_0() -> None:
+    old = msgspec.to_builtins(a_spec()) | {"keep_alive": 0}
+    assert msgspec.convert(old, JobSpec).keep_alive == 0
 
 
 def test_only_idle_pools_count_in_the_quota() -> None:

@@ -216,9 +216,12 @@ def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None
 
 
 def test_a_job_that_will_end_the_pool_is_told_so_before() -> None:
-    ends = place(a_spec(keep_alive=0), world_of(a_cluster()))
-    assert ends.why.notes == ("This job has no --keep-alive, so the pool ends with it.",)
-    assert place(a_spec(keep_alive=0), placement.PlacementSnapshot()).why.notes == ()
+    ends = place(a_spec(keep_alive=0), world_of(a_cluster(keep_alive=600)))
+    assert ends.why.notes == ("This job has --keep-alive 0, so the pool ends with it.",)
+    handed_over = place(a_spec(), world_of(a_cluster(kept_for="an-array")))
+    assert handed_over.why.notes == ("This job has no --keep-alive, so the pool ends with it.",)
+    for none in (0, None):
+        assert place(a_spec(keep_alive=none), placement.PlacementSnapshot()).why.notes == ()
     assert place(a_spec(keep_alive=60), world_of(a_cluster())).why.notes == ()
 
 
@@ -268,12 +271,11 @@ def test_a_full_quota_is_said_before_the_job_and_not_after_it() -> None:
     assert any("will not be kept" in note and "quota for warm local instances is 0" in note for note in why.notes)
 
 
-def test_a_job_without_keep_alive_says_that_it_ends_the_pool_it_takes() -> None:
-    pool = a_cluster()
-    world = placement.PlacementSnapshot(clusters=(pool,), reachable=frozenset({pool.id}))
-    why = placement.place(a_spec(keep_alive=0), pool.key, world, LIMITS, NOW).why
-    assert why.start == "warm"
-    assert "This job has no --keep-alive, so the pool ends with it." in why.notes
+def test_a_job_without_keep_alive_says_before_that_the_pool_stays_as_it_was() -> None:
+    notes = place(a_spec(), world_of(a_cluster(keep_alive=600))).why.notes
+    assert notes == ("The pool's keep-alive of 10 min begins again after this job.",)
+    full = place(a_spec(), world_of(a_cluster(keep_alive=600)), replace(LIMITS, warm_pool_quota={"local": 0}))
+    assert "Its hosts will not be kept. The quota" in full.why.notes[-1]
 
 
 def test_hosts_of_another_engine_on_this_machine_take_their_share_of_it() -> None:

@@ -169,6 +169,21 @@ class Machine:
             self._undo.pop(fault, None)
         self.start_sshd()
 
+    def freeze(self) -> None:
+        """Stop each of its processes: the kernel there still accepts connections, and nothing answers."""
+        self._undo["frozen"] = self.thaw
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let its processes go on."""
+        self._signal(signal.SIGCONT)
+        self._undo.pop("frozen", None)
+
+    def _signal(self, number: int) -> None:
+        for each in self.processes(every=True):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each.pid, number)
+
     # sshd
 
     def start_sshd(self) -> None:

@@ -12,6 +12,8 @@ from ssh_controller import PATIENCE
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ssh_controller import SshControllerWorld
 
 pytestmark = pytest.mark.processes
@@ -68,6 +70,23 @@ def test_a_job_that_runs_on_a_machine_with_another_host_key_goes_on_and_says_so(
     world.world.reset()
     gate.touch()
     assert (job.wait().state.value, job.runs()) == ("Completed", 1)
+
+
+def test_an_environment_of_the_configuration_that_fails_says_its_line_and_what_it_printed(
+    ssh_controller: SshControllerWorld, configure: Callable[[str], None]
+) -> None:
+    module = 'module() { echo "Unable to locate a modulefile for \\"$2\\"" >&2; return 1; }'
+    environments = {"site": f"{module}\nmodule load none", "conda": "conda activate none\n# for jobs\n"}
+    configure(f"c.SshEngine.environments = {environments!r}")
+    for name, line, printed in (
+        ("site", "module load none", 'Unable to locate a modulefile for "none"'),
+        ("conda", "conda activate none", "conda: command not found"),
+    ):
+        ended = ssh_controller.submit(python=name, python_named=True).wait()
+        assert ended.state.value == "Failed"
+        said = f"the last line of the environment {name!r} fails on smx-one: {line}."
+        assert said in ended.failure_reason
+        assert printed in ended.failure_reason
 
 
 def test_a_full_disk_there_is_waited_for(ssh_controller: SshControllerWorld) -> None:

@@ -1,0 +1,107 @@
+"""Run a function in mount and process namespaces of its own: nothing of the machine is touched, nothing is left.
+
+The first process of the process namespace collects what is left to it. When it ends, or when the time is over, the
+kernel ends every other process there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+MEBIBYTES = 400
+"""Room on the disk of the data folder; a data folder with some hundred jobs needs less."""
+_UNSHARE = shutil.which("unshare") or "unshare"
+_MOUNT = shutil.which("mount") or "mount"
+_UNMOUNT = shutil.which("umount") or "umount"
+_INSIDE = "JUPYTER_SMX_CHAOS_FOLDER"
+NOT_POSSIBLE = 77
+"""Exit code where this machine gives no namespaces."""
+
+
+def is_inside() -> bool:
+    """Say whether this process is in the namespaces already."""
+    return _INSIDE in os.environ
+
+
+def _options() -> list[str]:
+    root = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
+    return [_UNSHARE, *root, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def is_possible() -> bool:
+    """Say whether this machine gives such namespaces, and disks in them."""
+    probe = [*_options(), _MOUNT, "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0
+
+
+def enter(words: Sequence[str], seconds: float) -> int:
+    """Run this script again in the namespaces, for ``seconds`` at most; give its exit code, 124 where time was over."""
+    if not is_possible():
+        sys.stderr.write("This machine gives no mount and process namespaces.\n")
+        return NOT_POSSIBLE
+    # Sockets have short names, and what is in /tmp may be this very checkout.
+    folder = tempfile.mkdtemp(prefix="chaos-", dir="/var/tmp")
+    try:
+        inside = subprocess.Popen([*_options(), sys.executable, *words], env={**os.environ, _INSIDE: folder})
+        try:
+            return inside.wait(seconds)
+        except subprocess.TimeoutExpired:
+            sys.stderr.write(f"The run was ended after {seconds:g} s.\n")
+            return 124
+        finally:
+            inside.kill()  # with it goes the first process of the namespace, and with that all others
+            inside.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_inside(main: Callable[[Path], int]) -> int:
+    """Mount the disks and run ``main`` with their folder in a child; collect processes until it has ended."""
+    folder = Path(os.environ[_INSIDE])
+    mount("tmpfs", folder, "mode=0700")
+    mount("tmpfs", data_folder(folder), f"size={MEBIBYTES}m,mode=0700")
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            code = main(folder)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+def data_folder(folder: Path) -> Path:
+    """Give the folder of the small disk that holds the data folder."""
+    return folder / "disk"
+
+
+def mount(kind: str, folder: Path, options: str) -> None:
+    """Mount an empty disk; the folder is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([_MOUNT, "-t", kind, "-o", options, kind, folder], check=True)
+
+
+@contextlib.contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Let a folder be read-only; what is open stays open for writing."""
+    subprocess.run([_MOUNT, "--bind", folder, folder], check=True)
+    try:
+        subprocess.run([_MOUNT, "-o", "remount,bind,ro", folder], check=True)
+        yield
+    finally:
+        subprocess.run([_UNMOUNT, "-l", folder], check=True)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from conftest import Terminal
 
 KEEP = ("-k", "10m")
-CODE = "import os, sys\nsys.exit(int(os.environ['SM_HP_CODE']))\n"
+CODE = """
+import os, sys
+with open(os.environ["SM_MODEL_DIR"] + "/weights", "w") as file:
+    file.write("1")
+sys.exit(int(os.environ["SM_HP_CODE"]))
+"""
 
 
 def test_a_grid_runs_to_its_end_and_its_code_is_that_of_the_first_failure(terminal: Terminal) -> None:
@@ -22,6 +28,10 @@ def test_a_grid_runs_to_its_end_and_its_code_is_that_of_the_first_failure(termin
     assert ends == ["Completed", "Failed", "Completed"]
     assert done.stdout.splitlines()[-1].endswith("2 of 3 done, 1 failed")
     assert "sweep code" in done.stderr
+    places = [line.strip() for line in done.stderr.splitlines() if line.startswith("  Model: ")]
+    assert len(places) == 3, done.stderr
+    assert len({place.partition(" (")[0] for place in places}) == 3
+    assert all(Path(place.removeprefix("Model: ").partition(" (")[0]).is_file() for place in places)
     listed = terminal.run("jobs").stdout
     assert "sweep code, 2 of 3 done, 1 failed" in listed
     assert listed.count("grid-") == 1, "the tasks stand in one row"

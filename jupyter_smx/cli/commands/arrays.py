@@ -1,14 +1,17 @@
-"""Submit a grid of hyperparameters in a terminal: one array, a line for each ended task, one exit code."""
+"""Submit a grid of hyperparameters in a terminal: one array, the end and the outputs of each task, one exit code."""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import conventions
+from jupyter_smx.kernel.client.autostart import retry_while_unavailable
 from jupyter_smx.kernel.failures.exceptions import array_still_running_message
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.handles.job_array import JobArray, format_task_end
+from jupyter_smx.kernel.text.output_places import output_places
 from jupyter_smx.model.status import Status
 from jupyter_smx.model.text import format_count
 
@@ -33,8 +36,12 @@ def submit_array(spec: JobSpec, grid: Grid, context: CliContext, *, detach: bool
     try:
         for task in array.ends():
             context.output.log(f"{format_task_end(task, array)}\n")
+            record = retry_while_unavailable(partial(context.client.job, task.id))
+            if not context.output.json:
+                for line in output_places(record):
+                    context.output.info(f"  {line}")
             if code == conventions.SUCCESS and task.status is not Status.COMPLETED:
-                code = conventions.job_exit_code(context.client.job(task.id))
+                code = conventions.job_exit_code(record)
     except KeyboardInterrupt:
         context.output.info(array_still_running_message(made.name))
         code = conventions.INTERRUPTED

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FRESH = 1.0
 """Seconds for which a machine that answered is not asked again."""
-WAIT = 2.0
+WAIT = 3.0
 """Seconds that a machine has for its answer while another one has answered."""
 
 
@@ -95,8 +95,8 @@ class Contacts:
     async def refresh(self, machines: Iterable[str]) -> None:
         """Ask the machines that have not answered within the last second.
 
-        A machine that was silent before is not waited for, and another one for two seconds at most, if one of them all
-        answers. Their questions go on, and the next call finds the answers.
+        A machine that was silent before is not waited for, and another one for three seconds at most, if one of them
+        all answers. Their questions go on, and the next call finds the answers.
 
         :raises UnavailableError: none of them answers; the first such error, with since when.
         :raises RefusedError: none of them can be used; the error of the first one.

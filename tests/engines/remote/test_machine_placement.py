@@ -1,6 +1,6 @@
 """Hosts get machines that answer and have room, and a cluster that no machine can have is refused at once.
 
-Of several machines those that answer are known after two seconds, and a silent one is waited for once.
+Of several machines those that answer are known after three seconds, and a silent one is waited for once.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
 
-_MAX_ENTRIES = 250
+_MAX_ENTRIES = 400
+_FOLDER_ENTRIES = 6
+"""To open a folder takes as long as to read so many entries."""
 _MAX_COMPARED = 50
 """Files of a folder up to which their sizes are compared, which takes two system calls for each."""
 _NAMED = 5
@@ -89,7 +91,7 @@ def _tool_names(spec: CompleteSpec, tree: str) -> Set[str]:
 def search(folder: str, initial: InitialFiles, limit: int = _MAX_ENTRIES) -> UncollectedFiles:
     """Find files that are not ``initial``, or have another size than in its tree, in the first ``limit`` entries.
 
-    Outer folders come first. Entries that cannot be read are skipped.
+    Each folder counts as some entries. Outer folders come first. Entries that cannot be read are skipped.
     """
     found: Set[str] = set()
     waiting: Deque[_Folder] = collections.deque([_Folder(folder, "", "")])
@@ -98,10 +100,10 @@ def search(folder: str, initial: InitialFiles, limit: int = _MAX_ENTRIES) -> Unc
         current = waiting.popleft()
         if current.owner in found:
             continue
-        if not left:
+        if left <= 0:
             return UncollectedFiles(sorted(found), is_complete=False)
         entries = _entries(current.path, left)
-        left -= len(entries)
+        left -= len(entries) + _FOLDER_ENTRIES
         if current.owner:
             _search_new_folder(current, entries, found, waiting)
         else:

@@ -27,7 +27,7 @@ def write(folder: Path, *names: str, text: str = "x") -> None:
         path.write_text(text)
 
 
-def found(folder: Path, initial: InitialFiles = NO_FILES, limit: int = 250) -> list[str]:
+def found(folder: Path, initial: InitialFiles = NO_FILES, limit: int = 400) -> list[str]:
     return working_folder.search(str(folder), initial, limit).names
 
 
@@ -69,6 +69,20 @@ def test_a_folder_with_many_files_is_looked_at_up_to_the_limit(tmp_path: Path) -
     leftovers = working_folder.search(str(tmp_path), NO_FILES, 20)
     assert (len(leftovers.names), leftovers.is_complete) == (20, False)
     assert "and 15 or more others in its" in working_folder.format_leftovers(TRAIN, leftovers)
+
+
+def test_of_many_empty_folders_only_the_first_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(200):
+        (tmp_path / str(number)).mkdir()
+    opened, scan = [], os.scandir
+
+    def count(path: str) -> Any:
+        opened.append(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", count)
+    assert working_folder.search(str(tmp_path), NO_FILES) == UncollectedFiles([], is_complete=False)
+    assert len(opened) < 40
 
 
 def test_a_source_folder_is_not_listed_however_many_of_its_files_the_job_deleted(

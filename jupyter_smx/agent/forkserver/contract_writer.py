@@ -6,17 +6,18 @@ import functools
 import os
 from typing import Callable, NamedTuple
 
-_OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
 _FILE_MODE = 0o666
 """Before the umask takes its part, as of any file that Python opens."""
 
 
 class ContractWriter(NamedTuple):
-    """How folders are entered and made, and where the file of a path is."""
+    """How folders are entered and made, where the file of a path is, and with which flags it is opened."""
 
     enter: Callable[[str], None]
     make: Callable[[str], None]
     at: Callable[[str], str]
+    flags: int
 
     def write(self, path: str, text: str) -> None:
         """Write a file, and make the folder that it lies in where there is none.
@@ -33,12 +34,13 @@ class ContractWriter(NamedTuple):
 
     def _open(self, path: str) -> int:
         try:
-            return os.open(self.at(path), _OPEN_FLAGS, _FILE_MODE)
+            return os.open(self.at(path), self.flags, _FILE_MODE)
         except FileNotFoundError:
             self.make(os.path.dirname(path))
-            return os.open(self.at(path), _OPEN_FLAGS, _FILE_MODE)
+            return os.open(self.at(path), self.flags, _FILE_MODE)
 
 
-DISK_WRITER = ContractWriter(os.chdir, functools.partial(os.makedirs, exist_ok=True), str)
-# A folder that is made and removed again costs as much as the rest of a start.
-NULL_WRITER = ContractWriter(lambda _folder: None, lambda _folder: None, lambda _path: os.devnull)
+DISK_WRITER = ContractWriter(os.chdir, functools.partial(os.makedirs, exist_ok=True), str, _OPEN_FLAGS | os.O_CREAT)
+# A folder that is made and removed again costs as much as the rest of a start. Where the device is missing, root must
+# not make a file in its place.
+NULL_WRITER = ContractWriter(lambda _folder: None, lambda _folder: None, lambda _path: os.devnull, _OPEN_FLAGS)

@@ -49,3 +49,12 @@ def test_what_the_system_refuses_is_raised(tmp_path: Path) -> None:
 def test_a_rehearsal_writes_nothing(tmp_path: Path) -> None:
     NULL_WRITER.write(str(tmp_path / "a" / "b"), "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_thrown_away_makes_no_file_where_the_device_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "devnull", str(tmp_path / "null"))
+    with pytest.raises(FileNotFoundError):
+        NULL_WRITER.write("any", "x")
+    assert not [*tmp_path.iterdir()]

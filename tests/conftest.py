@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import heavy
 import pytest
 from hypothesis import HealthCheck, settings
-from second_chances import (
+from plugins.second_chances import (
     pytest_handlecrashitem,
     pytest_runtest_protocol,
     pytest_sessionfinish,
@@ -21,6 +21,7 @@ from second_chances import (
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.agent.system.resources.log_limit import BLOCK, punch
 from jupyter_smx.testing.leftovers import COUNTER
+from plugins import machine_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +94,22 @@ def no_process_starts(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.config.getoption(OPTION) and COUNTER.processes > started:
         pytest.fail(f"The test starts a process, and {OPTION} allows none", pytrace=False)
+
+
+_last_state: machine_state.State = {}
+
+
+@pytest.fixture(autouse=True)
+def machine_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that changes the machine, or beside which another worker's test did so."""
+    before = _last_state or machine_state.read()
+    yield
+    after = machine_state.read()
+    _last_state.clear()
+    _last_state.update(after)
+    if changes := machine_state.differences(before, after):
+        message = f"{'; '.join(changes)}: by {request.node.nodeid}, or by a test that ran beside it"
+        pytest.fail(message, pytrace=False)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from gate import Gate
 from lab import Lab
 from labserver import LabServer
 from playwright.sync_api import sync_playwright
-from second_chances import (
+from plugins.second_chances import (
     pytest_handlecrashitem,
     pytest_runtest_protocol,
     pytest_sessionfinish,

@@ -61,9 +61,10 @@ def test_it():
 
 
 def run_inner(folder: Path, body: str, *options: str) -> subprocess.CompletedProcess[str]:
-    for name in ("conftest.py", "heavy.py", "second_chances.py"):
+    for name in ("conftest.py", "heavy.py"):
         (folder / name).write_text((TESTS / name).read_text())
-    shutil.copytree(TESTS / "worlds", folder / "worlds", dirs_exist_ok=True)
+    for name in ("plugins", "worlds"):
+        shutil.copytree(TESTS / name, folder / name, dirs_exist_ok=True)
     (folder / "test_inner.py").write_text(LEAKY + body)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  processes\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, folder / "test_inner.py"]

@@ -29,8 +29,8 @@ def test_behind_it():
     assert FIRST.exists()
 """
 CONFTEST = """
-import second_chances
-from second_chances import pytest_handlecrashitem, pytest_runtest_protocol, pytest_sessionstart
+from plugins import second_chances
+from plugins.second_chances import pytest_handlecrashitem, pytest_runtest_protocol, pytest_sessionstart
 
 second_chances._TEARDOWN_SECONDS = 0.5
 """

@@ -1,0 +1,78 @@
+"""What a test must leave as it was: device nodes, the interpreter, three files of ``/etc``, dot files of the home."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+State = dict[str, tuple[object, ...]]
+"""Facts of each path."""
+_DEVICES = Path("/dev")
+_FILES = tuple(Path("/etc", name) for name in ("hosts", "passwd", "resolv.conf"))
+_CACHE = "__pycache__"
+
+
+def read(devices: Path = _DEVICES, files: tuple[Path, ...] = _FILES, home: Path | None = None) -> State:
+    """Read the state; a device is its type, numbers and mode, a file its identity, size and time of change."""
+    found: State = {}
+    for entry in _entries(devices):
+        found[entry.path] = _device(entry)
+    for folder in _interpreter_folders():
+        if folder.exists():
+            found |= _listing(folder, folder.stat().st_mtime_ns)
+    for path in files:
+        if path.exists():
+            found[str(path)] = _file(path.stat())
+    for entry in _entries(home or Path.home()):
+        if entry.name.startswith(".") and not entry.is_dir(follow_symlinks=False):
+            found[entry.path] = _file(entry.stat(follow_symlinks=False))
+    return found
+
+
+def differences(before: State, after: State) -> list[str]:
+    """Say what is new, gone or different. Pure."""
+    new = [f"{path} is new" for path in after if path not in before]
+    gone = [f"{path} is gone" for path in before if path not in after]
+    changed = [f"{path} has changed" for path in before if path in after and before[path] != after[path]]
+    return sorted(new + gone + changed)
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except FileNotFoundError:
+        return
+
+
+@lru_cache
+def _listing(folder: Path, _changed_at: int) -> State:
+    """List a large folder, once for each time of its last change."""
+    return {entry.path: () for entry in _entries(folder) if entry.name != _CACHE}
+
+
+def _device(entry: os.DirEntry[str]) -> tuple[object, ...]:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return ()
+    return stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode), found.st_rdev
+
+
+def _file(found: os.stat_result) -> tuple[object, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _interpreter_folders() -> Iterator[Path]:
+    """Give the folders of programs and packages, of the environment and of the Python below it."""
+    version = "python{}.{}".format(*sys.version_info)
+    for prefix in {sys.prefix, sys.base_prefix}:
+        for inside in ("bin", f"lib/{version}", f"lib/{version}/site-packages"):
+            yield Path(prefix, inside)

@@ -29,7 +29,7 @@ from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outc
 from jupyter_smx.policy.preload import note_missing_preloads, preload_candidates, preload_costs
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.agents.stream import AgentStream
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.telemetry.log_collector import LogCollector
     from jupyter_smx.controller.transfer.stage_out import OutputStager
     from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Host
     from jupyter_smx.model.records.job import HostEnd, Job
     from jupyter_smx.model.results.provenance import Provenance
     from jupyter_smx.model.results.reports import Why
@@ -67,7 +68,7 @@ async def _no_log_metrics(_job: Job) -> LogMetrics:
     return LogMetrics()
 
 
-async def _no_cure(_spec: JobSpec, _ends: Sequence[HostEnd]) -> str:
+async def _no_cure(_spec: JobSpec, _ends: Sequence[HostEnd], _hosts: Iterable[Host]) -> str:
     return ""
 
 
@@ -86,7 +87,7 @@ class JobFinalizer:
         engine_of: Callable[[str], Engine],
         *,
         read_metrics: Callable[[Job], Awaitable[LogMetrics]] = _no_log_metrics,
-        find_cure: Callable[[JobSpec, Sequence[HostEnd]], Awaitable[str]] = _no_cure,
+        find_cure: Callable[[JobSpec, Sequence[HostEnd], Iterable[Host]], Awaitable[str]] = _no_cure,
     ) -> None:
         self._live_state = live_state
         self._agents = agents
@@ -158,7 +159,7 @@ class JobFinalizer:
         ends = runtime.host_ends()
         if trouble is not None or job_outcome(job.goal, ends).state is not SecondaryStatus.FAILED:
             return ""
-        return await self._find_cure(job.spec, ends)
+        return await self._find_cure(job.spec, ends, self._hosts(job))
 
     def _with_final_why(self, job: Job, runtime: JobRuntime) -> Job:
         missing_preloads = [record.get("missing_preloads", {}) for record in runtime.records.values()]
@@ -173,8 +174,11 @@ class JobFinalizer:
         return note_missing_preloads(job.why, job.spec.imports, host, missing_preloads)
 
     def _provenance(self, job: Job, runtime: JobRuntime) -> Provenance:
+        return provenance_of(job, self._hosts(job), runtime.records)
+
+    def _hosts(self, job: Job) -> tuple[Host, ...]:
         cluster = self._live_state.clusters.get(job.cluster) or self._live_state.store.cluster(job.cluster)
-        return provenance_of(job, cluster.hosts if cluster else (), runtime.records)
+        return cluster.hosts if cluster else ()
 
     async def _start_next_attempt(self, job: Job, runtime: JobRuntime) -> bool:
         """Put a job that failed by our fault, or was interrupted, at the start of its next attempt; keep its log apart.

@@ -12,8 +12,9 @@ from jupyter_smx.model.records.job import failing_host
 from jupyter_smx.policy.hosts.cures import failure_cure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from jupyter_smx.model.records.cluster import Host
     from jupyter_smx.model.records.job import HostEnd
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -62,14 +63,15 @@ class DiskFolder:
         return next((each for each in names if not each.startswith(".") and self.has_module(each, name)), "")
 
 
-async def find_cure(spec: JobSpec, ends: Sequence[HostEnd]) -> str:
-    """Return the cure for a failed job, "" where none is known or the disk does not answer in time."""
+async def find_cure(spec: JobSpec, ends: Sequence[HostEnd], hosts: Iterable[Host] = ()) -> str:
+    """Return the cure for a failed job on ``hosts``, "" where none is known or the disk does not answer in time."""
     end = failing_host(ends)
     if end is None:
         return ""
     folder = DiskFolder(spec.working_directory)
+    host = next((each for each in hosts if each.name == end.host), None)
     try:
-        return await asyncio.wait_for(asyncio.to_thread(failure_cure, spec, end, folder), TIMEOUT)
+        return await asyncio.wait_for(asyncio.to_thread(failure_cure, spec, end, folder, host), TIMEOUT)
     except asyncio.TimeoutError:
         _log.warning("The folder %s did not answer within %.0f s.", spec.working_directory, TIMEOUT)
         return ""

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.spec.channel import input_folder
+from jupyter_smx.policy.hosts.job_folders import has_opt_ml, missing_folder_cure, with_variables
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.records.cluster import Host
     from jupyter_smx.model.records.job import HostEnd, RemoteException
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -75,8 +77,20 @@ class NotebookFolder(Protocol):
         """Return the name of a folder in that of the notebook with a module; "" if there is none."""
 
 
-def failure_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
-    """Return one or two sentences for the host whose end explains that of a failed job, "" if there is no cure."""
+def failure_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder, host: Host | None = None) -> str:
+    """Return one or two sentences for the host whose end explains that of a failed job, "" if there is no cure.
+
+    A ``host`` without an ``/opt/ml`` of its own is the cause where the job used such a path.
+    """
+    cure = _general_cure(spec, end, folder)
+    if host is None or has_opt_ml(host):
+        return cure
+    said = end.exception.message if end.exception is not None else end.failure if end.cause == "exit" else ""
+    return with_variables(spec, cure) or missing_folder_cure(spec, said, host)
+
+
+def _general_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
+    """Return the cure for causes that are the same on every host."""
     exception = end.exception
     if exception is None:
         return _sentence_cure(spec, end, folder)

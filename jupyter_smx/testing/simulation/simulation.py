@@ -28,6 +28,7 @@ from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.controller.errors import FencedError, RecordsError
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
 from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
+from jupyter_smx.controller.scheduling.notebook_folder import find_cure
 from jupyter_smx.controller.state.change_signal import ChangeSignal
 from jupyter_smx.controller.state.live_state import LiveState
 from jupyter_smx.controller.telemetry.log_collector import LogCollector
@@ -119,7 +120,8 @@ class Controller:
         self.agents = Agents(self._on_message, self._on_stream_closed, clock=world.clock)
         jobs_folder = world.folder / "jobs"
         pump = self.log_collector = LogCollector(jobs_folder, self.agents, lambda _job: None)
-        finisher = JobFinalizer(self.live_state, self.agents, pump, OutputStager(jobs_folder), engine_of)
+        stager = OutputStager(jobs_folder)
+        finisher = JobFinalizer(self.live_state, self.agents, pump, stager, engine_of, find_cure=find_cure)
         limit, kept = limits.environment_limit, limits.environments_kept
         environments = EnvironmentCache(world.folder / "environments", world.builder, limit=limit, max_unused=kept)
         self.reconciler = JobReconciler(

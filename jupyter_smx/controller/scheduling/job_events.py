@@ -18,6 +18,7 @@ from jupyter_smx.model.status import DISK_WAIT, TERMINAL_GOALS, SecondaryStatus,
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
+from jupyter_smx.policy.hosts.job_folders import missing_folder_notes
 from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions, unreachable_hosts
 from jupyter_smx.policy.scheduling import placement, reuse
 
@@ -99,7 +100,7 @@ class JobEventHandler:
         self._live_state.set_unreachable(cluster.id, "")
         job = self._live_state.jobs.get(cluster.job)
         if job is not None:
-            job = self._note_missing_isolation(self._clear_unreachable_remark(job), cluster)
+            job = self._note_isolation(self._clear_unreachable_remark(job), cluster)
         self.note_greetings(cluster, greetings)
         for host, said in greetings.items():
             for known, facts in said.get("jobs", {}).items():
@@ -125,11 +126,17 @@ class JobEventHandler:
             if job.id not in said.get("jobs", {}) and host not in runtime.dispatched_hosts:
                 runtime.unreached_hosts.add(host)
 
-    def _note_missing_isolation(self, job: Job, cluster: Cluster) -> Job:
-        notes = isolation_notes(cluster.hosts)
-        if job.why is None or not set(notes) - set(job.why.notes):
+    def _note_isolation(self, job: Job, cluster: Cluster) -> Job:
+        """Add what the agents say of their hosts to the reason of the job's start, which was written before."""
+        if job.why is None:
             return job
-        told = replace(job, why=replace(job.why, notes=tuple(dict.fromkeys([*job.why.notes, *notes]))))
+        # A warm pool is the same as for the job before, so one note for each pool is enough.
+        own = missing_folder_notes(cluster.hosts) if job.why.start == "cold" else ()
+        notes = tuple(dict.fromkeys([*job.why.notes, *isolation_notes(cluster.hosts), *own]))
+        why = replace(job.why, notes=notes, isolation=cluster.hosts[0].isolation if cluster.hosts else "")
+        if why == job.why:
+            return job
+        told = replace(job, why=why)
         self._live_state.save(jobs=[told])
         return told
 

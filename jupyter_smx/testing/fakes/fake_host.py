@@ -65,6 +65,8 @@ class FakeRun:
 class HostWorld(Protocol):
     """What a host sees of its world."""
 
+    isolation: Header
+
     def clock(self) -> float:
         """Give seconds since the epoch by the clock of the controller's machine."""
 
@@ -237,7 +239,7 @@ class FakeHost:
             "pid": 1,
             "host": self.name,
             "now": self.world.remote_clock(),
-            "isolation": {"mode": "namespace", "reason": ""},
+            "isolation": self.world.isolation,
             "start_method": "fork",
             "preload": self.preload,
             "deadline": 0.0 if self.is_closed or self.is_noticed else self._remaining_seconds(),

@@ -47,6 +47,8 @@ class FakeWorld:
         self.clock_ahead = 0.0
         """Seconds by which the clock of the hosts' machine is ahead of the controller's."""
         self.boot_id = "first boot"
+        self.isolation: dict[str, Any] = {"mode": "namespace", "reason": ""}
+        """What the agents of all hosts say in their greeting."""
         self.random_draw = 0.5
         """What is drawn wherever a controller leaves something to chance."""
         self._connections: set[asyncio.StreamWriter] = set()

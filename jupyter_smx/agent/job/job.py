@@ -23,7 +23,7 @@ from jupyter_smx.agent.host import spool
 from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.host.job_entry import JobEntry
 from jupyter_smx.agent.host.termination import Termination
-from jupyter_smx.agent.job import continuous, log_cause, mirror_task, working_folder
+from jupyter_smx.agent.job import continuous, log_cause, machine_opt_ml, mirror_task, working_folder
 from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.job.end_record_writer import DISK_RETRY, EndRecordWriter
 from jupyter_smx.agent.job.inputs import Inputs
@@ -97,6 +97,7 @@ class Job(JobEntry):
         self.spec = spec
         self.phase = "staging"
         self._clock = clock
+        self._machine_files = {} if host.is_private() else machine_opt_ml.list_files()
         self.at: Dict[str, Optional[float]] = {"received": clock.translate(received)}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[ChildHandle] = None
@@ -389,13 +390,15 @@ class Job(JobEntry):
         self._continuous.finish(functools.partial(self._add_and_continue, self.errors, done))
 
     def _name_leftovers(self, done: Done) -> None:
-        """Name the files in the working folder; the log of a job that completed says it, too.
+        """Name the files that are not collected; the log of a job that completed says it, too.
 
         Elsewhere the log ends with the reason of a failure, which front ends look for there.
         """
         folder = self.host.folder
-        sentence = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
-        if sentence:
+        files = {} if self.host.is_private() else machine_opt_ml.list_files()
+        paths = machine_opt_ml.new_files(self._machine_files, files)
+        in_working_folder = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
+        for sentence in filter(None, (in_working_folder, machine_opt_ml.describe(self.spec, paths))):
             self.left_behind.append(sentence)
             if self.status == 0 and not self.termination.cause:
                 with contextlib.suppress(OSError):

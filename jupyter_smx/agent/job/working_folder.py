@@ -175,7 +175,7 @@ def format_leftovers(spec: CompleteSpec, leftovers: UncollectedFiles) -> str:
     if more > 0:
         named.append(f"{more} more" if leftovers.is_complete else f"{more} or more others")
     return (
-        f"The job left {_format_list(named)} in its working folder, which is deleted after the job. "
+        f"The job left {format_list(named)} in its working folder, which is deleted after the job. "
         f"Write what should be kept to {_format_targets(spec)}."
     )
 
@@ -185,11 +185,12 @@ def _format_targets(spec: CompleteSpec) -> str:
         return "/opt/ml/model or /opt/ml/output/data (the variables SM_MODEL_DIR and SM_OUTPUT_DATA_DIR)"
     paths = [output["path"] for output in spec["outputs"]]
     if paths:
-        return f"the folder of an output: {_format_list(paths, 'or')}"
+        return f"the folder of an output: {format_list(paths, 'or')}"
     return "the folder of an output, as /opt/ml/processing/output/NAME, and name that output in the request"
 
 
-def _format_list(words: List[str], link: str = "and") -> str:
+def format_list(words: List[str], link: str = "and") -> str:
+    """Write words as a part of a sentence."""
     return f"{', '.join(words[:-1])} {link} {words[-1]}" if len(words) > 1 else words[0]
 
 

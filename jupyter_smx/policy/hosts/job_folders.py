@@ -29,6 +29,7 @@ _TOOLKIT = {"code": "SM_MODULE_DIR", "output/intermediate": "SM_OUTPUT_INTERMEDI
 _PATH = re.compile(r"(?<![\w/.$-])/opt/ml(?![\w-])(?:/[^\s'\"`:,;()\[\]]*)?")
 _UNUSABLE = re.compile(
     r"no such file|not found|does ?n[o']t exist|non-?existent|permission denied|read-only file system|not a directory|"
+    r"returned non-zero exit status|"
     r"\b(?:cannot|can't|unable to|failed to|couldn't|could not)\b",
     re.IGNORECASE,
 )

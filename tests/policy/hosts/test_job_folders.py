@@ -92,6 +92,7 @@ def test_the_cure_names_a_variable_that_the_agent_sets_to_that_folder(
         ("NotADirectoryError", "[Errno 20] Not a directory: '/opt/ml/model/a'"),
         ("OSError", "Cannot save file into a non-existent directory: '/opt/ml/model'"),
         ("RuntimeError", "Parent directory /opt/ml/model does not exist."),
+        ("CalledProcessError", "Command '['cp', 'a', '/opt/ml/model']' returned non-zero exit status 1."),
         ("XGBoostError", "Opening /opt/ml/model/xgb.json failed: No such file or directory"),
         (
             "OSError",

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_smx.cli.conventions import PROG
+from jupyter_smx.cli.terminal_filter import TerminalFilter, clean_text
 from jupyter_smx.model.errors import ErrorBody, SmxError
 
 if TYPE_CHECKING:
@@ -28,17 +29,23 @@ class Console:
         self._stdout = stdout
         self._stderr = stderr
         self._in_line = False
+        self._log_filter = TerminalFilter() if (stderr if json else stdout).isatty() else None
 
     def show(self, document: object, text: str) -> None:
         """Write the answer: ``text`` for people, or ``document`` (a struct, or a dict of such) as JSON."""
-        self._write(self._stdout, f"{self._encode(document) if self.json else format_for_terminal(text)}\n")
+        page = self._encode(document) if self.json else _clean_for(self._stdout, format_for_terminal(text))
+        self._write(self._stdout, f"{page}\n")
 
     def write_line(self, document: Mapping[str, object]) -> None:
         """Write one line of a stream as a JSON line."""
         self._write(self._stdout, f"{msgspec.json.encode(document).decode()}\n")
 
     def log(self, text: str) -> None:
-        """Write a piece of a job's log; with JSON it goes to stderr, since stdout belongs to the document."""
+        """Write a piece of a job's log; with JSON it goes to stderr, since stdout belongs to the document.
+
+        A terminal gets no control sequences but colours. A file or a pipe gets the log as it is.
+        """
+        text = self._log_filter.clean(text) if self._log_filter else text
         self._write(self._stderr if self.json else self._stdout, text)
         self._in_line = not text.endswith("\n") if text else self._in_line
 
@@ -49,14 +56,15 @@ class Console:
         # Where both go to one screen, a log that ended within a line would have the sentence at its end.
         begin = "\n" if self._in_line and self._stdout.isatty() else ""
         self._in_line = False
-        self._write(self._stderr, f"{begin}{format_for_terminal(sentence)}\n")
+        self._write(self._stderr, f"{begin}{_clean_for(self._stderr, format_for_terminal(sentence))}\n")
 
     def error(self, error: SmxError) -> None:
         """Write an error on stderr: its sentence, or its :class:`ErrorBody`."""
-        self._write(
-            self._stderr,
-            f"{self._encode(_format_body(error.body())) if self.json else format_for_terminal(str(error))}\n",
-        )
+        if self.json:
+            message = self._encode(_format_body(error.body()))
+        else:
+            message = _clean_for(self._stderr, format_for_terminal(str(error)))
+        self._write(self._stderr, f"{message}\n")
 
     def _encode(self, document: object) -> str:
         try:
@@ -75,6 +83,11 @@ class Console:
         except OSError as error:
             _drop(stream)
             raise SmxError(f"The output cannot be written: {error.strerror}.", field="stdout") from error
+
+
+def _clean_for(stream: TextIO, text: str) -> str:
+    """Return the text; without control sequences if the stream is a terminal, since it may quote a job."""
+    return clean_text(text) if stream.isatty() else text
 
 
 def format_for_terminal(sentence: str) -> str:

@@ -122,9 +122,7 @@ export class Notifier implements IDisposable {
       }
       return;
     }
-    if (wanted.length > 0) {
-      this._toasts.showEnded(wanted);
-    }
+    void this._showOnce(wanted, untold => this._toasts.showEnded(untold));
     seenStore.add(idsOf(jobs), now);
     seenStore.markAllSeen(now);
   }
@@ -169,13 +167,31 @@ export class Notifier implements IDisposable {
     const over = finishedJobs(model.state);
     const listed = seenStore.unseen(over).filter(job => this._isWanted(job));
     const jobs = new Map([...listed, ...this._missedNow()].map(job => [job.id, job]));
-    if (jobs.size > 0 && settings.isOn('whileAway')) {
+    if (settings.isOn('whileAway')) {
       const isPart = model.state.cursor !== null && listed.length === over.length;
-      this._toasts.showEndedWhileAway([...jobs.values()], isPart);
+      void this._showOnce([...jobs.values()], untold =>
+        this._toasts.showEndedWhileAway(untold, isPart)
+      );
     }
     seenStore.add([...jobs.keys()], now);
     seenStore.markAllSeen(now);
     this._missed.clear();
+  }
+
+  /** Show the jobs that no other tab shows: several windows of one browser may be visible side by side. */
+  private async _showOnce(
+    jobs: readonly JobSummary[],
+    show: (untold: readonly JobSummary[]) => void
+  ): Promise<void> {
+    const { seenStore, tabLocks } = this.options;
+    const isTold = seenStore.seenTest();
+    const claims = await Promise.all(
+      jobs.map(job => !isTold(job.id, Number.POSITIVE_INFINITY) && tabLocks.claim(job.id))
+    );
+    const untold = jobs.filter((_, index) => claims[index]);
+    if (untold.length > 0 && !this._isDisposed) {
+      show(untold);
+    }
   }
 
   /** What ended while this tab was hidden, and was told in no other tab. */

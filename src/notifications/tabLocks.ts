@@ -1,7 +1,11 @@
-// The tabs of one browser among each other: whether one of them is seen, and which hidden one keeps watch.
+// The tabs of one browser among each other: whether one of them is seen, which hidden one keeps watch, and which shows a
+// notification.
 
 /** The part of `navigator.locks` that is needed here; undefined where a page may not have it. */
 export type ILocks = Pick<LockManager, 'request' | 'query'> | undefined;
+
+/** Milliseconds for which a claim holds: much longer than what one tab stores takes to reach the others. */
+const CLAIM = 60_000;
 
 /**
  * Locks go with the tab that holds them, so none is left behind by one that crashed. Chrome does not freeze a tab
@@ -14,6 +18,7 @@ export class TabLocks {
   ) {
     this._seen = `${key}:seen`;
     this._watch = `${key}:watch`;
+    this._claims = `${key}:claim`;
   }
 
   /** Say whether this tab is seen. */
@@ -41,6 +46,29 @@ export class TabLocks {
     return this._watching?.isHeld ?? false;
   }
 
+  /**
+   * Return true in the first tab that claims `id`, and false in the others for a minute. Two visible tabs learn of the
+   * same event at the same moment, before either can read what the other one stored.
+   */
+  claim(id: string): Promise<boolean> {
+    const locks = this.locks;
+    if (!locks) {
+      return Promise.resolve(true);
+    }
+    return new Promise(resolve => {
+      const held = async (lock: Lock | null): Promise<void> => {
+        resolve(lock !== null);
+        if (lock !== null) {
+          await new Promise(release => setTimeout(release, CLAIM));
+        }
+      };
+      locks
+        .request(`${this._claims}:${id}`, { ifAvailable: true }, held)
+        // A page that may have no locks says so here. A second notification is better than none.
+        .catch(() => resolve(true));
+    });
+  }
+
   private async _isTaken(name: string): Promise<boolean> {
     const held = (await this.locks?.query())?.held ?? [];
     return held.some(lock => lock.name === name);
@@ -62,6 +90,7 @@ export class TabLocks {
 
   private readonly _seen: string;
   private readonly _watch: string;
+  private readonly _claims: string;
   private _showing: HeldLock | null = null;
   private _watching: HeldLock | null = null;
 }

@@ -5,7 +5,7 @@ import type { JobSummary, PoolSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, pool } from '../fixtures/examples';
-import { FakeDesktop, FakeStorage } from '../fixtures/fakeBrowser';
+import { FakeDesktop, FakeLocks, FakeStorage } from '../fixtures/fakeBrowser';
 import { fakeCommands } from '../fixtures/fakeModel';
 import { openTab } from '../fixtures/notificationTab';
 
@@ -25,6 +25,11 @@ function said(): string[] {
   return Notification.manager.notifications.map(one => one.message).reverse();
 }
 
+/** Wait until the locks have answered which tab shows a notification. */
+async function claimed(): Promise<void> {
+  await jest.advanceTimersByTimeAsync(0);
+}
+
 function press(label: string): void {
   const found = Notification.manager.notifications.find(one =>
     one.options.actions?.some(action => action.label === label)
@@ -41,6 +46,7 @@ describe('a tab that is seen', () => {
   it('says of each job that it ended, and leads to it', async () => {
     const tab = await openTab({ trans });
     tab.model.end(completed(1));
+    await claimed();
     expect(said()).toEqual(['train-digits-1 completed after 1 min 40 s']);
     press('Open job');
     expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
@@ -52,6 +58,7 @@ describe('a tab that is seen', () => {
     const { commands, executed } = fakeCommands([CommandIDs.openJob]);
     const tab = await openTab({ trans, commands });
     tab.model.end(completed(1));
+    await claimed();
     press('Show jobs');
     expect(executed).toEqual([[CommandIDs.openPanel, undefined]]);
     tab.close();
@@ -61,13 +68,14 @@ describe('a tab that is seen', () => {
     const tab = await openTab({ trans });
     for (let number = 1; number <= 20; number++) {
       tab.model.end(number === 7 ? failed(7) : completed(number));
-      jest.advanceTimersByTime(1000);
+      await jest.advanceTimersByTimeAsync(1000);
     }
     expect(said()).toEqual(['20 jobs ended: 19 finished, 1 failed at line 14']);
     expect(Notification.manager.notifications[0].options.autoClose).toBe(false);
-    jest.advanceTimersByTime(60_000);
+    await jest.advanceTimersByTimeAsync(60_000);
     tab.model.tick(80);
     tab.model.end(completed(99));
+    await claimed();
     expect(said()).toHaveLength(2);
     tab.close();
   });
@@ -79,15 +87,17 @@ describe('a tab that is seen', () => {
       (Notification.manager.notifications[0].options.actions ?? []).map(action => action.label);
     for (let number = 1; number <= 5; number++) {
       tab.model.end(completed(number));
-      jest.advanceTimersByTime(1000);
+      await jest.advanceTimersByTimeAsync(1000);
       expect(said()).toHaveLength(number > 3 ? 1 : number);
     }
     expect(offered()).toEqual(['Show jobs', 'On the desktop']);
     press('On the desktop');
     tab.model.end(completed(6));
+    await claimed();
     expect(offered()).toEqual(['Show jobs']);
     tab.model.tick(80);
     tab.model.end(completed(99));
+    await claimed();
     expect(offered()).toEqual(['Open job', 'Show jobs']);
     tab.close();
   });
@@ -95,8 +105,83 @@ describe('a tab that is seen', () => {
   it('is silent about what is switched off', async () => {
     const tab = await openTab({ trans, off: ['jobCompleted'] });
     tab.model.end(completed(1), failed(2));
+    await claimed();
     expect(said()).toEqual(['train-digits-2: Failed: KeyError, line 14']);
     tab.close();
+  });
+});
+
+describe('two tabs of one browser that are visible side by side', () => {
+  const shared = (): { memory: FakeStorage; locks: FakeLocks } => ({
+    memory: new FakeStorage(),
+    locks: new FakeLocks()
+  });
+
+  /** A tab that cannot read yet what another one stored. */
+  const blind = (locks: FakeLocks): { memory: FakeStorage; locks: FakeLocks } => ({
+    memory: new FakeStorage(),
+    locks
+  });
+
+  it('show each job once, although neither can read yet what the other stored', async () => {
+    const { locks } = shared();
+    const tabs = [
+      await openTab({ trans, ...blind(locks) }),
+      await openTab({ trans, ...blind(locks) })
+    ];
+    tabs.forEach(tab => tab.model.end(completed(1)));
+    [...tabs].reverse().forEach(tab => tab.model.end(failed(2)));
+    await claimed();
+    expect(said()).toEqual([
+      'train-digits-1 completed after 1 min 40 s',
+      'train-digits-2: Failed: KeyError, line 14'
+    ]);
+    tabs.forEach(tab => tab.close());
+  });
+
+  it('show once what ended while the machine slept', async () => {
+    const { locks } = shared();
+    const tabs = [
+      await openTab({ trans, ...blind(locks) }),
+      await openTab({ trans, ...blind(locks) })
+    ];
+    tabs.forEach(tab => {
+      tab.model.refresh.mockImplementation(() => {
+        tab.model.end(completed(1), completed(2));
+        return Promise.resolve();
+      });
+    });
+    jest.setSystemTime(Date.now() + 3_600_000);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(said()).toEqual(['While you were away: 2 finished']);
+    tabs.forEach(tab => tab.close());
+  });
+
+  it('read the stored record after a claim has ended', async () => {
+    const both = shared();
+    const [early, late] = [
+      await openTab({ trans, ...both }),
+      await openTab({ trans, ...both })
+    ];
+    early.model.end(completed(1));
+    await jest.advanceTimersByTimeAsync(61_000);
+    late.model.end(completed(1));
+    await claimed();
+    expect(said()).toHaveLength(1);
+    early.close();
+    late.close();
+  });
+
+  it('read the stored record where the browser has no locks', async () => {
+    const memory = new FakeStorage();
+    const tabs = [
+      await openTab({ trans, memory, locks: null }),
+      await openTab({ trans, memory, locks: null })
+    ];
+    tabs.forEach(tab => tab.model.end(completed(1)));
+    await claimed();
+    expect(said()).toHaveLength(1);
+    tabs.forEach(tab => tab.close());
   });
 });
 
@@ -148,6 +233,7 @@ describe('a person who comes back', () => {
     const storage = new FakeStorage();
     const first = await openTab({ trans, memory: storage });
     first.model.end(completed(1, { ended_at: 1130 }));
+    await claimed();
     first.close();
     const jobs = [completed(1, { ended_at: 1130 }), completed(2, { ended_at: 1500 }), failed(3)];
     jobs[2] = { ...jobs[2], ended_at: 1501 };

@@ -186,7 +186,10 @@ export class Notifier implements IDisposable {
     const { seenStore, tabLocks } = this.options;
     const isTold = seenStore.seenTest();
     const claims = await Promise.all(
-      jobs.map(job => !isTold(job.id, Number.POSITIVE_INFINITY) && tabLocks.claim(job.id))
+      jobs.map(
+        async job =>
+          !isTold(job.id, Number.POSITIVE_INFINITY) && (await tabLocks.claim(job.id))
+      )
     );
     const untold = jobs.filter((_, index) => claims[index]);
     if (untold.length > 0 && !this._isDisposed) {

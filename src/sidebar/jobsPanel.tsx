@@ -209,10 +209,6 @@ class RunningView extends SectionView {
       return <></>;
     }
     const all = partitionJobs(this.model.state).running;
-    const start = this.trans.__(
-      'No jobs are running. To start one, add %1 at the top of a cell.',
-      '%%train'
-    );
     return (
       <JobList
         jobs={this.filter.jobs(all)}
@@ -221,11 +217,30 @@ class RunningView extends SectionView {
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Running jobs')}
-        empty={this.emptyWords(all.length > 0, start)}
+        empty={this.emptyWords(all.length > 0, this._welcome())}
         scroller={this.node}
         {...this.jobActions()}
       />
     );
+  }
+
+  /** How to start a job; without any job yet, also what to do with a kernel that has no magics. */
+  private _welcome(): string {
+    const { trans } = this;
+    const start = trans.__(
+      'No jobs are running. To start one, add %1 at the top of a cell.',
+      '%%train'
+    );
+    if (this.model.state.jobs.size > 0) {
+      return start;
+    }
+    const cure = trans.__(
+      'If the cell fails with "Cell magic `%1` not found", its kernel lacks the package. Run %2 and then %3 in the notebook.',
+      '%%train',
+      '%pip install jupyter-smx',
+      '%load_ext jupyter_smx'
+    );
+    return `${start} ${cure}`;
   }
 }
 

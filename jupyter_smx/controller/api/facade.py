@@ -16,6 +16,8 @@ from jupyter_smx.controller.scheduling.engine_doctor import EngineDoctor
 from jupyter_smx.controller.scheduling.engine_listing import EngineListing
 from jupyter_smx.controller.state.engine_limits import types_of_engine
 from jupyter_smx.controller.transfer.planned_files import list_planned_files
+from jupyter_smx.engines.machine import resources
+from jupyter_smx.engines.machine.other_controllers import find_other_controllers
 from jupyter_smx.model.errors import (
     RefusedError,
     ResourceInUseError,
@@ -35,7 +37,7 @@ from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.lifecycle import keep_alive
-from jupyter_smx.policy.scheduling import capacity, placement, reuse
+from jupyter_smx.policy.scheduling import capacity, machine_sharing, placement, reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.usage import JobUsage
     from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.job_spec import JobSpec
+    from jupyter_smx.policy.limits import Limits
 
 
 class ControllerFacade:
@@ -408,6 +411,7 @@ class ControllerFacade:
             "engines": await self._doctor.examine(self._engine_names(self._engines), is_brief=True),
             "instance_types": sorted(limits.catalogue),
             "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
+            **await asyncio.to_thread(_machine_sharing, limits),
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
             "keep_alive_cap": limits.keep_alive_cap,
         }
@@ -430,6 +434,14 @@ class ControllerFacade:
                 rule=f"Installed engines: {', '.join(sorted(self._engines))}.",
                 cure=suggest_names(name, self._engines),
             )
+
+
+def _machine_sharing(limits: Limits) -> dict[str, str]:
+    """Return the advice for a machine with several controllers, if there is one. Blocks."""
+    users = [controller.user for controller in find_other_controllers(os.getpid())]
+    whole = resources.whole_machine()
+    advice = machine_sharing.sharing_advice(limits, users, whole.cpus, whole.memory_gib())
+    return {"shared_machine": advice} if advice else {}
 
 
 def _is_reached(job: Job, until: str) -> bool:

@@ -43,6 +43,11 @@ def detect_machine(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) 
     )
 
 
+def whole_machine() -> MachineResources:
+    """Return the CPUs and the memory of the machine, without the limits of this process and without GPUs."""
+    return MachineResources(cpus=os.cpu_count() or 1, memory=psutil.virtual_memory().total, gpus=0)
+
+
 def usable_cpus(affinity: int, quotas: Iterable[float]) -> int:
     """Give the whole CPUs that a process may use at the same time; a part of a CPU counts as one; pure."""
     return max(1, min([affinity, *(math.ceil(quota - 0.01) for quota in quotas)]))

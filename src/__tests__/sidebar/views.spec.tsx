@@ -154,6 +154,18 @@ describe('the panel', () => {
     expect(option.textContent).toBe('--keep-alive 10m');
   });
 
+  it('says what to do with a kernel that has no magics, until there is a first job', async () => {
+    model.become(applyListing(EMPTY_STATE, [], [], 1).state);
+    await waitForRender();
+    expect(panel.node.textContent).toMatch(
+      /"Cell magic `%%train` not found".* Run %pip install jupyter-smx and then %load_ext jupyter_smx in/
+    );
+    model.become(applyListing(EMPTY_STATE, [completed(1)], [], 2).state);
+    await waitForRender();
+    expect(panel.node.textContent).toContain('To start one, add %%train at the top of a cell.');
+    expect(panel.node.textContent).not.toContain('not found');
+  });
+
   it('has a button for each action, with a name that says on what', async () => {
     model.become(applyListing(EMPTY_STATE, [job(0)], [pool(1)], 1).state);
     await waitForRender();

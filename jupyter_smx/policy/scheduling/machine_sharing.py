@@ -1,4 +1,4 @@
-"""Advise on the capacity of controllers that share one machine."""
+"""Advise on the capacity of controllers that share one machine, apart from the capacity of one controller."""
 
 from __future__ import annotations
 

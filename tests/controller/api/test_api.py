@@ -9,8 +9,11 @@ from msgspec.structs import replace
 from records import a_cluster, a_job, a_spec, an_id, finished
 from serving import Unix, World
 
+from jupyter_smx.controller.api import facade
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.singleton import ListenSocket
+from jupyter_smx.engines.machine.other_controllers import ControllerProcess
+from jupyter_smx.engines.machine.resources import MachineResources
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.records.summary import summary_of
@@ -260,6 +263,23 @@ async def test_an_engine_in_trouble_is_part_of_what_the_doctor_says(
     monkeypatch.setattr(world.engine, "doctor", doctor, raising=False)
     page = await world.ask("GET", "/v1/doctor")
     assert (page.status, page.json()["engines"]) == (200, {"fake": {"trouble": "no way in"}})
+
+
+@pytest.mark.parametrize(("users", "advised"), [(["ann", "bob"], True), ([], False)])
+async def test_the_doctor_names_other_controllers_of_this_machine(
+    world: World, monkeypatch: pytest.MonkeyPatch, users: list[str], advised: bool
+) -> None:
+    async def doctor(_timeout: float) -> dict[str, object]:
+        return {}
+
+    monkeypatch.setattr(world.engine, "doctor", doctor, raising=False)
+    others = [ControllerProcess(pid, user) for pid, user in enumerate(users)]
+    monkeypatch.setattr(facade, "find_other_controllers", lambda _own: others)
+    whole = MachineResources(cpus=3, memory=6 << 30, gpus=0)
+    monkeypatch.setattr(facade.resources, "whole_machine", lambda: whole)
+    page = await world.ask("GET", "/v1/doctor")
+    assert (page.status, "shared_machine" in page.json()) == (200, advised)
+    assert page.json().get("shared_machine", "memory_gib = 2").endswith("memory_gib = 2")
 
 
 async def test_what_nobody_has_a_record_of_is_ended_and_what_lives_is_spared(

@@ -105,6 +105,12 @@ class ValidationError(SmxError):
     status = 400
 
 
+class RequestTooLargeError(ValidationError):
+    """The body of a request is larger than the maximum."""
+
+    status = 413
+
+
 class ResourceNotFoundError(SmxError):
     """Nothing of that name is known here."""
 

@@ -81,7 +81,7 @@ class _Tries:
             return error
         try:
             submitted = msgspec.json.decode(body, type=_Submission).id
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return error  # of a page that sends nonsense
         return controller_launch_errors.add_doubt(error, submitted)
 

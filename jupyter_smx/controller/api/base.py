@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from tornado.iostream import StreamClosedError
-from tornado.web import Finish, HTTPError, RequestHandler
+from tornado.web import Finish, HTTPError
 
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.singleton import peer_uid
 from jupyter_smx.controller.telemetry import log_file
-from jupyter_smx.model.errors import ErrorBody, SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.http_routes import ATTEMPT
+from jupyter_smx.request_body import BoundedBodyHandler
 
 if TYPE_CHECKING:
     import socket
@@ -63,7 +64,7 @@ class HandlerServices:
     usage: Callable[[Job, str, int, float], Coroutine[Any, Any, JobUsage]]
 
 
-class ApiHandler(RequestHandler):
+class ApiHandler(BoundedBodyHandler):
     """Base of all handlers: checks the user of the connection, answers JSON, and turns errors into bodies."""
 
     route: Route[Action]
@@ -87,13 +88,14 @@ class ApiHandler(RequestHandler):
         self.set_header("Content-Type", "application/json")
 
     def prepare(self) -> None:
-        """Refuse another user, and a browser that was led here under another name."""
+        """Refuse another user, a browser that was led here under another name, and a body that is too large."""
         connection: Any = self.request.connection
         uid = _uid(connection.stream.socket)
         if uid != self.services.uid:
             raise HTTPError(403, f"This controller serves user {self.services.uid}, not user {uid}.")
         if self.request.host not in ALLOWED_HOSTS:
             raise HTTPError(403, f"Host {self.request.host!r} is not this controller; use localhost.")
+        self.check_body_size()
 
     def body(self, kind: type[_T]) -> _T:
         """Read the request's body.
@@ -108,12 +110,14 @@ class ApiHandler(RequestHandler):
             raise ValidationError(
                 f"The request cannot be read: {what}{f' at {field}' if field else ''}.", field=field
             ) from error
+        except RecursionError as error:
+            raise ValidationError("The request cannot be read: it is nested too deeply.", field="body") from error
 
     def _decode(self, kind: type[_T]) -> _T:
         decoder = _decoders.get(kind)
         if decoder is None:
             decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-        found: _T = decoder.decode(self.request.body)
+        found: _T = decoder.decode(self.received_body())
         return found
 
     def query(self, parameter: QueryParameter[P]) -> P:
@@ -135,12 +139,7 @@ class ApiHandler(RequestHandler):
         except ValueError:
             value = -1.0
         if not value >= 0:
-            raise ValidationError(
-                f"{parameter.name}: {text!r} is not a number.",
-                field=parameter.name,
-                value=text,
-                rule="It must be 0 or more.",
-            )
+            raise _number_error(parameter.name, text)
         return min(value, parameter.maximum)
 
     @property
@@ -149,8 +148,26 @@ class ApiHandler(RequestHandler):
         return self.path_args[0]
 
     def attempt(self, job: Job) -> int:
-        """Read which run of a job is meant: ``attempt``, else the newest."""
-        return min(self.query(ATTEMPT), job.attempt) or job.attempt
+        """Read which run of a job is meant: ``attempt``, or the newest if the query has none.
+
+        :raises ResourceNotFoundError: the job has not begun that run.
+        """
+        text = self.get_query_argument(ATTEMPT.name, "")
+        if not text:
+            return job.attempt
+        try:
+            number = float(text)
+        except ValueError:
+            raise _number_error(ATTEMPT.name, text) from None
+        if not 1 <= number <= job.attempt:
+            raise ResourceNotFoundError(
+                f"attempt: {job.name} has no attempt {text}.",
+                field=ATTEMPT.name,
+                value=text,
+                rule=f"It has begun {job.attempt}, and the first is 1.",
+                cure="Leave attempt out for the newest.",
+            )
+        return int(number)
 
     async def write_answer(self, answer: Answer) -> None:
         """Send what an action gave."""
@@ -198,6 +215,7 @@ class ApiHandler(RequestHandler):
 
     def on_connection_close(self) -> None:
         """Cancel the wait of a client that disconnected."""
+        super().on_connection_close()
         if self._wait_future is not None:
             self._wait_future.cancel()
 
@@ -225,6 +243,10 @@ class ApiHandler(RequestHandler):
             self.services.on_fenced()
         elif not isinstance(value, (SmxError, HTTPError)):
             _log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))  # type: ignore[arg-type]
+
+
+def _number_error(name: str, text: str) -> ValidationError:
+    return ValidationError(f"{name}: {text!r} is not a number.", field=name, value=text, rule="It must be 0 or more.")
 
 
 def _uid(connection: socket.socket) -> int:

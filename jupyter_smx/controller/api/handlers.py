@@ -13,7 +13,7 @@ from tornado.web import Application, HTTPError
 from jupyter_smx.controller.api.actions import ACTIONS
 from jupyter_smx.controller.api.base import ApiHandler
 from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, ROUTES, url_pattern
-from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
+from jupyter_smx.request_body import MAX_BODY, MAX_DROPPED
 
 if TYPE_CHECKING:
     import socket
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-MAX_BODY = MAX_SPEC_BYTES
 BODY_WITHIN = 60.0
 """Seconds in which a request's body must be here; on a unix socket it takes milliseconds."""
 
@@ -69,7 +68,7 @@ def make_server(services: HandlerServices, idle_connection: float) -> ApiServer:
     )
     return ApiServer(
         application,
-        max_body_size=MAX_BODY,
+        max_body_size=MAX_DROPPED,
         max_buffer_size=2 * MAX_BODY,
         idle_connection_timeout=idle_connection,
         body_timeout=BODY_WITHIN,

@@ -18,6 +18,7 @@ from jupyter_server.extension.handler import ExtensionHandlerMixin
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, SmxError, ValidationError
 from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, PATH_PARAMETER, SERVER_MAX_WAIT
 from jupyter_smx.model.redaction import redact_record
+from jupyter_smx.request_body import BoundedBodyHandler
 from jupyter_smx.server.handlers.artifact_stream import ArtifactStream
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Extension(Protocol):
         """Give the server's part of the doctor's page."""
 
 
-class ControllerHandler(ExtensionHandlerMixin, APIHandler):
+class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
     """What all routes share: the way to the controller, and errors as the controller words them."""
 
     auth_resource = "jupyter_smx"
@@ -76,6 +77,11 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         super().set_default_headers()
         self.set_header("X-Smx-Now", f"{time.time():.3f}")
         self.set_header("X-Smx-Version", VERSION)
+
+    async def prepare(self, **options: bool) -> None:
+        """Check the user as Jupyter does, then refuse a body that is too large."""
+        await super().prepare(**options)
+        self.check_body_size()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Tell somebody who is not logged in from somebody without a right: Jupyter's answers look the same."""
@@ -112,13 +118,16 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
 
         :raises ValidationError: it is none.
         """
+        body = self.received_body()
         try:
-            parsed = json.loads(self.request.body)
+            parsed = json.loads(body)
         except ValueError:
             parsed = None
+        except RecursionError as error:
+            raise ValidationError("The body of the request is nested too deeply.", field="body") from error
         if not isinstance(parsed, dict):
             raise ValidationError("The body of the request is not a JSON object.", field="body", rule="Send JSON.")
-        return self.request.body
+        return body
 
     def read_wait(self, query: dict[str, str]) -> float:
         """Read the seconds of a long poll from a query, and bound them in it.

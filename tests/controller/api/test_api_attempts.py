@@ -48,3 +48,22 @@ async def test_whoever_waits_for_more_of_an_attempt_learns_that_it_is_over(tmp_p
         world.books.save(jobs=[replace(job, attempt=3, state=SecondaryStatus.STARTING)])
         answer = await waiting
         assert (answer.headers["X-Smx-Final"], answer.headers["X-Smx-Attempt"]) == ("1", "2")
+
+
+@pytest.mark.parametrize("route", ["logs", "logs/search", "logs/whole", "metrics", "usage", "advice"])
+@pytest.mark.parametrize("attempt", ["0", "-1", "3", "9999", "1e400", "nan"])
+async def test_an_attempt_that_has_not_begun_is_not_found(tmp_path: Path, route: str, attempt: str) -> None:
+    async with served(tmp_path) as world:
+        begun_again(world)
+        answer = await world.ask("GET", f"/v1/jobs/train/{route}?attempt={attempt}")
+        assert answer.status == 404
+        body = answer.json()
+        assert (body["code"], body["field"], body["value"]) == ("ResourceNotFound", "attempt", attempt)
+        assert body["rule"] == "It has begun 2, and the first is 1."
+
+
+async def test_an_attempt_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as world:
+        begun_again(world)
+        answer = await world.ask("GET", "/v1/jobs/train/logs?attempt=first")
+        assert (answer.status, answer.json()["field"]) == (400, "attempt")

@@ -115,7 +115,7 @@ async def test_after_a_moment_come_only_later_points_and_the_series_is_named_all
         assert series["values"] == [2.5, 2.25]
 
 
-@pytest.mark.parametrize("query", ["?since=yesterday", "?attempt=-1"])
+@pytest.mark.parametrize("query", ["?since=yesterday", "?attempt=first"])
 @pytest.mark.parametrize("what", ["metrics", "usage"])
 async def test_what_is_no_number_is_refused_with_the_rule(tmp_path: Path, what: str, query: str) -> None:
     async with served(tmp_path) as world:

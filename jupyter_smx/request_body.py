@@ -1,0 +1,93 @@
+"""Read the body of an HTTP request up to a limit, for the controller's socket and the server extension alike."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+from tornado.http1connection import HTTP1Connection
+from tornado.web import RequestHandler, stream_request_body
+
+from jupyter_smx.model.errors import RequestTooLargeError
+from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
+from jupyter_smx.model.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+MAX_BODY = MAX_SPEC_BYTES
+MAX_DROPPED = 100 * 2**20
+"""Bytes of a refused body that are read and dropped.
+
+A client that still sends sees a reset connection instead of the answer if the connection is closed at once.
+"""
+
+
+def too_large_error(size: int) -> RequestTooLargeError:
+    """Say that a body of ``size`` bytes, or of more than the limit for 0, is not read."""
+    return RequestTooLargeError(
+        f"The request has {f'a body of {format_size(size)}' if size else 'too large a body'}.",
+        field="body",
+        value=size or "",
+        rule=f"The maximum is {format_size(MAX_BODY)}.",
+        cure="Pass data with --input or --send, and code with --source-dir.",
+    )
+
+
+@stream_request_body
+class BoundedBodyHandler(RequestHandler):
+    """Handler that keeps the body of its request, and refuses one above the limit before it is read.
+
+    A subclass calls :meth:`check_body_size` at the end of ``prepare``, when it has checked the user.
+    """
+
+    _received = _announced = 0
+    _is_refused = False
+
+    def check_body_size(self) -> None:
+        """Answer 413 if the request announces a body that is too large."""
+        self._chunks: list[bytes] = []
+        if self._finished:
+            return
+        length = self.request.headers.get("Content-Length", "0")
+        # Tornado refuses a length that is no number, but only after this.
+        self._announced = int(length) if length.isdecimal() and length.isascii() else 0
+        if self._announced <= MAX_BODY:
+            return
+        self._refuse(self._announced)
+        waits_for_permission = "Expect" in self.request.headers
+        if waits_for_permission or self._announced > MAX_DROPPED:
+            self.finish()
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """Keep a piece of the body, or drop it if the request was refused."""
+        self._received += len(chunk)
+        if self._is_refused:
+            if self._received >= self._announced:
+                self.finish()
+        elif self._received > MAX_BODY:  # sent in chunks, so without a length
+            self._refuse(0)
+            self.finish()
+        else:
+            self._chunks.append(chunk)
+        return None
+
+    def received_body(self) -> bytes:
+        """Give the body of the request."""
+        return b"".join(self._chunks)
+
+    def _refuse(self, size: int) -> None:
+        """Send the whole answer; the connection stays open for the rest of the body."""
+        self._is_refused = True
+        self._chunks.clear()
+        connection = self.request.connection
+        if isinstance(connection, HTTP1Connection):
+            # Otherwise tornado adds an empty 400 to the answer.
+            connection.set_max_body_size(max(size, MAX_DROPPED))
+        answer = msgspec.json.encode(too_large_error(size).body())
+        self.set_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Length", str(len(answer)))
+        self.write(answer)
+        self.flush()

@@ -13,8 +13,8 @@ from jupyter_smx.model.errors import UnavailableError
 
 ANSWER_LIMIT = 30.0
 """Seconds for an answer of the controller that needs no waiting; after them it counts as frozen."""
-START_LIMIT = 20.0
-"""Seconds until a controller that was just started must listen."""
+START_LIMIT = 120.0
+"""Seconds until a controller must listen while its process lives: imports from a cold network disk may take minutes."""
 REPEAT_LIMIT, REPEAT_PAUSE = 5.0, 0.1
 """Seconds for which a request is sent again after its first lost answer, and between two tries."""
 NO_LISTENER = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
@@ -60,6 +60,31 @@ def no_answer_error(*, then: str = "") -> UnavailableError:
         f"The controller could not be started: {controller_launch.last_log_line().rstrip('.') or 'no output'}.",
         field="controller",
         cure=f"Then try again; {controller_launch.log_path().name} in {controller_launch.data_dir()} has details.",
+    )
+
+
+def starting_error(seconds: float) -> UnavailableError:
+    """Say that a controller is being started for ``seconds``."""
+    return UnavailableError(
+        f"The controller is still starting, {seconds:.0f} s.",
+        rule="A first start reads many files, which takes long on a slow or busy disk.",
+        cure="Wait; this message goes when it has started.",
+        transient=True,
+    )
+
+
+def slow_start_error(pid: int, seconds: float) -> UnavailableError:
+    """Say that the process of a controller lives and does not listen yet, and what to do."""
+    if process_state(pid) in _STOPPED:
+        return _owner_error(pid, f"it does not listen {seconds:.0f} s after its start")
+    return UnavailableError(
+        f"The controller, process {pid}, is still starting after {seconds:.0f} s.",
+        field="controller",
+        value=pid,
+        rule="Its process lives, and reads its files slowly.",
+        cure=f"Wait and try again. If that does not help, `kill {pid}` ends it; "
+        f"{controller_launch.log_path().name} in {controller_launch.data_dir()} has details.",
+        transient=True,
     )
 
 
@@ -126,6 +151,17 @@ def lock_owner() -> int:
     except (OSError, ValueError):
         pass
     return 0
+
+
+def starting_owner(now: float) -> int:
+    """Give the process that took the lock so recently that it may still start; 0 where there is none."""
+    owner = lock_owner()
+    try:
+        # A controller writes its process id into the lock once, when it takes it.
+        age = now - controller_launch.lock_path().stat().st_mtime
+    except OSError:
+        return 0
+    return owner if owner and age < START_LIMIT and process_state(owner) not in _STOPPED else 0
 
 
 def process_state(pid: int) -> str:

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if completion.is_completion_request():
         completion.run_argcomplete(command_tree())
     output = open_standard(json=_JSON in words_before_dashes(words))
-    client = autostart.client()
+    client = autostart.client(output.info)
     try:
         return _run(words, CliContext(client, output))
     except KeyboardInterrupt:

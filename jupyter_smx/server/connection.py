@@ -22,13 +22,12 @@ from jupyter_smx.controller_launch_errors import (
     NO_LISTENER,
     REPEAT_LIMIT,
     REPEAT_PAUSE,
-    START_LIMIT,
     is_fenced,
 )
+from jupyter_smx.controller_start import ControllerStarter
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Mapping
 
 OnLost = Literal["raise", "repeat", "start"]
@@ -38,6 +37,9 @@ same job."""
 Chunk = Callable[[bytes], Awaitable[None]]
 
 _RESTART_HINT = " and restart the Jupyter server. Then try again"
+
+NOTE_LIMIT = 5.0
+"""Seconds of a start after which pages show that it still goes on."""
 
 _CONCURRENT = 1000
 """Requests at once; each long poll of a log is one."""
@@ -92,7 +94,7 @@ class ControllerConnection:
     def __init__(self) -> None:
         self._client: AsyncHTTPClient | None = None
         self._start_lock = asyncio.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.starter = ControllerStarter(then=_RESTART_HINT)
         self.clock, self.sleep = time.monotonic, asyncio.sleep
         self.problem: UnavailableError | None = None
         """Why the last start failed; None as soon as a controller answers, whoever started it."""
@@ -182,17 +184,21 @@ class ControllerConnection:
     async def _start(self) -> None:
         if await asyncio.to_thread(controller_launch.is_listening):
             return
-        try:
-            self._process = await asyncio.to_thread(controller_launch.start_controller)
-        except OSError as error:
-            raise controller_launch_errors.start_error(error, then=_RESTART_HINT) from error
-        if not await asyncio.to_thread(controller_launch.wait_ready, START_LIMIT, self._process):
-            raise controller_launch_errors.no_answer_error(then=_RESTART_HINT)
+        since = await asyncio.to_thread(self.starter.begin)
+        # In short steps, because a server that ends waits for its threads.
+        while not await asyncio.to_thread(self.starter.is_ready, since):
+            pass
+
+    def find_problem(self) -> UnavailableError | None:
+        """Return why there is no controller: one is still starting, or the last start failed or is slow."""
+        seconds = self.starter.seconds()
+        if seconds is not None and NOTE_LIMIT <= seconds < controller_launch_errors.START_LIMIT:
+            return controller_launch_errors.starting_error(seconds)
+        return self.problem
 
     def reap(self) -> None:
         """Take note of the end of a controller that this server started, so that no dead process stays behind."""
-        if self._process is not None and self._process.poll() is not None:
-            self._process = None
+        self.starter.reap()
 
     def close(self) -> None:
         """Close the client; requests under way end as unavailable."""

@@ -22,7 +22,7 @@ SOURCE = "import os\nprint('hello from', os.environ['SM_CURRENT_HOST'])\n"
 async def real(following: SmxServerExtension) -> AsyncIterator[SmxServerExtension]:
     """The extension; the controller that it starts ends with the test."""
     yield following
-    process = following.connection._process
+    process = following.connection.starter.process
     if process is not None:
         process.terminate()
         process.wait(timeout=20)

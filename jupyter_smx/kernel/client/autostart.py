@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
-from jupyter_smx import controller_launch, controller_launch_errors
+from jupyter_smx import controller_launch, controller_start
+from jupyter_smx.controller_start import ControllerStarter
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import UnavailableError
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
+Report = Callable[[str], None]
 
-_children: list[subprocess.Popen[bytes]] = []
-"""Kept so that their exit is collected; a controller outlives us."""
+_starter = ControllerStarter()
 
 RETRY_LIMIT = 30.0
 """Seconds without a controller after which waiting gives up."""
@@ -24,18 +25,23 @@ _RETRY_PAUSE = 0.2
 _Answer = TypeVar("_Answer")
 
 
-def start() -> None:
-    """Start a controller and wait until it listens.
+def start(report: Report) -> None:
+    """Start a controller and wait until it listens; ``report`` gets a sentence now and then if that takes long.
 
-    :raises UnavailableError: it does not; says the last line of its log.
+    :raises UnavailableError: it does not; says the last line of its log, or that its process lives and is slow.
     """
-    try:
-        process = controller_launch.start_controller()
-    except OSError as error:
-        raise controller_launch_errors.start_error(error) from error
-    _children[:] = [child for child in _children if child.poll() is None] + [process]
-    if not controller_launch.wait_ready(controller_launch_errors.START_LIMIT, process):
-        raise controller_launch_errors.no_answer_error()
+    since, noted_at = _starter.begin(), 0.0
+    while not _starter.is_ready(since):
+        elapsed = _starter.elapsed()
+        note = controller_start.due_note(elapsed, noted_at)
+        if note and threading.current_thread() is threading.main_thread():
+            # The output of a cell or a terminal; what background threads print belongs to no cell.
+            report(note)
+        noted_at = elapsed
+
+
+def _print_note(sentence: str) -> None:
+    print(sentence, file=sys.stderr)  # noqa: T201 - what the user reads
 
 
 def client_without_autostart(patience: float) -> Client:
@@ -47,9 +53,9 @@ def _refuse_start() -> None:
     raise UnavailableError("No controller is running.")
 
 
-def client() -> Client:
+def client(report: Report = _print_note) -> Client:
     """Make a client of this user's controller; nothing is opened or started before the first request."""
-    return Client(controller_launch.socket_path(), start)
+    return Client(controller_launch.socket_path(), partial(start, report))
 
 
 def retry_while_unavailable(ask: Callable[[], _Answer], limit: float = RETRY_LIMIT) -> _Answer:

@@ -38,7 +38,7 @@ async def get_controller_state(handler: ControllerHandler) -> None:
     try:
         answer = await connection.request("GET", controller_path("describe_controller"))
     except NoControllerError:
-        problem = connection.problem
+        problem = connection.find_problem()
         handler.finish({"running": False} | ({"problem": msgspec.to_builtins(problem.body())} if problem else {}))
         return
     if answer.code == HTTPStatus.OK:

@@ -140,7 +140,7 @@ def test_a_client_that_is_closed_starts_no_controller(
     controller: ScriptedController, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
 ) -> None:
     started: list[int] = []
-    monkeypatch.setattr(autostart, "start", lambda: started.append(1))
+    monkeypatch.setattr(autostart, "start", lambda _report: started.append(1))
     client = autostart.client()
     client.submit("ab" * 8, SPEC)
     outcome: list[Exception] = []

@@ -88,7 +88,7 @@ def lonely(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inter
     """Give a shell where no controller is, and where starting one is seen."""
 
     started: list[str] = []  # raising would not be seen: IPython swallows what completion raises
-    monkeypatch.setattr(autostart, "start", lambda: started.append("a controller"))
+    monkeypatch.setattr(autostart, "start", lambda _report: started.append("a controller"))
     made = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     made.run_line_magic("load_ext", "jupyter_smx")
     yield made

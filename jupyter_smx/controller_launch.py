@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
 import socket
 import stat
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_data_dir
+
+from jupyter_smx import short_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +37,35 @@ def data_dir() -> Path:
 
 
 def socket_path() -> Path:
-    """Give the controller's unix socket; a data folder with a very long path has it in a private folder under /tmp."""
-    path = data_dir() / "controller.sock"
+    """Give the name of the controller's unix socket; :func:`socket_address` has its address."""
+    return data_dir() / "controller.sock"
+
+
+def socket_address(path: Path | None = None) -> str:
+    """Return the address of a unix socket, by default the controller's: its path, or a short one that is recorded.
+
+    :raises FileNotFoundError: the path is too long, and there is no private folder with a short one.
+    """
+    path = path or socket_path()
     if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
-        return path
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return Path("/tmp") / f"smx-{os.getuid()}" / f"{digest}.sock"  # noqa: S108 - checked by ensure_folders
+        return os.fspath(path)
+    folder = short_folder.find_short_folder(_record_path(path))
+    if folder is None:
+        raise FileNotFoundError(errno.ENOENT, "No folder for the socket is recorded", os.fspath(path))
+    return os.fspath(folder / "s")
+
+
+def has_socket() -> bool:
+    """Return True if the controller's socket exists; a controller that was killed leaves one."""
+    try:
+        return Path(socket_address()).exists()
+    except OSError:
+        return False
+
+
+def _record_path(path: Path) -> Path:
+    """Return the file that names the folder of a socket whose path is too long."""
+    return path.with_suffix(".folder")
 
 
 def lock_path() -> Path:
@@ -56,18 +81,21 @@ def log_path() -> Path:
 def ensure_folders() -> None:
     """Make the data folder and the socket's folder, readable by this user only.
 
-    :raises PermissionError: one of them exists and belongs to somebody else.
+    :raises OSError: one of them cannot be made or belongs to another user; ``filename`` says which.
     """
-    folders = [data_dir().resolve()]  # it may be a link that the user made
-    if socket_path().parent != data_dir():
-        folders.append(socket_path().parent)  # under /tmp a link was made by somebody else
-    for folder in folders:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise PermissionError(f"{folder} must be a folder of this user. Set {DATA_DIR_VARIABLE} to one that is.")
-        if found.st_mode & 0o077:
-            folder.chmod(0o700)
+    folder = data_dir().resolve()  # it may be a link that the user made
+    for parent in reversed(folder.parents):
+        if not parent.is_dir():
+            parent.mkdir(mode=0o700, exist_ok=True)  # mkdir(parents=True) leaves their mode to the umask
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user", os.fspath(folder))
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+    path = socket_path()
+    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
+        short_folder.make_short_folder(_record_path(path), os.environ.get(short_folder.RUNTIME_VARIABLE, ""))
 
 
 def require_unix_sockets() -> None:
@@ -85,7 +113,7 @@ def is_listening() -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(os.fspath(socket_path()))
+            probe.connect(socket_address())
         except OSError:
             return False
     return True

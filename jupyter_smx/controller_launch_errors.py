@@ -37,14 +37,33 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
             cure="Check whether its environment was moved or deleted, and start this program from an existing one.",
         )
     folder = controller_launch.data_dir()
+    place = Path(error.filename) if isinstance(error.filename, str) else folder
     reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error).rstrip(".")
+    message = f"The controller could not be started, because {place} cannot be used: {reason}."
+    if not _is_on_the_way(place, folder):
+        return _socket_folder_error(message, place, folder, then)
     return UnavailableError(
-        f"The controller could not be started, because {folder} cannot be used: {reason}.",
+        message,
         field="data_dir",
         value=folder,
         rule="The controller stores the records of all jobs in it.",
         cure=f"Make it a folder that you can write to and free some space, "
         f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder{then}.",
+    )
+
+
+def _is_on_the_way(place: Path, folder: Path) -> bool:
+    """Return True if ``place`` is the data folder, in it, or above it."""
+    return any(place == each or each in place.parents or place in each.parents for each in (folder, folder.resolve()))
+
+
+def _socket_folder_error(message: str, place: Path, folder: Path, then: str) -> UnavailableError:
+    return UnavailableError(
+        message,
+        field="data_dir",
+        value=folder,
+        rule=f"The path of {folder} is too long for a unix socket, so the socket needs a folder in {place}.",
+        cure=f"Set {controller_launch.DATA_DIR_VARIABLE} to a shorter path, or make {place} writable{then}.",
     )
 
 

@@ -45,9 +45,16 @@ def due_note(seconds: float, before: float) -> str:
 class ControllerStarter:
     """Starts at most one controller at a time. ``then`` is what to do after the data folder was changed."""
 
-    def __init__(self, *, then: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        then: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         self._then = then
         self._clock = clock
+        self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._is_starting = False
         self._started_at = 0.0
@@ -79,7 +86,7 @@ class ControllerStarter:
             self._is_starting = False
             return True
         exit_code = 0 if process is None else process.poll()
-        owner = controller_launch_errors.starting_owner(time.time()) if exit_code == 0 else 0
+        owner = controller_launch_errors.starting_owner(self._wall_clock()) if exit_code == 0 else 0
         if gives_up(self._clock() - since, exit_code, is_owner_starting=owner > 0):
             raise self._give_up_error(process.pid if process is not None and exit_code is None else owner)
         return False

@@ -20,7 +20,7 @@ from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
 from jupyter_smx import controller_launch
-from jupyter_smx.controller.singleton import ListenSocket, SingletonLock
+from jupyter_smx.controller.singleton import DataFolderSocket, SingletonLock
 from jupyter_smx.engines import registry
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
@@ -366,7 +366,7 @@ async def serve(app: ControllerApp) -> None:
             idle_exit=app.idle_exit,
             retention=RetentionPolicy(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
-        await service.run(ListenSocket(controller_launch.socket_path()), stop)
+        await service.run(DataFolderSocket(), stop)
         await engines.close()
     finally:
         lock.release()
@@ -382,10 +382,10 @@ def _user() -> str:
 
 def _startup_error_text(error: Exception) -> str:
     if isinstance(error, OSError):
-        folder = controller_launch.data_dir()
+        place = error.filename or f"The data folder {controller_launch.data_dir()}"
         return str(
             UnavailableError(
-                f"The data folder {folder} cannot be used: {error.strerror or error}.",
+                f"{place} cannot be used: {error.strerror or error}.",
                 cure="Make it writable and free some space, "
                 f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder.",
             )

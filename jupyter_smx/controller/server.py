@@ -11,7 +11,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import controller_launch
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.api.base import HandlerServices
@@ -239,8 +238,6 @@ class ControllerServer:
 
     def _restore_socket(self, listen_socket: ListenSocket) -> None:
         try:
-            if listen_socket.path == controller_launch.socket_path():
-                controller_launch.ensure_folders()  # one in /tmp may be gone as well
             self.server.replace_socket(listen_socket.rebind(), listen_socket.socket)
             listen_socket.publish()
         except OSError as error:

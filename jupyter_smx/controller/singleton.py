@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
 import socket
 import struct
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from jupyter_smx import controller_launch
 
 _ONLY_OWNER = 0o600
 _BACKLOG = 128
@@ -129,6 +129,33 @@ class ListenSocket:
         except OSError:
             return False
         return (found.st_dev, found.st_ino) == self._inode
+
+
+class DataFolderSocket(ListenSocket):
+    """The socket of the data folder, whose folder is elsewhere if the path is too long and may be gone at any time."""
+
+    def __init__(self) -> None:
+        super().__init__(controller_launch.socket_path())
+
+    def _bind(self) -> None:
+        controller_launch.ensure_folders()
+        self.path = Path(controller_launch.socket_address())
+        super()._bind()
+
+    def is_published(self) -> bool:
+        """Return True if clients find this socket: under its name, in the folder that is recorded now."""
+        try:
+            address = controller_launch.socket_address()
+        except FileNotFoundError:
+            return False
+        return address == os.fspath(self.path) and super().is_published()
+
+    def close(self) -> None:
+        """Close the socket, remove its name when it is still this one's, and its folder in /tmp; idempotent."""
+        super().close()
+        if self.path.parent != controller_launch.data_dir():
+            with contextlib.suppress(OSError):  # sockets of ssh may be in it
+                self.path.parent.rmdir()
 
 
 def peer_uid(connection: socket.socket) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -59,7 +58,7 @@ class NoControllerError(UnavailableError):
 class _SocketResolver(Resolver):
     async def resolve(self, host: str, port: int, family: int = 0) -> list[tuple[int, Any]]:
         del host, port, family
-        return [(socket.AF_UNIX, os.fspath(controller_launch.socket_path()))]
+        return [(socket.AF_UNIX, controller_launch.socket_address())]
 
 
 class _Submission(msgspec.Struct):

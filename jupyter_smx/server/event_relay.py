@@ -171,5 +171,5 @@ class EventRelay:
             self._wake_event.clear()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake_event.wait(), SOCKET_POLL)
-            if controller_launch.socket_path().exists() or self._activity.count_in_progress(time.monotonic()):
+            if controller_launch.has_socket() or self._activity.count_in_progress(time.monotonic()):
                 return

@@ -8,15 +8,14 @@ import shutil
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from jupyter_smx import controller_launch, controller_launch_errors
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from jupyter_smx import controller_launch, controller_launch_errors, short_folder
+from jupyter_smx.controller.singleton import DataFolderSocket
+from jupyter_smx.kernel.client.connection import Connection
 
 SECRETS = [
     "JPY_API_TOKEN", "JPY_PARENT_PID", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN",
@@ -55,29 +54,142 @@ def test_a_data_folder_may_be_a_link(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (tmp_path / "target").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.fixture
+def long_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A data folder whose path is too long for a socket; short folders are made in a private runtime folder."""
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setattr(short_folder, "_MAX_PARENT", 100)
+    monkeypatch.setenv(short_folder.RUNTIME_VARIABLE, str(runtime))
+    folder = tmp_path / ("long" * 40)
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
+    return folder
+
+
 def test_a_socket_fits_however_long_the_path_of_the_data_folder_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, long_data_dir: Path
 ) -> None:
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / ("long" * 40)))
+    with pytest.raises(FileNotFoundError):
+        controller_launch.socket_address()
+    assert not controller_launch.is_listening()
     controller_launch.ensure_folders()
-    path = controller_launch.socket_path()
+    address = controller_launch.socket_address()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        assert controller_launch.is_listening()
+        assert controller_launch.has_socket()
+        # A terminal without the variable, or with another one, finds the same.
+        monkeypatch.delenv(short_folder.RUNTIME_VARIABLE)
+        controller_launch.ensure_folders()
+        assert controller_launch.socket_address() == address
+        connection = Connection(controller_launch.socket_path())
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(controller_launch.socket_address(connection._path))
+        client.close()
+    assert Path(address).parent.stat().st_mode & 0o777 == 0o700
+    assert Path(address).parent.parent.name == "run"
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(long_data_dir / "other"))
+    with pytest.raises(FileNotFoundError):
+        controller_launch.socket_address()
+
+
+def test_a_socket_of_a_long_data_folder_comes_back_when_its_folder_or_the_record_is_deleted(
+    long_data_dir: Path,
+) -> None:
+    bound = DataFolderSocket()
+    bound.publish()
+    assert bound.is_published()
+    assert controller_launch.is_listening()
+    folder = bound.path.parent
+    shutil.rmtree(folder)
+    assert not bound.is_published()
+    bound.rebind().close()
+    bound.publish()
+    assert bound.is_published()
+    assert bound.path.parent == folder
+    (long_data_dir / "controller.folder").unlink()
+    assert not bound.is_published()
+    bound.rebind().close()
+    bound.publish()
+    assert controller_launch.is_listening()
+    assert bound.path.parent != folder
+    bound.close()
+    assert not bound.path.parent.exists()
+
+
+@pytest.mark.usefixtures("long_data_dir")
+def test_a_name_that_another_user_took_is_not_used(tmp_path: Path) -> None:
+    record, tokens = tmp_path / "record", iter(["00000001", "00000002", "00000003"])
+    runtime = tmp_path / "run"
+    (runtime / "smx-00000001").symlink_to(tmp_path)
+    made = short_folder.make_short_folder(record, str(runtime), lambda: next(tokens))
+    assert made == runtime / "smx-00000002"
+    made.rmdir()
+    made.symlink_to(runtime)
+    assert short_folder.find_short_folder(record) is None
+    assert short_folder.make_short_folder(record, str(runtime), lambda: next(tokens)) == runtime / "smx-00000003"
+    assert short_folder.find_short_folder(record) == runtime / "smx-00000003"
+
+
+def test_a_runtime_folder_that_others_can_enter_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    open_folder, other = tmp_path / "run", tmp_path / "tmp"
+    open_folder.mkdir(mode=0o755)
+    other.mkdir(mode=0o700)
+    monkeypatch.setattr(short_folder, "PARENT_FOLDERS", (str(other),))
+    assert short_folder.make_short_folder(tmp_path / "record", str(open_folder)).parent == other
+    assert short_folder.make_short_folder(tmp_path / "record", "").parent == other
+
+
+def test_the_error_says_which_folder_cannot_have_the_socket(
+    monkeypatch: pytest.MonkeyPatch, long_data_dir: Path, tmp_path: Path
+) -> None:
+    unsafe = tmp_path / "unsafe"
+    unsafe.mkdir()
+    unsafe.chmod(0o777)
+    monkeypatch.delenv(short_folder.RUNTIME_VARIABLE)
+    monkeypatch.setattr(short_folder, "PARENT_FOLDERS", (str(unsafe),))
+    with pytest.raises(OSError) as raised:  # noqa: PT011 - its sentence is looked at
+        controller_launch.ensure_folders()
+    error = controller_launch_errors.start_error(raised.value)
+    assert error.message == (
+        f"The controller could not be started, because {unsafe} cannot be used: other users can replace files in it."
+    )
+    assert error.rule.startswith(f"The path of {long_data_dir} is too long for a unix socket")
+    assert "shorter path" in error.cure
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_parents_of_the_data_folder_are_private_under_any_umask(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, umask: int
+) -> None:
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "a" / "b" / "smx"))
+    before = os.umask(umask)
     try:
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-            listener.listen()
-            assert controller_launch.is_listening()
-        assert path.parent.stat().st_mode & 0o777 == 0o700
+        controller_launch.ensure_folders()
     finally:
-        path.unlink()
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / ("long" * 39)))
-    assert controller_launch.socket_path() != path
+        os.umask(before)
+    for name in ("a", "a/b", "a/b/smx"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
+
+
+def test_the_error_says_which_parent_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "a" / "b" / "smx"))
+    with pytest.raises(OSError) as raised:  # noqa: PT011 - its sentence is looked at
+        controller_launch.ensure_folders()
+    error = controller_launch_errors.start_error(raised.value)
+    assert f"because {tmp_path / 'a'} cannot be used: it is a file." in error.message
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a folder that belongs to somebody else")
 def test_a_folder_of_somebody_else_is_refused_with_the_cure(data_dir: Path) -> None:
     os.chown(data_dir, 12345, 12345)
-    with pytest.raises(PermissionError, match=controller_launch.DATA_DIR_VARIABLE):
+    with pytest.raises(PermissionError) as raised:
         controller_launch.ensure_folders()
+    error = controller_launch_errors.start_error(raised.value)
+    assert f"because {data_dir} cannot be used: it belongs to another user." in error.message
+    assert controller_launch.DATA_DIR_VARIABLE in error.cure
 
 
 def test_a_socket_that_a_dead_controller_left_is_not_a_controller(data_dir: Path) -> None:

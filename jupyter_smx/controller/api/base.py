@@ -139,7 +139,12 @@ class ApiHandler(BoundedBodyHandler):
         except ValueError:
             value = -1.0
         if not value >= 0:
-            raise _number_error(parameter.name, text)
+            raise ValidationError(
+                f"{parameter.name}: {text!r} is not a number.",
+                field=parameter.name,
+                value=text,
+                rule="It must be 0 or more.",
+            )
         return min(value, parameter.maximum)
 
     @property
@@ -153,13 +158,11 @@ class ApiHandler(BoundedBodyHandler):
         :raises ResourceNotFoundError: the job has not begun that run.
         """
         text = self.get_query_argument(ATTEMPT.name, "")
-        if not text:
-            return job.attempt
         try:
-            number = float(text)
+            has_begun = 1 <= float(text) <= job.attempt
         except ValueError:
-            raise _number_error(ATTEMPT.name, text) from None
-        if not 1 <= number <= job.attempt:
+            has_begun = True  # without a number: the newest, or refused below
+        if not has_begun:
             raise ResourceNotFoundError(
                 f"attempt: {job.name} has no attempt {text}.",
                 field=ATTEMPT.name,
@@ -167,7 +170,7 @@ class ApiHandler(BoundedBodyHandler):
                 rule=f"It has begun {job.attempt}, and the first is 1.",
                 cure="Leave attempt out for the newest.",
             )
-        return int(number)
+        return self.query(ATTEMPT) or job.attempt
 
     async def write_answer(self, answer: Answer) -> None:
         """Send what an action gave."""
@@ -243,10 +246,6 @@ class ApiHandler(BoundedBodyHandler):
             self.services.on_fenced()
         elif not isinstance(value, (SmxError, HTTPError)):
             _log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))  # type: ignore[arg-type]
-
-
-def _number_error(name: str, text: str) -> ValidationError:
-    return ValidationError(f"{name}: {text!r} is not a number.", field=name, value=text, rule="It must be 0 or more.")
 
 
 def _uid(connection: socket.socket) -> int:

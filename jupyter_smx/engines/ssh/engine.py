@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import os
 import shutil
 import socket
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +20,7 @@ from jupyter_smx.engines.ssh.commands import SshOptions
 from jupyter_smx.engines.ssh.connection import SshConnection
 from jupyter_smx.engines.ssh.failures import not_started
 from jupyter_smx.model.errors import RefusedError, suggest_names
+from jupyter_smx.short_folder import RUNTIME_VARIABLE, make_short_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,30 +161,29 @@ class SshEngine(RemoteEngine):
         return SshOptions(
             program=str(self.program),
             config_file=str(self.config_file),
-            control_folder=control_folder(self._folder, os.getuid()),
+            control_folder=control_folder(self._folder),
             connect_timeout=float(self.connect_timeout),
             extra=tuple(self.options),
             environment=dict(self.variables),
         )
 
 
-def control_folder(folder: Path, user: int) -> Path:
-    """Choose the folder of control sockets: below the engine's own, else a short one in ``/tmp``; makes it.
+def control_folder(folder: Path) -> Path:
+    """Choose the folder of control sockets: below the engine's own, else a short one elsewhere; makes that.
 
-    :raises RefusedError: the one in ``/tmp`` belongs to another user.
+    :raises RefusedError: no short one can be made.
     """
     own = folder / "control"
     if len(os.fsencode(own)) <= _MAX_FOLDER:
         return own
-    short = Path("/tmp") / f"smx-{user}" / hashlib.sha256(os.fsencode(own)).hexdigest()[:8]  # noqa: S108 - checked here
-    short.parent.mkdir(mode=0o700, exist_ok=True)
-    found = short.parent.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return make_short_folder(folder / "control.folder", os.environ.get(RUNTIME_VARIABLE, ""))
+    except OSError as error:
         raise RefusedError(
-            f"--engine: {short.parent} belongs to another user, or others can write to it.",
+            f"--engine: {error.filename or folder} cannot be used: {error.strerror or error}.",
             field="engine",
             value="ssh",
             rule=f"The control sockets of ssh lie there, because {own} is too long for them.",
-            cure="Remove it, or set JUPYTER_SMX_DATA_DIR to a short path.",
-        )
-    return short
+            cure="Make it writable, or set JUPYTER_SMX_DATA_DIR to a short path.",
+        ) from error

@@ -38,7 +38,7 @@ class _UnixConnection(http.client.HTTPConnection):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(self.timeout)
         try:
-            made.connect(os.fspath(self._path))
+            made.connect(controller_launch.socket_address(self._path))
         except BaseException:
             made.close()
             raise

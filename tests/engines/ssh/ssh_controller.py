@@ -64,7 +64,7 @@ class SshControllerWorld(World):
         super().__init__(folder)
         self.world = machines
         self.machines = machines.machines
-        self.controls = control_folder(self.data / "engines" / "ssh", os.getuid())
+        self.controls = control_folder(self.data / "engines" / "ssh")
 
     def gate(self) -> Gate:  # type: ignore[override]  # it lies on other machines
         """Name a file for which a job can wait."""

@@ -71,7 +71,7 @@ class SshHarness(RemoteHarness):
 
     def end_masters(self) -> None:
         """End the master connections, which outlive the engines that opened them."""
-        controls = control_folder(self.folder / "engines" / "ssh", os.getuid())
+        controls = control_folder(self.folder / "engines" / "ssh")
         for path in controls.glob("????????????"):
             words = ["ssh", "-F", os.devnull, "-o", f"ControlPath={path}", "-O", "exit", "any"]
             subprocess.run(words, capture_output=True, check=False)

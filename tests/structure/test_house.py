@@ -56,6 +56,7 @@ CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
     "jupyter_smx/cli": "shows ages to a person, and notes the moment in which the user asked",
     "jupyter_smx/controller/server.py": "the wiring gives the clock to everybody else",
+    "jupyter_smx/controller_start.py": "compares with the time of the lock file",
     "jupyter_smx/engines/docker/engine.py": "compares with times of files",
     "jupyter_smx/engines/local/engine.py": "compares with times of files",
     "jupyter_smx/engines/remote/remote_engine.py": "says since when a machine is silent",

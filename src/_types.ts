@@ -976,6 +976,21 @@ export interface JobUsage {
   is_final: boolean;
 }
 /**
+ * The values of the ``X-Smx-`` headers of a log, as the first line of a body that has bytes of it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "LogCursor".
+ */
+export interface LogCursor {
+  offset: number;
+  total: number;
+  final: boolean;
+  host: string;
+  hosts: string[];
+  attempt: number;
+  attempts: number;
+}
+/**
  * The words of a command for a terminal, and all hosts of which one could have been named.
  *
  * This interface was referenced by `Wire`'s JSON-Schema

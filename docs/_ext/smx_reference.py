@@ -282,9 +282,10 @@ def _route(route: http_routes.Route[Any], process: str) -> str:
     longest = http_routes.MAX_WAIT if proxy is None else http_routes.SERVER_MAX_WAIT
     text = sentence((proxy and proxy.help) or route.help)
     starts = " Starts a controller unless one runs." if proxy and proxy.starts_controller else ""
+    twin = f" `POST {prefix}{proxy.post_path}` does the same." if proxy and proxy.post_path else ""
     return definition(
         f"`{route.method} {prefix}{route.path.replace(':path', '')}`",
-        text + starts,
+        text + starts + twin,
         f"Body: `{route.body}`." if route.body else "",
         *(_query_parameter(each, longest) for each in query),
         f"Answer: {route.status} {(proxy and proxy.answer) or route.answer}.",

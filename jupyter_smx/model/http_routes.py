@@ -96,6 +96,8 @@ class Proxy(Struct, frozen=True):
     """What the Jupyter server's route does, where it does more than pass on."""
     answer: str = ""
     """What its answer is, where it is another one."""
+    post_path: str = ""
+    """A path where POST does the same, for networks that block other methods than GET and POST."""
 
 
 class Route(Struct, Generic[_A], frozen=True):
@@ -211,7 +213,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "Delete a finished job and its files.",
         "no body; 409 while the job runs, jobs wait for it, or it retains a warm pool",
         status=204,
-        proxy=Proxy(),
+        proxy=Proxy(post_path="jobs/{ref}/delete"),
         unrepeatable="a job that is deleted is unknown to a second request",
     ),
     Route(
@@ -260,7 +262,11 @@ ROUTES: tuple[Route[Action], ...] = (
         "bytes; the headers `X-Smx-Offset` (where to continue), `X-Smx-Total`, `X-Smx-Final` (0 or 1), `X-Smx-Host`, "
         "`X-Smx-Hosts`, `X-Smx-Attempt`, `X-Smx-Attempts`",
         query=(HOST, ATTEMPT, OFFSET, LAST, END_BYTE, LIMIT_BYTES, WAIT),
-        proxy=Proxy(),
+        proxy=Proxy(
+            help="Read the bytes of a log from `offset` on, the `last` so many, or those that end at `before`. With "
+            "`cursor=body` the answer begins with a line of JSON that has the values of the headers (LogCursor), for "
+            "proxies that remove headers."
+        ),
     ),
     Route(
         "GET",
@@ -368,7 +374,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "Keep an available pool for this number of seconds from now; 0 releases it.",
         "PoolSummary",
         body='{"keep_alive"}',
-        proxy=Proxy(),
+        proxy=Proxy(post_path="pools/{ref}/extend"),
         unrepeatable="a pool that is released by 0 is unknown to a second request",
     ),
     Route(
@@ -378,7 +384,7 @@ ROUTES: tuple[Route[Action], ...] = (
         "Release an available pool.",
         "PoolSummary",
         status=202,
-        proxy=Proxy(),
+        proxy=Proxy(post_path="pools/{ref}/release"),
         unrepeatable="a pool that is released is unknown to a second request",
     ),
     Route(
@@ -455,7 +461,8 @@ SERVER_ROUTES: tuple[Route[ServerAction], ...] = (
         "controller",
         "get_controller_state",
         "Report whether a controller runs, its version and newest event number. A missing controller is no error.",
-        '`{"running": true, version, seq, ...}`, or `{"running": false, "problem": ErrorBody}` of the last start',
+        '`{"running": true, version, seq, ...}`, or `{"running": false, "problem": ErrorBody}` of the last start; each '
+        "with `now` and `server_version`, as in the headers, for proxies that remove headers",
     ),
     Route(
         "POST",

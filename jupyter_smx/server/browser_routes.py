@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.http_routes import served_routes
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.http_routes import Route
 
 _HEAD = """\
 // Made by `make types` from jupyter_smx/model/http_routes.py: change it there.
 
-/** Method and path of each route of the Jupyter server, by its action. */
+/**
+ * Method and path of each route of the Jupyter server, by its action; at `postPath`, POST does the same as the method.
+ */
 export const ROUTES = {
 """
 
 
 def typescript() -> str:
     """Give the file's text."""
-    rows = [f"  {route.action}: {{ method: '{route.method}', path: '{route.path}' }}" for route in served_routes()]
-    return _HEAD + ",\n".join(rows) + "\n} as const;\n"
+    return _HEAD + ",\n".join(_row(route) for route in served_routes()) + "\n} as const;\n"
+
+
+def _row(route: Route[Any]) -> str:
+    values = {"method": route.method, "path": route.path}
+    if route.proxy is not None and route.proxy.post_path:
+        values["postPath"] = route.proxy.post_path
+    fields = ", ".join(f"{name}: '{value}'" for name, value in values.items())
+    return f"  {route.action}: {{ {fields} }}"
 
 
 if __name__ == "__main__":

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 
 
 def make_handlers(table: Iterable[Route[Any]]) -> list[tuple[str, type[ControllerHandler]]]:
-    """Make a handler for each path of a table; tornado refuses the other methods of a path with 405."""
+    """Make a handler for each path of a table; tornado refuses the other methods of a path with 405.
+
+    A route with a ``post_path`` is also served by POST there. The controller receives the method of the route.
+    """
     verbs: dict[str, dict[str, Any]] = defaultdict(dict)
     for route in table:
         verbs[route.path][route.method.lower()] = _verb(route)
+        if route.proxy is not None and route.proxy.post_path:
+            verbs[route.proxy.post_path]["post"] = _verb(route)
     return [
         (
             url_pattern(SERVER_PREFIX, path),

@@ -1,11 +1,13 @@
 // Made by `make types` from jupyter_smx/model/http_routes.py: change it there.
 
-/** Method and path of each route of the Jupyter server, by its action. */
+/**
+ * Method and path of each route of the Jupyter server, by its action; at `postPath`, POST does the same as the method.
+ */
 export const ROUTES = {
   submit_job: { method: 'POST', path: 'jobs' },
   list_jobs: { method: 'GET', path: 'jobs' },
   get_job: { method: 'GET', path: 'jobs/{ref}' },
-  delete_job: { method: 'DELETE', path: 'jobs/{ref}' },
+  delete_job: { method: 'DELETE', path: 'jobs/{ref}', postPath: 'jobs/{ref}/delete' },
   stop_job: { method: 'POST', path: 'jobs/{ref}/stop' },
   interrupt_job: { method: 'POST', path: 'jobs/{ref}/interrupt' },
   rerun_job: { method: 'POST', path: 'jobs/{ref}/rerun' },
@@ -22,8 +24,8 @@ export const ROUTES = {
   get_array: { method: 'GET', path: 'arrays/{ref}' },
   stop_array: { method: 'POST', path: 'arrays/{ref}/stop' },
   list_pools: { method: 'GET', path: 'pools' },
-  extend_pool: { method: 'PATCH', path: 'pools/{ref}' },
-  release_pool: { method: 'DELETE', path: 'pools/{ref}' },
+  extend_pool: { method: 'PATCH', path: 'pools/{ref}', postPath: 'pools/{ref}/extend' },
+  release_pool: { method: 'DELETE', path: 'pools/{ref}', postPath: 'pools/{ref}/release' },
   get_pool_shell: { method: 'GET', path: 'pools/{ref}/shell' },
   list_changes: { method: 'GET', path: 'changes' },
   diagnose: { method: 'GET', path: 'doctor' },

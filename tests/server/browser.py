@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,12 @@ async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
     except HTTPClientError as error:
         return error.code
     return answer.code
+
+
+async def controller_state(fetch: Any) -> dict[str, Any]:
+    """Return the state of the controller without what the server says of itself."""
+    state = json.loads((await fetch("jupyter-smx", "controller")).body)
+    return {name: value for name, value in state.items() if name not in {"now", "server_version"}}
 
 
 async def logged_in(fetch: Any, app: Any) -> dict[str, str]:

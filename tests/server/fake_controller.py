@@ -38,6 +38,8 @@ class Answer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     headers: dict[str, str] = {}
+    waits: bool = False
+    """Whether the answer comes at the end of the request's ``wait``, as of a log without news."""
 
 
 def job(number: int = 1, step: SecondaryStatus = SecondaryStatus.TRAINING, **fields: Any) -> JobSummary:
@@ -172,6 +174,8 @@ class _Handler(RequestHandler):
             return
         recorded = self.fake.answers.get((method, path))
         if recorded is not None:
+            if recorded.waits:
+                await self.fake.changes(self.fake.seq, float(query.get("wait", "0")))
             self.set_status(recorded.status)
             for name, value in recorded.headers.items():
                 self.set_header(name, value)

@@ -43,6 +43,7 @@ ROUTES = [
         upstream_query={"wait": "60", "until": "final"},
     ),
     Route(verb="DELETE", path="jobs/digits", upstream="/v1/jobs/digits"),
+    Route(verb="POST", path="jobs/digits/delete", upstream="/v1/jobs/digits", upstream_verb="DELETE", body=""),
     Route(verb="POST", path="jobs/digits/stop", upstream="/v1/jobs/digits/stop", body=""),
     Route(verb="POST", path="jobs/digits/interrupt", upstream="/v1/jobs/digits/interrupt", body=""),
     Route(
@@ -147,6 +148,14 @@ ROUTES = [
     Route(verb="GET", path="pools", upstream="/v1/pools"),
     Route(verb="PATCH", path="pools/m5-1", upstream="/v1/pools/m5-1", body='{"keep_alive": 900}'),
     Route(verb="DELETE", path="pools/m5-1", upstream="/v1/pools/m5-1"),
+    Route(
+        verb="POST",
+        path="pools/m5-1/extend",
+        upstream="/v1/pools/m5-1",
+        upstream_verb="PATCH",
+        body='{"keep_alive": 900}',
+    ),
+    Route(verb="POST", path="pools/m5-1/release", upstream="/v1/pools/m5-1", upstream_verb="DELETE", body=""),
     Route(
         verb="GET",
         path="changes",

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser import controller_state
 from fake_controller import job, pool
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -203,9 +204,9 @@ async def test_a_wait_that_is_no_number_is_refused_with_its_name(
 async def test_a_controller_that_has_left_is_no_failure_and_nothing_is_started(
     jp_fetch: Any, started_controllers: list[Any]
 ) -> None:
-    state = await jp_fetch("jupyter-smx", "controller")
+    state = await controller_state(jp_fetch)
     changes = await jp_fetch("jupyter-smx", "changes", params={"since": "7"})
-    assert (state.code, json.loads(state.body)) == (200, {"running": False})
+    assert state == {"running": False}
     assert (changes.code, json.loads(changes.body)) == (200, {"events": [], "seq": 0, "reset": True})
     assert started_controllers == []
 
@@ -220,7 +221,7 @@ async def test_a_controller_that_breaks_off_is_not_told_as_one_that_has_left(
 
 async def test_a_controller_that_runs_says_so_with_its_number(jp_fetch: Any, controller: FakeController) -> None:
     controller.answer("GET", "/v1/", 200, {"version": "1.2", "seq": 41})
-    state = json.loads((await jp_fetch("jupyter-smx", "controller")).body)
+    state = await controller_state(jp_fetch)
     assert state == {"running": True, "version": "1.2", "seq": 41}
 
 

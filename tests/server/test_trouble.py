@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import logged_in
+from browser import controller_state, logged_in
 from fake_controller import FakeController
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
@@ -103,10 +103,6 @@ async def start(jp_fetch: Any) -> Any:
     return await jp_fetch("jupyter-smx", "controller", method="POST", body="{}")
 
 
-async def state(jp_fetch: Any) -> dict[str, Any]:
-    return dict(json.loads((await jp_fetch("jupyter-smx", "controller")).body))
-
-
 async def test_a_data_folder_that_is_none_is_told_with_its_cure_to_every_page_until_it_is_mended(
     jp_fetch: Any, data_dir: Path
 ) -> None:
@@ -115,20 +111,20 @@ async def test_a_data_folder_that_is_none_is_told_with_its_cure_to_every_page_un
     assert (code, body["field"], body["value"]) == (503, "data_dir", str(data_dir))
     assert "could not be started" in body["message"]
     assert controller_launch.DATA_DIR_VARIABLE in body["cure"]
-    assert (await state(jp_fetch))["problem"] == body
+    assert (await controller_state(jp_fetch))["problem"] == body
     fake = mend(data_dir)
     assert json.loads((await start(jp_fetch)).body)["running"] is True
     await fake.close()
-    assert await state(jp_fetch) == {"running": False}
+    assert await controller_state(jp_fetch) == {"running": False}
 
 
 async def test_a_controller_that_another_program_started_ends_the_complaint(jp_fetch: Any, data_dir: Path) -> None:
     spoil(data_dir)
     await refused(start(jp_fetch))
     fake = mend(data_dir)
-    assert (await state(jp_fetch))["running"] is True
+    assert (await controller_state(jp_fetch))["running"] is True
     await fake.close()
-    assert await state(jp_fetch) == {"running": False}
+    assert await controller_state(jp_fetch) == {"running": False}
 
 
 async def test_the_controllers_own_last_sentence_is_told_whole_and_ends_once(
@@ -174,8 +170,7 @@ class Leaving:
 async def test_a_controller_that_leaves_while_it_is_asked_is_none_and_no_trouble(jp_fetch: Any) -> None:
     leaving = Leaving()
     await leaving.listen()
-    answer = await jp_fetch("jupyter-smx", "controller")
-    assert json.loads(answer.body) == {"running": False}
+    assert await controller_state(jp_fetch) == {"running": False}
     assert leaving.lines == 1
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ from jupyter_smx.model.http_routes import controller_path
 from jupyter_smx.model.records.event import Changes
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.server.connection import NoControllerError
-from jupyter_smx.server.handlers.artifact_stream import file_name
-from jupyter_smx.server.handlers.base import quote_segment
+from jupyter_smx.server.handlers.artifact_stream import BYTES_TYPE, file_name
+from jupyter_smx.server.handlers.base import VERSION, quote_segment
 from jupyter_smx.server.handlers.file_locations import ContentsRoot, locate_files, paths_of
+from jupyter_smx.server.handlers.log_cursor import cursor_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -33,16 +35,19 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 async def get_controller_state(handler: ControllerHandler) -> None:
-    """Say whether a controller runs, its version and its newest number; that none runs is no failure."""
+    """Report whether a controller runs, its version and its newest number; a missing controller is no error."""
     connection = handler.smx.connection
+    # The same as the headers of every answer, which some proxies remove.
+    server = {"now": time.time(), "server_version": VERSION}
     try:
         answer = await connection.request("GET", controller_path("describe_controller"))
     except NoControllerError:
         problem = connection.find_problem()
-        handler.finish({"running": False} | ({"problem": msgspec.to_builtins(problem.body())} if problem else {}))
+        body = {"problem": msgspec.to_builtins(problem.body())} if problem else {}
+        handler.finish({"running": False, **server, **body})
         return
     if answer.code == HTTPStatus.OK:
-        handler.finish({"running": True, **json.loads(answer.body)})
+        handler.finish({"running": True, **server, **json.loads(answer.body)})
     else:
         handler.finish_response(answer)
 
@@ -67,9 +72,19 @@ async def locate_job_files(handler: ControllerHandler) -> None:
 
 
 async def read_log(handler: ControllerHandler) -> None:
-    """Pass the bytes of a log on as text, which no browser takes for a page."""
+    """Forward the bytes of a log as text, which browsers never render as a page.
+
+    With ``cursor=body`` a line of JSON precedes the bytes.
+    """
     handler.set_header("X-Content-Type-Options", "nosniff")
-    await handler.pass_on(_TEXT)
+    has_cursor = handler.get_query_argument("cursor", "") == "body"
+    answer = await handler.request_controller()
+    if has_cursor and answer.code == HTTPStatus.OK:
+        handler.forward_headers(answer.headers)
+        # Not text: a proxy may change the encoding of text, and the cursor counts bytes.
+        handler.finish(cursor_line(answer.headers) + answer.body, set_content_type=BYTES_TYPE)
+    else:
+        handler.finish_response(answer, _TEXT)
 
 
 async def download_log(handler: ControllerHandler) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_server.base.handlers import APIHandler
     from tornado.httpclient import HTTPResponse
 
-_BYTES = "application/octet-stream"
+BYTES_TYPE = "application/octet-stream"
 
 
 class ArtifactStream:
@@ -57,10 +57,10 @@ class ArtifactStream:
             return
         if not self._handler._headers_written:  # noqa: SLF001 - as above: the file is empty
             self._begin()
-        self._handler.finish(set_content_type=_BYTES)
+        self._handler.finish(set_content_type=BYTES_TYPE)
 
     def _begin(self) -> None:
-        self._handler.set_header("Content-Type", _BYTES)
+        self._handler.set_header("Content-Type", BYTES_TYPE)
         self._handler.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(self._name, safe='')}")
         self._handler.set_header("X-Content-Type-Options", "nosniff")
         if self._length:

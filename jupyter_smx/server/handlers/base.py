@@ -160,6 +160,10 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
 
     async def pass_on(self, content_type: str = JSON_TYPE) -> None:
         """Send the request to the controller as its route says, and finish with the answer."""
+        self.finish_response(await self.request_controller(), content_type)
+
+    async def request_controller(self) -> HTTPResponse:
+        """Send the request to the controller as its route says, and return the answer."""
         route, path = self.route, self.upstream_path()
         body = None
         if route.method in _METHODS_WITH_BODY:
@@ -173,7 +177,7 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
         )
         if route.method != "GET":
             self.smx.wake()
-        self.finish_response(answer, content_type)
+        return answer
 
     async def pass_on_file(self, path: str, name: str) -> None:
         """Send the request to ``path`` of the controller and stream the answer as an attachment called ``name``."""

@@ -13,16 +13,23 @@ import type {
   ShellCommand,
   Status
 } from '../_types';
-import { ApiError, errorBodyText, errorText } from './errors';
-import { type Action, methodOf, pathOf } from './routes';
+import { ApiError, errorBodyText, errorText, isMethodBlocked } from './errors';
+import { type Action, methodOf, pathOf, postPathOf } from './routes';
 
 const ROOT = 'jupyter-smx';
 const NO_CONTENT = 204;
+const NEWLINE = 10;
 const UNAUTHORIZED = 401;
 
+/** What the headers of each answer say, for proxies that remove them. */
+interface IServerInfo {
+  now?: number;
+  server_version?: string;
+}
+
 /** Whether a controller runs, and where it is in the sequence of changes, or why none could be started. */
-export type ControllerInfo =
-  { running: true; version: string; seq: number } | { running: false; problem?: ErrorBody };
+export type ControllerInfo = IServerInfo &
+  ({ running: true; version: string; seq: number } | { running: false; problem?: ErrorBody });
 
 /** A body, and the server's clock (seconds since the epoch) when it answered, null if it did not say. */
 export interface IResponse<T> {
@@ -53,12 +60,12 @@ export interface IJobQuery {
 export class ApiClient {
   constructor(private readonly settings: ServerConnection.ISettings) {}
 
-  controller(): Promise<IResponse<ControllerInfo>> {
-    return this.request('get_controller_state');
+  async controller(): Promise<IResponse<ControllerInfo>> {
+    return withServerInfo(await this.request('get_controller_state'));
   }
 
-  startController(): Promise<IResponse<ControllerInfo>> {
-    return this.request('start_controller');
+  async startController(): Promise<IResponse<ControllerInfo>> {
+    return withServerInfo(await this.request('start_controller'));
   }
 
   /** One page, newest first: of all jobs or of those with a status, from the newest or `before` a job. */
@@ -123,29 +130,31 @@ export class ApiClient {
     return (await dataOf(await this.respond(path, init))) as T;
   }
 
-  /** The same of bytes, and the headers that came with them; `mark` is one that no page of a proxy has. */
-  async readBytes(
-    path: string,
-    mark: string,
-    init: RequestInit
-  ): Promise<{ bytes: Uint8Array; headers: Headers }> {
+  /** Read an answer that has a line of JSON before its bytes; the page of a proxy has no such line. */
+  async readBytes<T>(path: string, init: RequestInit): Promise<{ head: T; bytes: Uint8Array }> {
     const response = await this.respond(path, init);
-    const { headers } = response;
-    if (!headers.has(mark)) {
-      throw pageError(response);
-    }
+    let body: Uint8Array;
     try {
-      return { bytes: new Uint8Array(await response.arrayBuffer()), headers };
+      body = new Uint8Array(await response.arrayBuffer());
     } catch (reason) {
       throw lostError(reason);
     }
+    const end = body.indexOf(NEWLINE);
+    const head = parseObject(new TextDecoder().decode(body.subarray(0, Math.max(end, 0))));
+    if (head === null) {
+      throw pageError(response);
+    }
+    return { head: head as T, bytes: body.slice(end + 1) };
   }
 
   private async request<T>(action: Action, parts: IRequestParts = {}): Promise<IResponse<T>> {
     const { id, query, body: sent } = parts;
-    const path = pathOf(action, id) + (query ? URLExt.objectToQueryString({ ...query }) : '');
+    const search = query ? URLExt.objectToQueryString({ ...query }) : '';
     const init = { method: methodOf(action), body: sent && JSON.stringify(sent) };
-    const response = await this.respond(path, init);
+    const path = postPathOf(action, id);
+    const response = path
+      ? await this.respondByPost(pathOf(action, id), path, init)
+      : await this.respond(pathOf(action, id) + search, init);
     const now = Number(response.headers.get('X-Smx-Now'));
     const version = response.headers.get('X-Smx-Version') ?? undefined;
     const body = response.status === NO_CONTENT ? null : await dataOf(response);
@@ -155,6 +164,35 @@ export class ApiClient {
   /** Where a browser finds something without a script's help. */
   address(path: string): string {
     return URLExt.join(this.settings.baseUrl, ROOT, path);
+  }
+
+  /** Send a request; if its method is blocked on the way, send it by POST to the path that does the same. */
+  private async respondByPost(
+    path: string,
+    postPath: string,
+    init: RequestInit
+  ): Promise<Response> {
+    const post = { ...init, method: 'POST', body: init.body ?? '{}' };
+    if (this.isPostOnly) {
+      return this.respond(postPath, post);
+    }
+    try {
+      return await this.respond(path, init);
+    } catch (blocked) {
+      if (!isMethodBlocked(blocked)) {
+        throw blocked;
+      }
+      try {
+        const response = await this.respond(postPath, post);
+        this.isPostOnly = true;
+        return response;
+      } catch (reason) {
+        const isOurs = reason instanceof ApiError && reason.code !== '';
+        this.isPostOnly = isOurs && reason.status !== 0;
+        // A server half without that path, and a proxy that blocks all, say nothing new.
+        throw isOurs ? reason : blocked;
+      }
+    }
   }
 
   /** Ask; any answer but a good one is an `ApiError`. */
@@ -170,6 +208,29 @@ export class ApiClient {
       throw await errorOf(response);
     }
     return response;
+  }
+
+  /** Whether POST worked where another method was blocked. */
+  private isPostOnly = false;
+}
+
+/** Fill in what a proxy removed from the headers. */
+function withServerInfo(answer: IResponse<ControllerInfo>): IResponse<ControllerInfo> {
+  const { now, server_version } = answer.body;
+  return {
+    ...answer,
+    now: answer.now ?? now ?? null,
+    version: answer.version ?? server_version
+  };
+}
+
+/** Parse a JSON object; null if the text is something else. */
+function parseObject(text: string): object | null {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === 'object' ? parsed : null;
+  } catch {
+    return null;
   }
 }
 

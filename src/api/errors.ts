@@ -47,6 +47,40 @@ const BY_STATUS: Partial<Record<number, FailureKind>> = {
   404: 'missing'
 };
 
+const METHOD_NOT_ALLOWED = 405;
+const NOT_IMPLEMENTED = 501;
+const FORBIDDEN = 403;
+
+/** Statuses of a proxy that waited too long for the answer of the server; 524 is Cloudflare's. */
+const PROXY_TIMEOUTS: ReadonlySet<number> = new Set([408, 504, 524]);
+/** Apache's status for a timeout, and the status of all proxies for a server that they cannot reach. */
+const BAD_GATEWAY = 502;
+
+/** Return true if something on the way refused the method of a request, so that the server never received it. */
+export function isMethodBlocked(reason: unknown): boolean {
+  if (!(reason instanceof ApiError)) {
+    return false;
+  }
+  const { status, code } = reason;
+  const isRefused = status === METHOD_NOT_ALLOWED || status === NOT_IMPLEMENTED;
+  // The server half refuses with a code; a 403 without one is the page of a proxy.
+  return code === '' && (isRefused || status === FORBIDDEN);
+}
+
+/** Return true if a proxy, not the server half, ended a request because the answer took too long. */
+export function isProxyTimeout(reason: unknown): boolean {
+  return reason instanceof ApiError && reason.code === '' && PROXY_TIMEOUTS.has(reason.status);
+}
+
+/** Return true if the server may have received a request whose answer did not arrive. */
+export function isResponseLost(reason: unknown): boolean {
+  if (isProxyTimeout(reason)) {
+    return true;
+  }
+  const isAnswer = reason instanceof ApiError;
+  return isAnswer && (reason.status === 0 || (reason.status === BAD_GATEWAY && reason.code === ''));
+}
+
 /**
  * Classify what a request threw.
  */

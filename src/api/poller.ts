@@ -5,10 +5,13 @@ import type { IDisposable } from '@lumino/disposable';
 import type { IRequestFailure } from './errors';
 
 /**
- * Mean milliseconds between two polls of a server that answers. Polling finds what was missed while the connection to
- * the event bus was lost, which no event announces.
+ * Mean milliseconds between two polls of a server that answers, while changes are due and while none are. Polling finds
+ * what no event announced because the connection to the event bus was lost, or because a proxy blocks it.
+ *
+ * The server sends messages about changes that no page requested within 45 s, so that the longest pause is below that.
  */
-const POLL_INTERVAL_MS = 20_000;
+const BUSY_INTERVAL_MS = 4_000;
+const IDLE_INTERVAL_MS = 30_000;
 
 /** Milliseconds after the first failure, and at most, about. */
 const RETRY_RANGE_MS: readonly [number, number] = [2000, 30_000];
@@ -34,9 +37,9 @@ export function retryDelay(failures: number, failure: IRequestFailure, random: n
   );
 }
 
-/** Return the milliseconds until the next poll of a server that answers. */
-export function pollInterval(random: number): number {
-  return withJitter(POLL_INTERVAL_MS, random);
+/** Return the milliseconds until the next poll of a server that answers; `isBusy` says that changes are due. */
+export function pollInterval(isBusy: boolean, random: number): number {
+  return withJitter(isBusy ? BUSY_INTERVAL_MS : IDLE_INTERVAL_MS, random);
 }
 
 /** Return 75 % to 125 % of a pause, so that pages do not poll at the same moment. */
@@ -58,6 +61,8 @@ export interface IPollerOptions {
   /** Says whether the page is visible. */
   page: Pick<Document, 'visibilityState'>;
   random: () => number;
+  /** Return true while changes are due, as those of a running job. */
+  isBusy: () => boolean;
   /** Send the request. */
   poll: () => void;
 }
@@ -77,7 +82,7 @@ export class Poller implements IDisposable {
   /** Note a good answer: poll again after the interval. */
   recordSuccess(): void {
     this._failures = 0;
-    this._plan(pollInterval(this.options.random()));
+    this._plan(pollInterval(this.options.isBusy(), this.options.random()));
   }
 
   /** Note a failed request: poll again after a longer pause. */

@@ -11,6 +11,15 @@ export function methodOf(action: Action): string {
 }
 
 /**
+ * Return the path where POST does the same as the method of an action, with the id of a job or a pool; '' if there is
+ * none.
+ */
+export function postPathOf(action: Action, id = ''): string {
+  const route: { path: string; postPath?: string } = ROUTES[action];
+  return (route.postPath ?? '').replace('{ref}', encodeURIComponent(id));
+}
+
+/**
  * Return the path of an action below the server's root: with the id of a job, an array or a pool, and with the name of
  * an artifact, where the path has them.
  */

@@ -1,5 +1,6 @@
 // Reads the log of one job over the REST API: bytes at an offset, matches of a search, and the URL of the file.
 
+import type { LogCursor } from '../_types';
 import type { ApiClient } from '../api/client';
 import { pathOf } from '../api/routes';
 
@@ -56,16 +57,14 @@ export interface ILogSource {
   address(which: ILogId, name: string): string;
 }
 
-/** The header that says which byte follows. */
-const OFFSET = 'X-Smx-Offset';
-
 /** The logs of a job. */
 export function createLogSource(api: ApiClient, id: string): ILogSource {
   return {
     read: async (query, signal) => {
-      const path = pathOf('read_log', id) + queryOf({ ...query });
-      const { bytes, headers } = await api.readBytes(path, OFFSET, { signal });
-      return partOf(headers, bytes);
+      // Proxies remove headers that they do not know, so the cursor comes in the body.
+      const path = pathOf('read_log', id) + queryOf({ ...query, cursor: 'body' });
+      const { head, bytes } = await api.readBytes<LogCursor>(path, { signal });
+      return partOf(head, bytes);
     },
     find: ({ text, matchCase, ...where }, signal) => {
       const query = queryOf({ ...where, text, case: matchCase ? 1 : 0 });
@@ -81,18 +80,8 @@ function queryOf(asked: Record<string, string | number | undefined>): string {
   return `?${new URLSearchParams(said.map(([name, value]) => [name, String(value)])).toString()}`;
 }
 
-function partOf(headers: Headers, bytes: Uint8Array): ILogPart {
-  const said = (name: string): string => headers.get(`X-Smx-${name}`) ?? '';
-  const next = Number(headers.get(OFFSET));
-  return {
-    bytes,
-    start: next - bytes.length,
-    next,
-    total: Number(said('Total')),
-    isFinal: said('Final') === '1',
-    host: said('Host'),
-    hosts: said('Hosts').split(','),
-    attempt: Number(said('Attempt')),
-    attempts: Number(said('Attempts'))
-  };
+function partOf(cursor: LogCursor, bytes: Uint8Array): ILogPart {
+  const { offset: next, total, final: isFinal, host, hosts, attempt, attempts } = cursor;
+  const start = next - bytes.length;
+  return { bytes, start, next, total, isFinal, host, hosts, attempt, attempts };
 }

@@ -9,6 +9,7 @@ import type { ILogError } from './logError';
 import { toLogError } from './logError';
 import type { ILogId, ILogPart, ILogQuery, ILogSource } from './logSource';
 import { LogWindow } from './logWindow';
+import { LONGEST_WAIT, waitAfterCut } from './readTimeout';
 
 /** Bytes of one answer. */
 const PIECE = 262_144;
@@ -18,8 +19,6 @@ const OPENING = 131_072;
 const FAR = 1_048_576;
 /** Milliseconds between two answers that have something; with the bytes of one, the most that a page reads. */
 const PACE = 250;
-/** Seconds that the server may hold a question while there is nothing new. */
-const WAIT = 20;
 /** Milliseconds until one asks again after an outage, each time twice as long, to a bound. */
 const AGAIN = 1_000;
 const AGAIN_AT_MOST = 15_000;
@@ -31,7 +30,11 @@ export type IRuns = Pick<ILogPart, 'hosts' | 'attempts'>;
 type ReadTarget = { kind: 'end' | 'earlier' | 'later' } | { kind: 'place'; place: number };
 
 export class LogReader implements IDisposable {
-  constructor(private readonly source: ILogSource) {}
+  /** `clock` returns milliseconds since any moment. */
+  constructor(
+    private readonly source: ILogSource,
+    private readonly clock: () => number = () => performance.now()
+  ) {}
 
   readonly window = new LogWindow();
 
@@ -90,6 +93,8 @@ export class LogReader implements IDisposable {
   /** Somebody looks: go on, after an outage at once. */
   start(): void {
     this._isSeen = true;
+    // A cut may have been a single one, so a long wait gets another chance.
+    this._wait = LONGEST_WAIT;
     if (this._problem?.kind !== 'gone') {
       this._go();
     }
@@ -219,7 +224,18 @@ export class LogReader implements IDisposable {
       return false;
     }
     const ask = wish ? this._askOf(wish) : this._watch();
-    const part = await this.source.read({ ...this._which, ...ask }, signal);
+    const begun = this.clock();
+    let part: ILogPart;
+    try {
+      part = await this.source.read({ ...this._which, ...ask }, signal);
+    } catch (reason) {
+      const wait = waitAfterCut(ask.wait, (this.clock() - begun) / 1000, reason);
+      if (signal.aborted || wait === null) {
+        throw reason;
+      }
+      this._wait = wait;
+      return true;
+    }
     if (signal.aborted) {
       return false;
     }
@@ -288,7 +304,9 @@ export class LogReader implements IDisposable {
 
   /** Wait for what is new; who does not follow only wants to know that there is something. */
   private _watch(): Omit<ILogQuery, keyof ILogId> {
-    return { offset: this._known, limit: this._isFollowing ? PIECE : 1, wait: WAIT };
+    // After a problem an answer without news shows that it has passed, so do not wait for news.
+    const wait = this._problem ? 0 : this._wait;
+    return { offset: this._known, limit: this._isFollowing ? PIECE : 1, wait };
   }
 
   private _take(wish: ReadTarget, { bytes, start, next }: ILogPart): void {
@@ -317,6 +335,7 @@ export class LogReader implements IDisposable {
   private _nextRead: ReadTarget | null = { kind: 'end' };
   private _target: { place: number } | null = null;
   private _known = 0;
+  private _wait = LONGEST_WAIT;
   /** The first byte that can be read: what is before it was left out. */
   private _begin = 0;
   private _isFollowing = true;

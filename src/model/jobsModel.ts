@@ -6,10 +6,11 @@ import type { ISignal, IStream } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from '../_types';
-import type { ApiClient, IResponse, SubmittedJob } from '../api/client';
-import { ApiError, classifyFailure, failureFromBody } from '../api/errors';
+import type { ApiClient, IResponse } from '../api/client';
+import { classifyFailure, failureFromBody } from '../api/errors';
 import type { IPageVisibility } from '../api/pageVisibility';
 import { Poller, shouldPollOnEvent } from '../api/poller';
+import { untilAnswered } from '../api/untilAnswered';
 import { applyFailure } from '../state/connectionState';
 import type { IState, IStateUpdate } from '../state/state';
 import {
@@ -21,10 +22,12 @@ import {
   arrayIds,
   EMPTY_STATE,
   extendedKeepAlive,
+  hasUnfinishedJobs,
   removeJob
 } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { ArrayCounter } from './arrayCounter';
+import { ChangeExpectation } from './changeExpectation';
 import { isStatusChange } from './eventHints';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
@@ -46,12 +49,14 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._api = options.api;
     this._page = options.page;
     this._clock = options.clock;
+    this._expectation = new ChangeExpectation(options.clock);
     this._newId = options.newId;
     const random = options.random ?? Math.random;
     this._arrayCounter = new ArrayCounter(id => this._count(id), options.page, random);
     this._poller = new Poller({
       page: options.page,
       random,
+      isBusy: () => this._expectation.isDue || hasUnfinishedJobs(this._state),
       poll: () => void this.catchUp()
     });
     options.events.connect(this._onEvent, this);
@@ -97,6 +102,15 @@ export class JobsModel implements IJobsModel, IDisposable {
     return this._request('changes');
   }
 
+  expectJob(id: string): void {
+    const { jobs, arrays, connectionStatus } = this._state;
+    const isListed = jobs.has(id) || arrays.has(id);
+    const isReachable = connectionStatus === 'ready' || connectionStatus === 'asleep';
+    if (!isListed && this._expectation.beginFor(id) && isReachable) {
+      void this.catchUp();
+    }
+  }
+
   async setFinishedLimit(limit: number): Promise<void> {
     if (limit !== this._state.limit) {
       this._state = { ...this._state, limit };
@@ -105,8 +119,9 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   async startController(): Promise<void> {
+    this._expectation.begin();
     try {
-      await this._api.startController();
+      await untilAnswered(() => this._api.startController());
     } finally {
       // Where it cannot be started, the listing says why: here, and on every other page.
       await this.refresh();
@@ -125,14 +140,9 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   async rerun(job: Pick<JobSummary, 'id'>): Promise<string> {
     const newId = this._newId();
-    const ask = (): Promise<IResponse<SubmittedJob>> => this._api.rerunJob(job.id, newId);
-    // An answer that was lost on its way is asked for once more; the id makes one job of it.
-    const answer = await ask().catch((reason: unknown) => {
-      if (reason instanceof ApiError && reason.status === 0) {
-        return ask();
-      }
-      throw reason;
-    });
+    this._expectation.begin();
+    // The same id makes one job of repeated requests.
+    const answer = await untilAnswered(() => this._api.rerunJob(job.id, newId));
     await this.catchUp();
     return answer.body.name;
   }
@@ -242,7 +252,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     const jobs = [...(cursor === null ? [] : await this._unfinished()), ...page.body.jobs];
     const hasArrays = arrayIds(jobs).size > 0;
     const arrays = hasArrays ? (await this._api.arrays(ARRAYS)).body.arrays : [];
-    const now = pools.now ?? this.now();
+    const now = pools.now ?? info.now ?? this.now();
     const step = applyListing(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
     this._take(info, { ...step, state: applyArrayCounts(step.state, arrays) }, receivedAt);
   }
@@ -341,6 +351,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   private readonly _changed = new Signal<this, IState>(this);
   private readonly _ended = new Signal<this, JobSummary[]>(this);
   private _state: IState = EMPTY_STATE;
+  private readonly _expectation: ChangeExpectation;
   private _pendingRead: PendingRead = 'nothing';
   private _working: Promise<void> | null = null;
   private _paging: Promise<void> | null = null;

@@ -64,6 +64,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       this._loading = '';
       this._see(this.isVisible);
     }
+    this._expect();
     this.update();
     return this.renderPromise ?? Promise.resolve();
   }
@@ -228,6 +229,18 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     this._loading = '';
     this._opened?.detail.setVisible(this._isOpen && this.isVisible);
     this.update();
+  }
+
+  /** Let the model read a job that this page does not list yet, as one that was just submitted. */
+  private _expect(): void {
+    if (this._card === null) {
+      return;
+    }
+    const { id, array, summary } = this._card;
+    const isOver = array ? isArrayFinal(array.states) : summary !== null && isFinal(summary);
+    if (!isOver) {
+      this.model.expectJob(id);
+    }
   }
 
   private _live(): JobSummary | undefined {

@@ -64,6 +64,11 @@ export const EMPTY_STATE: IState = {
 
 const FINAL: ReadonlySet<Status> = new Set<Status>(['Completed', 'Failed', 'Stopped']);
 
+/** Return true if a job has no verdict yet. */
+export function hasUnfinishedJobs({ jobs }: IState): boolean {
+  return [...jobs.values()].some(job => !isFinal(job));
+}
+
 export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
   return FINAL.has(job.status);
 }

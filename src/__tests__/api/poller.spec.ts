@@ -32,7 +32,8 @@ describe('the pauses between tries', () => {
     const pauses = Array.from({ length: 101 }, (_, i) => retryDelay(5, lost, i / 100));
     expect([Math.min(...pauses), Math.max(...pauses)]).toEqual([22_500, 37_500]);
     expect(new Set(pauses).size).toBe(101);
-    expect([pollInterval(0), pollInterval(1)]).toEqual([15_000, 25_000]);
+    expect([pollInterval(false, 0), pollInterval(false, 1)]).toEqual([22_500, 37_500]);
+    expect([pollInterval(true, 0), pollInterval(true, 1)]).toEqual([3_000, 5_000]);
   });
 
   it('are as long as the server asks, within reason', () => {

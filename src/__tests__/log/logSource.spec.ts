@@ -5,15 +5,15 @@ import { createLogSource } from '../../log/logSource';
 import { LogReader } from '../../log/reader';
 import { bytesOf } from '../fixtures/fakeLog';
 
-const SAID = {
-  'X-Smx-Offset': '4',
-  'X-Smx-Total': '4',
-  'X-Smx-Final': '1',
-  'X-Smx-Host': 'algo-1',
-  'X-Smx-Hosts': 'algo-1',
-  'X-Smx-Attempt': '1',
-  'X-Smx-Attempts': '1'
-};
+const CURSOR = JSON.stringify({
+  offset: 4,
+  total: 9,
+  final: false,
+  host: 'algo-1',
+  hosts: ['algo-1', 'algo-2'],
+  attempt: 1,
+  attempts: 2
+});
 
 /** As much of an answer as is looked at; an error is what its body ends with. */
 function answer(body: string | Error, headers: Record<string, string>): Response {
@@ -47,7 +47,9 @@ const { signal } = new AbortController();
 describe('a log over the routes of the server', () => {
   it('is asked for again when the connection breaks within an answer', async () => {
     jest.useFakeTimers();
-    const api = apiOf(answer(broken, SAID), answer('one\n', SAID));
+    const said = JSON.parse(CURSOR) as Record<string, unknown>;
+    const last = JSON.stringify({ ...said, total: 4, final: true, attempts: 1 });
+    const api = apiOf(answer(broken, {}), answer(`${last}\none\n`, {}));
     const reader = new LogReader(createLogSource(api, 'job'));
     reader.start();
     await jest.advanceTimersByTimeAsync(0);
@@ -57,6 +59,14 @@ describe('a log over the routes of the server', () => {
     expect(reader.window.rows.map(row => row.end)).toEqual([4]);
     reader.dispose();
     jest.useRealTimers();
+  });
+
+  it('is read without any header of the server half', async () => {
+    const log = createLogSource(apiOf(answer(`${CURSOR}\n{}\n\n`, {})), 'job');
+    const part = await log.read({ host: '', attempt: 0, limit: 9, wait: 0 }, signal);
+    expect([new TextDecoder().decode(part.bytes), part.start, part.next]).toEqual(['{}\n\n', 0, 4]);
+    expect(part).toMatchObject({ total: 9, isFinal: false, hosts: ['algo-1', 'algo-2'] });
+    expect([part.host, part.attempt, part.attempts]).toEqual(['algo-1', 1, 2]);
   });
 
   it.each([

@@ -322,6 +322,47 @@ describe('the reader of a log', () => {
       expect(log.asked.length > 1).toBe(kind !== 'gone');
     });
 
+    it.each([
+      ['a 504', new ApiError(504, '', 'Gateway Time-out')],
+      ['a 502 of Apache', new ApiError(502, '', 'Proxy Error')],
+      ['a cut connection', new ApiError(0, 'NetworkError', 'Failed to fetch')]
+    ])('waits shorter and shows no problem after %s at 5 s', async (_, cut) => {
+      await started('one\n');
+      const problems: unknown[] = [];
+      reader.changed.connect(() => problems.push(reader.problem));
+      log.errors = [cut];
+      jest.advanceTimersByTime(5_000);
+      log.ring();
+      await settled();
+      expect(log.asked.map(query => query.wait)).toEqual([0, 20, 2.5]);
+      expect([reader.problem, log.waiting]).toEqual([null, 1]);
+      log.grow('two\n');
+      await settled();
+      expect(rowsOf(reader)).toEqual(['one', 'two']);
+      expect(problems.every(problem => problem === null)).toBe(true);
+    });
+
+    it('shows a server that is slow for every wait, and one that is gone', async () => {
+      await started('one\n');
+      for (let i = 0; i < 10; i++) {
+        log.errors = [new ApiError(504, '', 'Gateway Time-out')];
+        await later(2_000);
+        log.ring();
+        await settled();
+      }
+      expect(reader.problem?.kind).toBe('outage');
+      reader.pause();
+      log.errors = [];
+      reader.start();
+      await settled();
+      expect([reader.problem, log.asked[log.asked.length - 1].wait]).toEqual([null, 20]);
+      log.errors = [new ApiError(0, 'NetworkError', 'no route')];
+      await later(500);
+      log.ring();
+      await settled();
+      expect(reader.problem?.message).toBe('no route');
+    });
+
     it('keeps what was read of a job that is deleted meanwhile', async () => {
       await started('one\n');
       log.errors = [new ApiError(404, 'ResourceNotFound', 'no job')];

@@ -75,11 +75,16 @@ describe('the model in trouble', () => {
     server.jobList = [job(1)];
     await model.refresh();
     server.asked = [];
-    await jest.advanceTimersByTimeAsync(26_000);
+    await jest.advanceTimersByTimeAsync(4_100);
     expect(server.asked).toEqual(['changes since 0']);
     server.happen({ job: completed(1) });
-    await jest.advanceTimersByTimeAsync(26_000);
+    await jest.advanceTimersByTimeAsync(4_100);
     expect(ended).toEqual(['job-1']);
+    server.asked = [];
+    await jest.advanceTimersByTimeAsync(29_000);
+    expect(server.asked).toEqual([]);
+    await jest.advanceTimersByTimeAsync(1_100);
+    expect(server.asked).toEqual(['changes since 1']);
   });
 
   it('finds a controller that came while the bus was lost, which nobody said', async () => {
@@ -88,9 +93,54 @@ describe('the model in trouble', () => {
     server.running = true;
     server.jobList = [completed(1)];
     server.version = '9.9.9';
-    await jest.advanceTimersByTimeAsync(26_000);
+    await jest.advanceTimersByTimeAsync(30_100);
     expect([model.state.connectionStatus, model.state.jobs.size]).toEqual(['ready', 1]);
     expect(model.state.serverVersion).toBe('9.9.9');
+  });
+
+  it('reads at once, and then often for a minute, when a card shows a job that is not listed', async () => {
+    let now = 1000;
+    model.dispose();
+    ({ server, page, hear, model } = openModel(() => now));
+    await model.refresh();
+    server.asked = [];
+    model.expectJob('job-1');
+    model.expectJob('job-1');
+    await settled();
+    expect(server.asked).toEqual(['changes since 0']);
+    await jest.advanceTimersByTimeAsync(4_100);
+    expect(server.asked).toHaveLength(2);
+    now += 60;
+    await jest.advanceTimersByTimeAsync(4_100);
+    server.asked = [];
+    await jest.advanceTimersByTimeAsync(29_000);
+    expect(server.asked).toEqual([]);
+  });
+
+  it('reads nothing for a card of a job that is listed', async () => {
+    server.jobList = [job(1)];
+    await model.refresh();
+    server.asked = [];
+    model.expectJob('job-1');
+    await settled();
+    expect(server.asked).toEqual([]);
+  });
+
+  it('starts the controller behind a proxy whose read timeout is shorter than the start', async () => {
+    const start = jest.spyOn(server, 'startController');
+    start.mockRejectedValueOnce(new ApiError(504, '', 'Gateway Time-out'));
+    start.mockRejectedValueOnce(new ApiError(504, '', 'Gateway Time-out'));
+    server.running = false;
+    await model.startController();
+    expect([start.mock.calls.length, model.state.connectionStatus]).toEqual([3, 'ready']);
+    start.mockClear();
+    start.mockRejectedValue(new ApiError(504, '', 'Gateway Time-out'));
+    await expect(model.startController()).rejects.toThrow('Time-out');
+    expect(start).toHaveBeenCalledTimes(10);
+    start.mockClear();
+    start.mockRejectedValue(new ApiError(502, '', 'Bad Gateway'));
+    await expect(model.startController()).rejects.toThrow('Gateway');
+    expect(start).toHaveBeenCalledTimes(2);
   });
 
   it.each([true, false])(

@@ -2,8 +2,10 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
+import type { JobSummary } from '../../_types';
 import { CardRenderer } from '../../notebook/cardRenderer';
 import { parseCard } from '../../notebook/cardSnapshot';
+import { completed, job } from '../fixtures/examples';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 /** What is known of the file of a notebook. */
@@ -31,8 +33,8 @@ function savedCards(): Map<string, Saved> {
   return new Map(cards.filter(Boolean).map(card => [card.name.split('-')[0], card]));
 }
 
-async function draw(data: unknown): Promise<CardRenderer> {
-  const widget = new CardRenderer(new FakeModel(), new CommandRegistry(), trans);
+async function draw(data: unknown, model = new FakeModel()): Promise<CardRenderer> {
+  const widget = new CardRenderer(model, new CommandRegistry(), trans);
   Widget.attach(widget, document.body);
   const mime = {
     data: { [MIME_TYPE]: data },
@@ -75,6 +77,25 @@ describe('a card in a notebook that 6b340c9 saved', () => {
       'task 1: completed',
       'task 2: completed'
     ]);
+    widget.dispose();
+  });
+});
+
+describe('a card whose job or array is not over', () => {
+  const card = (summary: JobSummary): unknown => ({ id: 'a1', name: 'fit-1', summary });
+  const array = { id: 'a1', name: 'grid', array: {} };
+
+  it.each([
+    ['a running job', card(job(1)), ['a1']],
+    ['a job without a summary', { id: 'a1', name: 'fit-1' }, ['a1']],
+    ['a completed job', card(completed(1)), []],
+    ['an array with a running task', { ...array, states: 'cr' }, ['a1']],
+    ['an array that is over', { ...array, states: 'cf' }, []],
+    ['no job', 'a text', []]
+  ])('lets the model read %s that it does not list', async (_, data, expected) => {
+    const model = new FakeModel();
+    const widget = await draw(data, model);
+    expect(model.expectJob.mock.calls.flat()).toEqual(expected);
     widget.dispose();
   });
 });

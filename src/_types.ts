@@ -979,9 +979,9 @@ export interface JobUsage {
  * The values of the ``X-Smx-`` headers of a log, as the first line of a body that has bytes of it.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "LogCursor".
+ * via the `definition` "LogResponseCursor".
  */
-export interface LogCursor {
+export interface LogResponseCursor {
   offset: number;
   total: number;
   final: boolean;

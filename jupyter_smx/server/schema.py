@@ -19,7 +19,7 @@ from jupyter_smx.model.results.reports import Bill, JobAdvice
 from jupyter_smx.model.results.usage import JobUsage
 from jupyter_smx.model.spec.array import ArraySummary
 from jupyter_smx.server.handlers.file_locations import JobFileLocations
-from jupyter_smx.server.handlers.log_cursor import LogCursor
+from jupyter_smx.server.handlers.log_cursor import LogResponseCursor
 
 _TYPES = (
     JobSummary,
@@ -30,7 +30,7 @@ _TYPES = (
     Job,
     Bill,
     JobFileLocations,
-    LogCursor,
+    LogResponseCursor,
     Comparison,
     JobMetrics,
     JobUsage,

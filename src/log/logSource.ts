@@ -1,6 +1,6 @@
 // Reads the log of one job over the REST API: bytes at an offset, matches of a search, and the URL of the file.
 
-import type { LogCursor } from '../_types';
+import type { LogResponseCursor } from '../_types';
 import type { ApiClient } from '../api/client';
 import { pathOf } from '../api/routes';
 
@@ -63,7 +63,7 @@ export function createLogSource(api: ApiClient, id: string): ILogSource {
     read: async (query, signal) => {
       // Proxies remove headers that they do not know, so the cursor comes in the body.
       const path = pathOf('read_log', id) + queryOf({ ...query, cursor: 'body' });
-      const { head, bytes } = await api.readBytes<LogCursor>(path, { signal });
+      const { head, bytes } = await api.readBytes<LogResponseCursor>(path, { signal });
       return partOf(head, bytes);
     },
     find: ({ text, matchCase, ...where }, signal) => {
@@ -80,7 +80,7 @@ function queryOf(asked: Record<string, string | number | undefined>): string {
   return `?${new URLSearchParams(said.map(([name, value]) => [name, String(value)])).toString()}`;
 }
 
-function partOf(cursor: LogCursor, bytes: Uint8Array): ILogPart {
+function partOf(cursor: LogResponseCursor, bytes: Uint8Array): ILogPart {
   const { offset: next, total, final: isFinal, host, hosts, attempt, attempts } = cursor;
   const start = next - bytes.length;
   return { bytes, start, next, total, isFinal, host, hosts, attempt, attempts };

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class LogCursor(msgspec.Struct, frozen=True, kw_only=True):
+class LogResponseCursor(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the ``X-Smx-`` headers of a log, as the first line of a body that has bytes of it."""
 
     offset: int
@@ -29,7 +29,7 @@ class LogCursor(msgspec.Struct, frozen=True, kw_only=True):
 
 def cursor_line(headers: Mapping[str, str]) -> bytes:
     """Return the cursor of an answer of the controller as one line of JSON."""
-    cursor = LogCursor(
+    cursor = LogResponseCursor(
         offset=int(headers["X-Smx-Offset"]),
         total=int(headers["X-Smx-Total"]),
         final=headers["X-Smx-Final"] == "1",

@@ -264,8 +264,8 @@ ROUTES: tuple[Route[Action], ...] = (
         query=(HOST, ATTEMPT, OFFSET, LAST, END_BYTE, LIMIT_BYTES, WAIT),
         proxy=Proxy(
             help="Read the bytes of a log from `offset` on, the `last` so many, or those that end at `before`. With "
-            "`cursor=body` the answer begins with a line of JSON that has the values of the headers (LogResponseCursor), for "
-            "proxies that remove headers."
+            "`cursor=body` the answer begins with a line of JSON that has the values of the headers "
+            "(LogResponseCursor), for proxies that remove headers."
         ),
     ),
     Route(

@@ -130,7 +130,13 @@ async def serve(past: int, per_second: float) -> None:
     world = Crowd(folder)
     engine = Pretence(world, launch_seconds=0.0)
     service = ControllerServer(
-        store, Limits(), lambda _name: engine, {"fake"}, data_dir=folder, user="bench", idle_exit=1e6
+        store,
+        Limits(),
+        lambda _name: engine,
+        {"fake"},
+        folder=controller_launch.locate_data(),
+        user="bench",
+        idle_exit=1e6,
     )
     news = asyncio.create_task(pulse(world, per_second))
     await service.run(ListenSocket(controller_launch.socket_path()), stop)

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_smx import short_folder
+from jupyter_smx import data_folder, short_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from jupyter_smx.data_folder import DataFolder
 
 DATA_DIR_VARIABLE = "JUPYTER_SMX_DATA_DIR"
 
@@ -30,10 +32,30 @@ _SECRET_PREFIXES = ("JPY_", "JUPYTERHUB_", "JUPYTER_TOKEN", "JUPYTER_GATEWAY_")
 _LOG_TAIL = 2048
 
 
-def data_dir() -> Path:
-    """Give the folder with the records of jobs: ``JUPYTER_SMX_DATA_DIR``, or ``smx`` in Jupyter's data folder."""
+def chosen_data_dir() -> Path:
+    """Give the data folder as it was chosen: ``JUPYTER_SMX_DATA_DIR``, or ``smx`` in Jupyter's data folder."""
     chosen = os.environ.get(DATA_DIR_VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else Path(jupyter_data_dir()) / "smx"
+
+
+def locate_data() -> DataFolder:
+    """Find the folders of the records and of the jobs; they differ if the data folder is on a network file system."""
+    return data_folder.locate(chosen_data_dir())
+
+
+def data_dir() -> Path:
+    """Give the folder with the records of jobs, which is on a local disk."""
+    return locate_data().records
+
+
+def jobs_dir() -> Path:
+    """Give the folder with the logs and outputs of jobs."""
+    return locate_data().jobs
+
+
+def records_note() -> str:
+    """Say where the records are and that they end with this machine; empty if they are in the data folder."""
+    return locate_data().note()
 
 
 def socket_path() -> Path:
@@ -83,7 +105,16 @@ def ensure_folders() -> None:
 
     :raises OSError: one of them cannot be made or belongs to another user; ``filename`` says which.
     """
-    folder = data_dir().resolve()  # it may be a link that the user made
+    located = locate_data()
+    # Each may be a link that the user made.
+    for folder in dict.fromkeys((located.records.resolve(), located.chosen.resolve())):
+        _ensure_private(folder)
+    path = socket_path()
+    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
+        short_folder.make_short_folder(_record_path(path), os.environ.get(short_folder.RUNTIME_VARIABLE, ""))
+
+
+def _ensure_private(folder: Path) -> None:
     for parent in reversed(folder.parents):
         if not parent.is_dir():
             parent.mkdir(mode=0o700, exist_ok=True)  # mkdir(parents=True) leaves their mode to the umask
@@ -93,9 +124,6 @@ def ensure_folders() -> None:
         raise PermissionError(errno.EPERM, "it belongs to another user", os.fspath(folder))
     if status.st_mode & 0o077:
         folder.chmod(0o700)
-    path = socket_path()
-    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
-        short_folder.make_short_folder(_record_path(path), os.environ.get(short_folder.RUNTIME_VARIABLE, ""))
 
 
 def require_unix_sockets() -> None:
@@ -134,7 +162,7 @@ def start_controller(python: str = sys.executable) -> subprocess.Popen[bytes]:
     :raises OSError: ``python`` cannot be started or the data folder cannot be made.
     """
     ensure_folders()
-    environment = controller_environment(os.environ) | {DATA_DIR_VARIABLE: os.fspath(data_dir())}
+    environment = controller_environment(os.environ) | {DATA_DIR_VARIABLE: os.fspath(chosen_data_dir())}
     log = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return subprocess.Popen(

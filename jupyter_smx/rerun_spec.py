@@ -28,7 +28,7 @@ def spec_for_rerun(record: Job, submitted_at: float) -> JobSpec:
 
 def source_archive(record: Job) -> Path:
     """Give the archive of a job's folder of code that lies with its outputs, as long as the job is known."""
-    return controller_launch.data_dir() / "jobs" / record.id / "source.tar.gz"
+    return controller_launch.jobs_dir() / record.id / "source.tar.gz"
 
 
 def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:

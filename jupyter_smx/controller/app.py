@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
 from jupyter_smx import controller_launch
-from jupyter_smx.controller.singleton import DataFolderSocket, SingletonLock
+from jupyter_smx.controller.singleton import DataFolderSocket, SingletonLock, protect_from_cleaners
 from jupyter_smx.engines import registry
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
@@ -345,11 +346,13 @@ async def serve(app: ControllerApp) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     controller_launch.ensure_folders()
-    data_dir = controller_launch.data_dir()
-    lock = SingletonLock(data_dir / "controller.lock")
+    folder = controller_launch.locate_data()
+    lock = SingletonLock(folder.records / "controller.lock")
     if not await _acquire_lock(lock):
         return
-    try:
+    with ExitStack() as held:
+        held.callback(lock.release)
+        held.enter_context(protect_from_cleaners(folder.records))
         # Imported by the winner only, so that a second controller costs next to nothing.
         from jupyter_smx.controller.db.store import Store  # noqa: PLC0415
         from jupyter_smx.controller.housekeeping import MIB, RetentionPolicy  # noqa: PLC0415
@@ -357,19 +360,17 @@ async def serve(app: ControllerApp) -> None:
 
         engines = Engines(app)
         service = ControllerServer(
-            Store.open(data_dir / "smx.sqlite"),
+            Store.open(folder.records / "smx.sqlite"),
             app.limits(),
             engines,
             {name: partial(engines.target_names, name) for name in registry.installed_engines()},
-            data_dir=data_dir,
+            folder=folder,
             user=_user(),
             idle_exit=app.idle_exit,
             retention=RetentionPolicy(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
         await service.run(DataFolderSocket(), stop)
         await engines.close()
-    finally:
-        lock.release()
 
 
 def _user() -> str:

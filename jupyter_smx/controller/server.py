@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.db.store import Store
     from jupyter_smx.controller.housekeeping import RetentionPolicy
     from jupyter_smx.controller.singleton import ListenSocket
+    from jupyter_smx.data_folder import DataFolder
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.policy.limits import Limits
@@ -70,25 +71,24 @@ class ControllerServer:
         engine_of: Callable[[str], Engine],
         engines: Mapping[str, Callable[[], Sequence[str]]],
         *,
-        data_dir: Path,
+        folder: DataFolder,
         user: str,
         idle_exit: float,
         retention: RetentionPolicy = DEFAULT_RETENTION,
     ) -> None:
         self.store = store
-        self._data_dir = data_dir
+        self._data_dir = data_dir = folder.records
         self._idle_exit = idle_exit
         self._log_signals = KeyedSignals()
         self.live_state = LiveState(store, limits, time.time, ChangeSignal(), engine_of=engine_of)
         self._housekeeping = Housekeeping(self.live_state, data_dir, retention, time.time, engine_of)
         self._agents = Agents(self._on_agent_event, self._on_stream_closed, clock=time.time)
-        jobs_folder = data_dir / "jobs"
         self._progress_tracker = ProgressTracker(
-            jobs_folder, self.live_state, partial(_is_bounded, engine_of), self._on_fenced, partial(slots_of, engine_of)
+            folder.jobs, self.live_state, partial(_is_bounded, engine_of), self._on_fenced, partial(slots_of, engine_of)
         )
-        self._log_collector = self._new_log_collector(jobs_folder, log_limit_bytes(limits), engine_of)
-        self._output_stager = OutputStager(jobs_folder)
-        self._usage_recorder = UsageRecorder(jobs_folder, self._agents, self._progress_tracker.on_sample)
+        self._log_collector = self._new_log_collector(folder.jobs, log_limit_bytes(limits), engine_of)
+        self._output_stager = OutputStager(folder.jobs)
+        self._usage_recorder = UsageRecorder(folder.jobs, self._agents, self._progress_tracker.on_sample)
         finalizer = self._new_finalizer(engine_of)
         self.reconciler = JobReconciler(
             self.live_state,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import secrets
 import socket
 import struct
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_smx import controller_launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ONLY_OWNER = 0o600
 _BACKLOG = 128
@@ -52,6 +56,18 @@ class SingletonLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+@contextmanager
+def protect_from_cleaners(folder: Path) -> Iterator[None]:
+    """Hold a shared lock on a folder: ``systemd-tmpfiles`` leaves a locked folder of ``/var/tmp`` alone."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system without locks is none that is cleaned
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class ListenSocket:
@@ -154,7 +170,7 @@ class DataFolderSocket(ListenSocket):
         """Close the socket, remove its name when it is still this one's, and its folder in /tmp; idempotent."""
         super().close()
         if self.path.parent != controller_launch.data_dir():
-            with contextlib.suppress(OSError):  # sockets of ssh may be in it
+            with suppress(OSError):  # sockets of ssh may be in it
                 self.path.parent.rmdir()
 
 

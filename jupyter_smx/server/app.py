@@ -117,6 +117,7 @@ class SmxServerExtension(ExtensionApp):
         return {
             "version": VERSION,
             "data_dir": str(controller_launch.data_dir()),
+            "records_note": controller_launch.records_note(),
             "relay": self._relay_task is not None and not self._relay_task.done(),
             "messages": self._sender_task is not None and not self._sender_task.done(),
             "jobs_in_progress": self.activity.count_in_progress(time.monotonic()),

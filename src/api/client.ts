@@ -21,10 +21,12 @@ const NO_CONTENT = 204;
 const NEWLINE = 10;
 const UNAUTHORIZED = 401;
 
-/** What the headers of each answer say, for proxies that remove them. */
+/** What the server says of itself: what the headers of each answer have, for proxies that remove them, and more. */
 interface IServerInfo {
   now?: number;
   server_version?: string;
+  /** Where the records are, while they end with the server's machine; empty otherwise. */
+  records_note?: string;
 }
 
 /** Whether a controller runs, and where it is in the sequence of changes, or why none could be started. */

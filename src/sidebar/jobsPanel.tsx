@@ -24,6 +24,7 @@ import { LiveWidget } from '../widgets/liveWidget';
 import { JobList } from './jobList';
 import { PanelToolbar } from './panelToolbar';
 import { PoolList } from './poolList';
+import { RecordsNotice } from './recordsNotice';
 import { RowMenu } from './rowMenu';
 
 /** Lab's own command, there unless an administrator took the editor away. */
@@ -185,6 +186,7 @@ class HeaderView extends SectionView {
           onRefresh={refresh}
           onWake={commandRunner(this.commands, CommandIDs.wake)}
         />
+        <RecordsNotice note={state.recordsNote} trans={this.trans} />
         <p className="jp-smx-counts" role="status" aria-live="polite">
           {isReady ? formatCounts(state, this.model.now(), this.trans) : ''}
         </p>

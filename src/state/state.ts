@@ -38,6 +38,8 @@ export interface IState {
   readonly lastResponseAt: number | null;
   /** The version of the server half; empty until it said one. */
   readonly serverVersion: string;
+  /** Where the records of jobs are, while they end with the server's machine; empty otherwise. */
+  readonly recordsNote: string;
   /** Finished jobs that are kept; it grows as more pages are read. */
   readonly limit: number;
   /** The id of the job before which the next page begins; null when everything is here. */
@@ -58,6 +60,7 @@ export const EMPTY_STATE: IState = {
   failure: null,
   lastResponseAt: null,
   serverVersion: '',
+  recordsNote: '',
   limit: FINISHED_LIMIT,
   cursor: null
 };

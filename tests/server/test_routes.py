@@ -206,7 +206,7 @@ async def test_a_controller_that_has_left_is_no_failure_and_nothing_is_started(
 ) -> None:
     state = await controller_state(jp_fetch)
     changes = await jp_fetch("jupyter-smx", "changes", params={"since": "7"})
-    assert state == {"running": False}
+    assert state == {"running": False, "records_note": ""}
     assert (changes.code, json.loads(changes.body)) == (200, {"events": [], "seq": 0, "reset": True})
     assert started_controllers == []
 
@@ -222,7 +222,7 @@ async def test_a_controller_that_breaks_off_is_not_told_as_one_that_has_left(
 async def test_a_controller_that_runs_says_so_with_its_number(jp_fetch: Any, controller: FakeController) -> None:
     controller.answer("GET", "/v1/", 200, {"version": "1.2", "seq": 41})
     state = await controller_state(jp_fetch)
-    assert state == {"running": True, "version": "1.2", "seq": 41}
+    assert state == {"running": True, "version": "1.2", "seq": 41, "records_note": ""}
 
 
 @pytest.mark.parametrize("path", ["jobs", "jobs/a", "pools", "jobs/a/artifacts/m"])

@@ -115,7 +115,7 @@ async def test_a_data_folder_that_is_none_is_told_with_its_cure_to_every_page_un
     fake = mend(data_dir)
     assert json.loads((await start(jp_fetch)).body)["running"] is True
     await fake.close()
-    assert await controller_state(jp_fetch) == {"running": False}
+    assert await controller_state(jp_fetch) == {"running": False, "records_note": ""}
 
 
 async def test_a_controller_that_another_program_started_ends_the_complaint(jp_fetch: Any, data_dir: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_controller_that_another_program_started_ends_the_complaint(jp_f
     fake = mend(data_dir)
     assert (await controller_state(jp_fetch))["running"] is True
     await fake.close()
-    assert await controller_state(jp_fetch) == {"running": False}
+    assert await controller_state(jp_fetch) == {"running": False, "records_note": ""}
 
 
 async def test_the_controllers_own_last_sentence_is_told_whole_and_ends_once(
@@ -170,7 +170,7 @@ class Leaving:
 async def test_a_controller_that_leaves_while_it_is_asked_is_none_and_no_trouble(jp_fetch: Any) -> None:
     leaving = Leaving()
     await leaving.listen()
-    assert await controller_state(jp_fetch) == {"running": False}
+    assert await controller_state(jp_fetch) == {"running": False, "records_note": ""}
     assert leaving.lines == 1
 
 

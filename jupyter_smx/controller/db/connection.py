@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from jupyter_smx import data_folder
 from jupyter_smx.controller.db.tables import REVISIONS
 from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.model.errors import ValidationError, VersionMismatchError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _Record = TypeVar("_Record")
 _log = logging.getLogger(__name__)
 
-MOUNTS = Path("/proc/self/mounts")
 CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
 NEW_FILE_ONLY_OWNER = 0o600
 BUSY_SECONDS = 5.0
@@ -35,19 +35,15 @@ _WAL_SIZE_LIMIT = 1 << 20
 _CORRUPT, _NO_DATABASE = 11, 26
 """SQLite's codes; Python tells them from 3.11 on."""
 
-_NETWORK_FILE_SYSTEMS = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "beegfs", "lustre", "gpfs"}
-)
 
-
-def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
+def connect(path: Path) -> Connection:
     """Open the records at ``path``, made or brought to this version first.
 
     :raises ValidationError: a network file system, where SQLite's write-ahead log loses records.
     :raises VersionMismatchError: a newer version of this package wrote them.
     :raises RecordsError: the folder cannot be written, the disk is full, or the file is no database.
     """
-    _check_not_network(path, mounts)
+    _check_not_network(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, NEW_FILE_ONLY_OWNER))
         path.chmod(NEW_FILE_ONLY_OWNER)
@@ -118,30 +114,13 @@ def _is_damaged(error: BaseException) -> bool:
     return code in (_CORRUPT, _NO_DATABASE) or "malformed" in said or "not a database" in said
 
 
-def network_file_system(path: Path, mounts: str) -> str:
-    """Give the type of the network file system that holds ``path``, empty when it is a local one.
-
-    ``mounts`` is the text of ``/proc/self/mounts``.
-    """
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        _, point, found, *_ = line.split(" ")
-        point = point.replace("\\040", " ")
-        if path.is_relative_to(point) and len(point) >= len(best):
-            best, kind = point, found
-    return kind if kind in _NETWORK_FILE_SYSTEMS else ""
-
-
-def _check_not_network(path: Path, mounts: Path) -> None:
-    try:
-        text = mounts.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        # Only Linux has this file; elsewhere nobody says cheaply what a folder lies on.
-        return
-    kind = network_file_system(path.parent.resolve(), text)
+def _check_not_network(path: Path) -> None:
+    kind = data_folder.mounted_network_type(path.parent)
     if kind:
+        parents = " or ".join(map(str, data_folder.PARENT_FOLDERS))
         raise ValidationError(
-            f"The records cannot be stored in {path.parent}, because it is a network folder ({kind}).",
+            f"The records cannot be stored in {path.parent}, because it is a network folder ({kind}), and no private "
+            f"folder can be made in {parents}.",
             field="data_dir",
             value=path.parent,
             rule="SQLite's write-ahead log needs shared memory, which network folders do not provide.",

@@ -50,7 +50,7 @@ def submit_array(
     watch = session.watcher.refresh_and_watch_array
     made = JobArray(summary, session.client, session.attach, watch, calls)
     session.latest_handle = made
-    session.screen.show(array_card_of(summary, (), time.time()))
+    session.show(array_card_of(summary, (), time.time()))
     made.add_listener(_ArrayCardUpdater(session).draw)
     session.watcher.watch_array(made)
     return made

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.display.screen import CardLike
     from jupyter_smx.kernel.handles.job_array import JobArray
     from jupyter_smx.model.records.job import Job as Record
     from jupyter_smx.model.spec.channel import Payload
@@ -70,6 +71,7 @@ class Session:
         """What was handed in last: what a bare ``%smx stop`` means."""
         self._pending_bindings: list[Job] = []
         self._jobs_without_tail: set[str] = set()
+        self._has_noted_records = False
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -112,10 +114,18 @@ class Session:
         record = self.client.submit(os.urandom(16).hex(), spec)
         job = self.attach(record)
         self.latest_handle = job
-        self.screen.show(card_of(record, time.time()))
+        self.show(card_of(record, time.time()))
         job.add_listener(self._draw)
         self.watcher.watch(job)
         return job
+
+    def show(self, card: CardLike) -> None:
+        """Show the card of what was handed in; the first one says if the records end with this machine."""
+        if self.shell is not None and not self._has_noted_records:
+            self._has_noted_records = True
+            if note := controller_launch.records_note():
+                _print_warning(note)
+        self.screen.show(card)
 
     def stop(self, job_id: str) -> None:
         """Ask a job to stop; what the button of a card does, like the two below."""

@@ -28,6 +28,7 @@ def collect_facts(client: Client) -> dict[str, Any]:
         "python": f"{platform.python_version()} at {sys.executable}",
         "jupyter_smx": installed_version(),
         "data_folder": str(controller_launch.data_dir()),
+        **({"records": note} if (note := controller_launch.records_note()) else {}),
         "magics_wait": _wait_setting(),
         "server_extension": _find_path(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
         "lab_extension": _find_path(_LAB_FOLDER, jupyter_path(), "pip install jupyter-smx"),

@@ -54,7 +54,7 @@ class LocalContext(Struct, frozen=True):
 
 def local_context() -> LocalContext:
     """Look into this process's variables, as the job's host did."""
-    return LocalContext(region_of(os.environ), controller_launch.data_dir() / "jobs")
+    return LocalContext(region_of(os.environ), controller_launch.jobs_dir())
 
 
 def description(job: Job, where: LocalContext, bill: Bill | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, from_body
 from jupyter_smx.model.http_routes import controller_path
 from jupyter_smx.model.records.event import Changes
@@ -37,8 +38,8 @@ _TEXT = "text/plain; charset=utf-8"
 async def get_controller_state(handler: ControllerHandler) -> None:
     """Report whether a controller runs, its version and its newest number; a missing controller is no error."""
     connection = handler.smx.connection
-    # The same as the headers of every answer, which some proxies remove.
-    server = {"now": time.time(), "server_version": VERSION}
+    # The first two are the headers of every answer, which some proxies remove.
+    server = {"now": time.time(), "server_version": VERSION, "records_note": controller_launch.records_note()}
     try:
         answer = await connection.request("GET", controller_path("describe_controller"))
     except NoControllerError:

@@ -87,6 +87,19 @@ describe('the model in trouble', () => {
     expect(server.asked).toEqual(['changes since 1']);
   });
 
+  it.each([true, false])(
+    'knows where the records are (controller: %p), until they are in the data folder again',
+    async running => {
+      server.running = running;
+      server.recordsNote = 'They are in /a.';
+      await model.refresh();
+      expect(model.state.recordsNote).toBe('They are in /a.');
+      server.recordsNote = '';
+      await model.refresh();
+      expect(model.state.recordsNote).toBe('');
+    }
+  );
+
   it('finds a controller that came while the bus was lost, which nobody said', async () => {
     server.running = false;
     await model.refresh();

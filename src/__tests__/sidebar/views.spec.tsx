@@ -68,6 +68,17 @@ describe('the panel', () => {
     expect(executed).toEqual([[CommandIDs.openPoolShell, 'pool-1']]);
   });
 
+  it('says where the records are, while they end with the machine of the server', async () => {
+    const find = (): Element | null => panel.node.querySelector('.jp-smx-records');
+    model.become({ ...EMPTY_STATE, connectionStatus: 'ready' });
+    await waitForRender();
+    expect(find()).toBeNull();
+    model.become({ ...EMPTY_STATE, connectionStatus: 'ready', recordsNote: 'They are in /a.' });
+    await waitForRender();
+    expect(find()?.querySelector('summary')?.textContent).toContain('is lost when this machine');
+    expect(find()?.querySelector('p')?.textContent).toBe('They are in /a.');
+  });
+
   it('says since when it knows nothing newer, by the clock of the server', async () => {
     const failure = {
       kind: 'lost',

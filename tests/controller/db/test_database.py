@@ -4,16 +4,20 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from records import a_job
 from sqlalchemy import create_engine, inspect
 
+from jupyter_smx import data_folder
 from jupyter_smx.controller.db import connection, tables
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 replace = msgspec.structs.replace
 
@@ -73,19 +77,13 @@ def test_only_the_user_can_read_the_records(store: Store, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "fuse.sshfs"])
-def test_a_network_folder_is_refused_with_the_cure(tmp_path: Path, kind: str) -> None:
+def test_a_network_folder_is_refused_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {tmp_path.parent} {kind} rw 0 0\n")
+    monkeypatch.setattr(data_folder, "SYSTEM_MOUNTS", mounts)
     with pytest.raises(ValidationError, match="JUPYTER_SMX_DATA_DIR"):
-        connection.connect(tmp_path / "smx.sqlite", mounts)
+        connection.connect(tmp_path / "smx.sqlite")
     assert not (tmp_path / "smx.sqlite").exists()
-
-
-def test_the_nearest_mount_decides() -> None:
-    mounts = "a / nfs rw 0 0\nb /home ext4 rw 0 0\nc /home/my\\040net nfs4 rw 0 0\n"
-    assert connection.network_file_system(Path("/home/me"), mounts) == ""
-    assert connection.network_file_system(Path("/home/my net/x"), mounts) == "nfs4"
-    assert connection.network_file_system(Path("/homes"), mounts) == "nfs"
 
 
 def test_a_file_that_is_no_database_is_refused_with_a_sentence(path: Path) -> None:

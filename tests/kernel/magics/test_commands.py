@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx import cli
+from jupyter_smx import cli, controller_launch
 from jupyter_smx.kernel.subcommands.table import rows_on
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.event import PoolSummary
@@ -208,6 +208,20 @@ def test_the_doctor_tells_what_it_finds(shell: InteractiveShell, front_end: Scre
     text = page(shell, front_end, "doctor")["text/plain"]
     for words in ("python:", "data folder:", "already running", "isolation:", "mode: variables", "engines: local"):
         assert words in text
+
+
+def test_the_first_cell_and_the_doctor_say_that_the_records_end_with_this_machine(
+    shell: InteractiveShell,
+    front_end: Screenshots,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "records:" not in page(shell, front_end, "doctor")["text/plain"]
+    monkeypatch.setattr(controller_launch, "records_note", lambda: "The records are elsewhere.")
+    for _ in range(2):
+        assert shell.run_cell("%%train\npass").success
+    assert capsys.readouterr().err == "The records are elsewhere.\n"
+    assert "records: The records are elsewhere." in page(shell, front_end, "doctor")["text/plain"]
 
 
 def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, front_end: Screenshots) -> None:

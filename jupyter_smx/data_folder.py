@@ -1,0 +1,180 @@
+"""Decide which folder has the records: the data folder, or one on a local disk if that is on a network file system.
+
+Kernels, the Jupyter server, terminals and the controller decide it each for itself, and must agree. So the decision
+depends on the user, the data folder and the disks alone, and on no variable that differs between them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+SYSTEM_MOUNTS = Path("/proc/self/mounts")
+
+PARENT_FOLDERS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - only a private folder of this user is used in them
+"""Where a local folder may be. ``XDG_RUNTIME_DIR`` is emptied at logout, and ``TMPDIR`` differs between programs."""
+
+_NAMES_IN_EACH = 9
+"""Names that are tried in each parent folder, since another user may have taken some of them."""
+
+_DIGITS = 16
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+_NETWORK_TYPES = frozenset(
+    {
+        "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fakeowner", "gfs2", "glusterfs", "gpfs",
+        "lustre", "mmfs", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb2",
+        "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs", "9p",
+    }
+)  # fmt: skip
+"""File systems that several machines may have mounted, and folders of the machine outside a virtual one."""
+
+_VIRTIOFS = "virtiofs"
+"""As the root of a virtual machine it is that machine's own disk."""
+
+_FUSE = "fuse."
+
+_NETWORK_FUSE_TYPES = frozenset(
+    {
+        "alluxio-fuse", "azure_storage_fuse", "blobfuse", "blobfuse2", "ceph", "ceph-fuse", "curlftpfs",
+        "cvmfs2", "davfs", "davfs2", "dbfs", "drivefs", "fuse_dfs", "gcsfuse", "geesefs", "glusterfs",
+        "goofys", "google-drive-ocamlfuse", "grpcfuse", "hdfs", "jindo-fuse", "juicefs", "lizardfs",
+        "mfs", "moosefs", "mount-s3", "mountpoint-s3", "objectivefs", "onedriver", "osxfs", "ossfs",
+        "quobyte", "rclone", "rclonefs", "s3fs", "s3ql", "saunafs", "seaweedfs", "smbnetfs",
+        "sshfs", "vmhgfs-fuse",
+    }
+)  # fmt: skip
+"""What follows ``fuse.``. Other FUSE types, such as those of encrypted folders and containers, are local."""
+
+
+class DataFolder(NamedTuple):
+    """Where a user's data is: ``records`` has the database, sockets, locks and hosts, ``chosen`` the job folders."""
+
+    records: Path
+    chosen: Path
+    network_type: str
+    """Type of the network file system that holds ``chosen``; empty if that is local or not known."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Return True if the records are on a local disk and the job folders are not."""
+        return self.records != self.chosen
+
+    @property
+    def jobs(self) -> Path:
+        """The folder with a folder for each job: its logs and outputs."""
+        return self.chosen / "jobs"
+
+    def note(self) -> str:
+        """Say where the records are and how long they last; empty if they are in the data folder."""
+        if not self.is_apart:
+            return ""
+        return (
+            f"The records of jobs are in {self.records} on this machine, because {self.chosen} is on a network file "
+            f"system ({self.network_type}). They are lost when this machine or container is deleted. Logs and outputs "
+            f"of jobs are in {self.jobs}."
+        )
+
+
+def locate(chosen: Path) -> DataFolder:
+    """Find the folder of the records; on a network file system, make a private one on a local disk.
+
+    It is ``chosen`` itself if that is local, if the system does not say what it is, or if no local folder can be made.
+    """
+    kind = mounted_network_type(chosen)
+    local = _local_folder(chosen, os.getuid()) if kind else None
+    return DataFolder(local or chosen, chosen, kind)
+
+
+def mounted_network_type(folder: Path) -> str:
+    """Return the type of the network file system that holds ``folder`` now; empty if it is local or not known."""
+    real = Path(os.path.realpath(folder))  # before the mounts are read, because this mounts what automount has there
+    try:
+        mounts = SYSTEM_MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""  # only Linux has this file
+    return network_type(real, mounts)
+
+
+def network_type(path: Path, mounts: str) -> str:
+    """Return the type of the network file system that holds ``path``; empty if it is a local one.
+
+    ``mounts`` is the text of ``/proc/self/mounts``; of several mounts in one place the last one counts.
+    """
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        _, point, found, *_ = line.split(" ")
+        point = _ESCAPED.sub(_unescape, point)
+        if len(point) >= len(best) and path.is_relative_to(point):
+            best, kind = point, found
+    is_fuse = kind.startswith(_FUSE) and kind[len(_FUSE) :] in _NETWORK_FUSE_TYPES
+    is_own_disk = kind == _VIRTIOFS and best == "/"
+    return kind if (is_fuse or kind in _NETWORK_TYPES) and not is_own_disk else ""
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return chr(int(found[1], 8))
+
+
+def local_folder_names(chosen: Path, uid: int) -> list[str]:
+    """Give the names that a local folder may have, in the order in which they are tried. Pure."""
+    digest = hashlib.sha256(os.fsencode(chosen)).hexdigest()[:_DIGITS]
+    stem = f"jupyter-smx-{uid}-{digest}"
+    return [stem, *(f"{stem}-{number}" for number in range(2, _NAMES_IN_EACH + 1))]
+
+
+def _local_folder(chosen: Path, uid: int) -> Path | None:
+    """Find this user's local folder, or make it; None if that is not possible.
+
+    It is made at once: a name that is merely free could be taken by another user before the controller starts.
+    """
+    names = local_folder_names(Path(os.path.realpath(chosen)), uid)
+    parents = [parent for parent in PARENT_FOLDERS if _is_safe_parent(parent, uid)]
+    # One that exists comes first, so that the folder stays the same when another name becomes free.
+    existing = (path for path in _paths(parents, names) if _is_private(path, uid))
+    return next(existing, None) or next(_make_folders(parents, names, uid), None)
+
+
+def _paths(parents: Iterable[Path], names: Sequence[str]) -> Iterator[Path]:
+    return (parent / name for parent in parents for name in names)
+
+
+def _make_folders(parents: Iterable[Path], names: Sequence[str], uid: int) -> Iterator[Path]:
+    for parent in parents:
+        for name in names:
+            try:
+                (parent / name).mkdir(mode=0o700)
+            except FileExistsError:
+                pass  # another user's, or a process of this user made it a moment ago
+            except OSError:
+                break  # a full or read-only disk has no place under other names either
+            if _is_private(parent / name, uid):
+                yield parent / name
+
+
+def _is_private(path: Path, uid: int) -> bool:
+    """Return True for a folder of this user that is no link; :func:`controller_launch.ensure_folders` sets its mode."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not found.st_mode & 0o022
+
+
+def _is_safe_parent(parent: Path, uid: int) -> bool:
+    """Return True for a local folder in which other users cannot rename or delete what this user made."""
+    try:
+        found = parent.stat()
+    except OSError:
+        return False
+    is_protected = bool(found.st_mode & stat.S_ISVTX) or not found.st_mode & 0o022
+    return (
+        stat.S_ISDIR(found.st_mode) and found.st_uid in (0, uid) and is_protected and not mounted_network_type(parent)
+    )

@@ -63,7 +63,7 @@ class DataFolder(NamedTuple):
     """Type of the network file system that holds ``chosen``; empty if that is local or not known."""
 
     @property
-    def is_apart(self) -> bool:
+    def has_local_records(self) -> bool:
         """Return True if the records are on a local disk and the job folders are not."""
         return self.records != self.chosen
 
@@ -74,7 +74,7 @@ class DataFolder(NamedTuple):
 
     def note(self) -> str:
         """Say where the records are and how long they last; empty if they are in the data folder."""
-        if not self.is_apart:
+        if not self.has_local_records:
             return ""
         return (
             f"The records of jobs are in {self.records} on this machine, because {self.chosen} is on a network file "

@@ -187,8 +187,7 @@ export class Notifier implements IDisposable {
     const isTold = seenStore.seenTest();
     const claims = await Promise.all(
       jobs.map(
-        async job =>
-          !isTold(job.id, Number.POSITIVE_INFINITY) && (await tabLocks.claim(job.id))
+        async job => !isTold(job.id, Number.POSITIVE_INFINITY) && (await tabLocks.claim(job.id))
       )
     );
     const untold = jobs.filter((_, index) => claims[index]);

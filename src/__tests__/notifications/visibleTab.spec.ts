@@ -159,10 +159,7 @@ describe('two tabs of one browser that are visible side by side', () => {
 
   it('read the stored record after a claim has ended', async () => {
     const both = shared();
-    const [early, late] = [
-      await openTab({ trans, ...both }),
-      await openTab({ trans, ...both })
-    ];
+    const [early, late] = [await openTab({ trans, ...both }), await openTab({ trans, ...both })];
     early.model.end(completed(1));
     await jest.advanceTimersByTimeAsync(61_000);
     late.model.end(completed(1));

@@ -238,10 +238,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     // The number first: a change between the requests comes again by number and is then applied twice, not lost.
     const info = await this._api.controller();
     const receivedAt = this._clock();
-    const recordsNote = info.body.records_note ?? '';
-    if (recordsNote !== this._state.recordsNote) {
-      this._become({ ...this._state, recordsNote });
-    }
+    this._state = { ...this._state, recordsNote: info.body.records_note ?? '' };
     if (!info.body.running) {
       const { problem } = info.body;
       this._take(

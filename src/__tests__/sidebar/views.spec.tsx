@@ -68,17 +68,6 @@ describe('the panel', () => {
     expect(executed).toEqual([[CommandIDs.openPoolShell, 'pool-1']]);
   });
 
-  it('says where the records are, while they end with the machine of the server', async () => {
-    const find = (): Element | null => panel.node.querySelector('.jp-smx-records');
-    model.become({ ...EMPTY_STATE, connectionStatus: 'ready' });
-    await waitForRender();
-    expect(find()).toBeNull();
-    model.become({ ...EMPTY_STATE, connectionStatus: 'ready', recordsNote: 'They are in /a.' });
-    await waitForRender();
-    expect(find()?.querySelector('summary')?.textContent).toContain('is lost when this machine');
-    expect(find()?.querySelector('p')?.textContent).toBe('They are in /a.');
-  });
-
   it('says since when it knows nothing newer, by the clock of the server', async () => {
     const failure = {
       kind: 'lost',
@@ -163,18 +152,6 @@ describe('the panel', () => {
     expect(panel.node.textContent).toContain('To keep one after a job, add --keep-alive 10m.');
     const [option] = panel.node.querySelectorAll('.jp-smx-empty .jp-smx-word');
     expect(option.textContent).toBe('--keep-alive 10m');
-  });
-
-  it('says what to do with a kernel that has no magics, until there is a first job', async () => {
-    model.become(applyListing(EMPTY_STATE, [], [], 1).state);
-    await waitForRender();
-    expect(panel.node.textContent).toMatch(
-      /"Cell magic `%%train` not found".* Run %pip install jupyter-smx and then %load_ext jupyter_smx in/
-    );
-    model.become(applyListing(EMPTY_STATE, [completed(1)], [], 2).state);
-    await waitForRender();
-    expect(panel.node.textContent).toContain('To start one, add %%train at the top of a cell.');
-    expect(panel.node.textContent).not.toContain('not found');
   });
 
   it('has a button for each action, with a name that says on what', async () => {

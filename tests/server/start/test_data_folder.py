@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import controller_state
 
 from jupyter_smx import controller_launch, data_folder
 from jupyter_smx.controller.singleton import protect_from_cleaners
@@ -165,7 +165,7 @@ def test_a_controller_gets_the_data_folder_and_finds_the_records_itself(machine:
 
 
 async def test_the_panel_says_where_the_records_are(machine: Machine, jp_fetch: Any) -> None:
-    told = json.loads((await jp_fetch("jupyter-smx", "controller")).body)
+    told = await controller_state(jp_fetch)
     assert told == {"running": False, "records_note": controller_launch.records_note()}
     assert machine.names()[0] in told["records_note"]
 

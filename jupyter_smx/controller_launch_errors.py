@@ -36,10 +36,8 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
             rule="The controller runs with this program's Python.",
             cure="Check whether its environment was moved or deleted, and start this program from an existing one.",
         )
-    folder = controller_launch.data_dir()
-    place = Path(error.filename) if isinstance(error.filename, str) else folder
-    reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error).rstrip(".")
-    message = f"The controller could not be started, because {place} cannot be used: {reason}."
+    folder, place = controller_launch.data_dir(), _place_of(error)
+    message = f"The controller could not be started, because {format_unusable(error)}."
     if not _is_on_the_way(place, folder):
         return _socket_folder_error(message, place, folder, then)
     return UnavailableError(
@@ -50,6 +48,16 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
         cure=f"Make it a folder that you can write to and free some space, "
         f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder{then}.",
     )
+
+
+def format_unusable(error: OSError) -> str:
+    """Say which folder cannot be used, and why."""
+    reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error).rstrip(".")
+    return f"{_place_of(error)} cannot be used: {reason}"
+
+
+def _place_of(error: OSError) -> Path:
+    return Path(error.filename) if isinstance(error.filename, str) else controller_launch.data_dir()
 
 
 def _is_on_the_way(place: Path, folder: Path) -> bool:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
-from jupyter_smx import controller_launch
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller.singleton import DataFolderSocket, SingletonLock, protect_from_cleaners
 from jupyter_smx.engines import registry
 from jupyter_smx.engines.machine import resources
@@ -383,10 +383,9 @@ def _user() -> str:
 
 def _startup_error_text(error: Exception) -> str:
     if isinstance(error, OSError):
-        place = error.filename or f"The data folder {controller_launch.data_dir()}"
         return str(
             UnavailableError(
-                f"{place} cannot be used: {error.strerror or error}.",
+                f"{controller_launch_errors.format_unusable(error)}.",
                 cure="Make it writable and free some space, "
                 f"or set {controller_launch.DATA_DIR_VARIABLE} to another folder.",
             )

@@ -219,7 +219,7 @@ def test_a_data_folder_that_cannot_be_made_is_named(
     monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "file" / "smx"))
     assert main([]) == 1
     said = capsys.readouterr().err
-    assert str(tmp_path / "file" / "smx") in said
+    assert f"{tmp_path / 'file'} cannot be used: it is a file." in said
     assert "JUPYTER_SMX_DATA_DIR" in said
 
 

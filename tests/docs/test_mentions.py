@@ -208,3 +208,9 @@ def test_the_pages_name_no_file_of_the_repository_that_is_not_there() -> None:
     said = re.findall(r"`((?:jupyter_smx|tests|docs|examples|bench|src|schema|ui-tests)/[\w./-]*)`", text)
     assert said
     assert [path for path in said if not (ROOT / path).exists()] == []
+
+
+def test_each_test_that_a_page_for_operators_names_exists() -> None:
+    named = set(re.findall(r"`((?:tests|ui-tests|src)/[\w./-]+)`", text("operators")))
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

@@ -38,9 +38,19 @@ def chosen_data_dir() -> Path:
     return Path(chosen).expanduser().absolute() if chosen else Path(jupyter_data_dir()) / "smx"
 
 
+_located: dict[Path, DataFolder] = {}
+
+
 def locate_data() -> DataFolder:
-    """Find the folders of the records and of the jobs; they differ if the data folder is on a network file system."""
-    return data_folder.locate(chosen_data_dir())
+    """Find the folders of the records and of the jobs; they differ if the data folder is on a network file system.
+
+    A process looks once, since each submission asks; but again while there is no place for the records.
+    """
+    chosen = chosen_data_dir()
+    found = _located.get(chosen) or data_folder.locate(chosen)
+    if found.has_local_records or not found.network_type:
+        _located[chosen] = found
+    return found
 
 
 def data_dir() -> Path:

@@ -108,6 +108,7 @@ class ValidationError(SmxError):
 class RequestTooLargeError(ValidationError):
     """The body of a request is larger than the maximum."""
 
+    code = "RequestTooLarge"
     status = 413
 
 
@@ -157,6 +158,7 @@ _BY_CODE: dict[str, type[SmxError]] = {
     kind.code: kind
     for kind in (
         ValidationError,
+        RequestTooLargeError,
         ResourceNotFoundError,
         ResourceInUseError,
         ResourceLimitError,

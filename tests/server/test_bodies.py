@@ -26,7 +26,7 @@ async def refused(request: Awaitable[object]) -> tuple[int, dict[str, Any]]:
 
 async def test_a_large_body_is_refused_with_the_limit(jp_fetch: Any, controller: FakeController) -> None:
     code, body = await refused(jp_fetch("jupyter-smx", "jobs", "a", "stop", method="POST", body=b" " * LARGE))
-    assert (code, body["code"], body["field"]) == (413, "ValidationException", "body")
+    assert (code, body["code"], body["field"]) == (413, "RequestTooLarge", "body")
     assert body["message"] == "The request has a body of 60.0 MiB."
     assert body["rule"] == "The maximum is 5.0 MiB."
     assert not controller.seen

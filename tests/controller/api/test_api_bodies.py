@@ -41,7 +41,7 @@ async def test_a_large_body_is_refused_with_the_limit_and_the_connection_goes_on
     answer = await world.ask("POST", "/v1/jobs", b" " * LARGE)
     assert answer.status == 413
     body = answer.json()
-    assert (body["code"], body["field"], body["rule"]) == ("ValidationException", "body", RULE)
+    assert (body["code"], body["field"], body["rule"]) == ("RequestTooLarge", "body", RULE)
     assert body["message"] == "The request has a body of 60.0 MiB."
     assert (await world.ask("GET", "/v1/jobs")).status == 200
 

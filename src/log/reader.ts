@@ -9,7 +9,7 @@ import type { ILogError } from './logError';
 import { toLogError } from './logError';
 import type { ILogId, ILogPart, ILogQuery, ILogSource } from './logSource';
 import { LogWindow } from './logWindow';
-import { LONGEST_WAIT, waitAfterCut } from './readTimeout';
+import { LONGEST_WAIT, waitAfterAnswer, waitAfterCut } from './readTimeout';
 
 /** Bytes of one answer. */
 const PIECE = 262_144;
@@ -239,6 +239,7 @@ export class LogReader implements IDisposable {
     if (signal.aborted) {
       return false;
     }
+    this._wait = waitAfterAnswer(this._wait, ask.wait, part.bytes.length);
     this._hear(wish, part);
     this._changed.emit();
     if (part.bytes.length > 0) {

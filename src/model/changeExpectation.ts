@@ -1,4 +1,6 @@
-// Whether changes of jobs are due because of what a user just did, so that the model polls more often.
+// Whether changes of jobs are due, so that the model polls more often.
+
+import { hasUnfinishedJobs, type IState } from '../state/state';
 
 /** Seconds after an action or a new card in which changes are due. */
 const DURATION = 60;
@@ -7,8 +9,15 @@ export class ChangeExpectation {
   /** `clock` returns seconds. */
   constructor(private readonly clock: () => number) {}
 
-  get isDue(): boolean {
-    return this.clock() < this._until;
+  /** Return true if a user just did something, or jobs go on and no event has come to say so. */
+  isDue(state: IState): boolean {
+    const isSilent = !this._hasEvents && state.connectionStatus === 'ready';
+    return this.clock() < this._until || (isSilent && hasUnfinishedJobs(state));
+  }
+
+  /** Note that an event came, so the websocket works and unfinished jobs need no poll. */
+  noteEvent(): void {
+    this._hasEvents = true;
   }
 
   /** Begin a time in which changes are due. */
@@ -30,5 +39,6 @@ export class ChangeExpectation {
   }
 
   private _until = 0;
+  private _hasEvents = false;
   private readonly _ids = new Set<string>();
 }

@@ -22,7 +22,6 @@ import {
   arrayIds,
   EMPTY_STATE,
   extendedKeepAlive,
-  hasUnfinishedJobs,
   removeJob
 } from '../state/state';
 import type { IJobsModel } from '../tokens';
@@ -56,7 +55,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._poller = new Poller({
       page: options.page,
       random,
-      isBusy: () => this._expectation.isDue || hasUnfinishedJobs(this._state),
+      isBusy: () => this._expectation.isDue(this._state),
       poll: () => void this.catchUp()
     });
     options.events.connect(this._onEvent, this);
@@ -182,6 +181,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
+    this._expectation.noteEvent();
     const isOurs =
       event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(this._state.failure, event.kind);
     if (!isOurs || (this._isHidden && !isStatusChange(event, this._state))) {

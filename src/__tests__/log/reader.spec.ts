@@ -336,6 +336,9 @@ describe('the reader of a log', () => {
       await settled();
       expect(log.asked.map(query => query.wait)).toEqual([0, 20, 2.5]);
       expect([reader.problem, log.waiting]).toEqual([null, 1]);
+      log.ring();
+      await settled();
+      expect(log.asked[3].wait).toBe(3.125);
       log.grow('two\n');
       await settled();
       expect(rowsOf(reader)).toEqual(['one', 'two']);

@@ -100,6 +100,16 @@ describe('the model in trouble', () => {
     }
   );
 
+  it('polls as seldom while a job goes on if events come', async () => {
+    server.jobList = [job(1)];
+    await model.refresh();
+    hear(server.happen({ job: job(1) }));
+    await settled();
+    server.asked = [];
+    await jest.advanceTimersByTimeAsync(22_000);
+    expect(server.asked).toEqual([]);
+  });
+
   it('finds a controller that came while the bus was lost, which nobody said', async () => {
     server.running = false;
     await model.refresh();

@@ -1,4 +1,4 @@
-"""Filter text of jobs for a terminal: colours and carriage returns pass, all other control sequences are removed."""
+"""Filter text of jobs for a terminal: of control sequences only colours and what clears a line pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ _CSI = r"(?:\x1b\[|\x9b)"
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
 """Begins a title, a link, an image or another command whose text no terminal shows."""
 
-_COLOUR = r"\x1b\[[0-9;:]*m"
+_COLOUR = r"\x1b\[(?:[0-9;:]*m|[012]?K)"
+"""Colours, and what clears a line: progress bars write that behind a carriage return."""
 # A newline ends a command that its job left open: a terminal would hide the whole rest of the log.
 _STRING_BODY = r"[^\x07\x1b\x9c\n]*"
 _BIDI = r"[\u202a-\u202e\u2066-\u2069]"

@@ -27,6 +27,7 @@ class Screen(io.StringIO):
     ("text", "shown"),
     [
         ("plain\ttext\r 50 %\n", "plain\ttext\r 50 %\n"),
+        ("Downloading 100 %\r\x1b[KDone\x1b[2K\n", "Downloading 100 %\r\x1b[KDone\x1b[2K\n"),
         (
             "\x1b[1;38;5;208mbold\x1b[m \x1b[38:2::1:2:3mtrue\x1b[0m",
             "\x1b[1;38;5;208mbold\x1b[m \x1b[38:2::1:2:3mtrue\x1b[0m",

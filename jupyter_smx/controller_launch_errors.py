@@ -36,10 +36,11 @@ def start_error(error: OSError, *, then: str = "") -> UnavailableError:
             rule="The controller runs with this program's Python.",
             cure="Check whether its environment was moved or deleted, and start this program from an existing one.",
         )
-    folder, place = controller_launch.data_dir(), _place_of(error)
+    located, place = controller_launch.locate_data(), _place_of(error)
+    folder = next((each for each in (located.records, located.chosen) if _is_on_the_way(place, each)), None)
     message = f"The controller could not be started, because {format_unusable(error)}."
-    if not _is_on_the_way(place, folder):
-        return _socket_folder_error(message, place, folder, then)
+    if folder is None:
+        return _socket_folder_error(message, place, located.records, then)
     return UnavailableError(
         message,
         field="data_dir",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 SYSTEM_MOUNTS = Path("/proc/self/mounts")
+_UNMAPPED_UID = Path("/proc/sys/kernel/overflowuid")
+"""Says under which number the machine's root appears where only one user is mapped, as in Apptainer."""
+_DATABASE = "smx.sqlite"
 
 PARENT_FOLDERS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - only a private folder of this user is used in them
 """Where a local folder may be. ``XDG_RUNTIME_DIR`` is emptied at logout, and ``TMPDIR`` differs between programs."""
@@ -76,11 +79,17 @@ class DataFolder(NamedTuple):
         """Say where the records are and how long they last; empty if they are in the data folder."""
         if not self.has_local_records:
             return ""
-        return (
+        note = (
             f"The records of jobs are in {self.records} on this machine, because {self.chosen} is on a network file "
-            f"system ({self.network_type}). They are lost when this machine or container is deleted. Logs and outputs "
-            f"of jobs are in {self.jobs}."
+            f"system ({self.network_type}). They are lost when this machine or container is deleted, or when it cleans "
+            f"{self.records.parent}. Logs and outputs of jobs are in {self.jobs}."
         )
+        if (self.chosen / _DATABASE).exists():
+            note += (
+                f" Records of an earlier version are in {self.chosen}. Install the same version of jupyter-smx in each "
+                "environment, so that all of them find the same records."
+            )
+        return note
 
 
 def locate(chosen: Path) -> DataFolder:
@@ -175,6 +184,12 @@ def _is_safe_parent(parent: Path, uid: int) -> bool:
     except OSError:
         return False
     is_protected = bool(found.st_mode & stat.S_ISVTX) or not found.st_mode & 0o022
-    return (
-        stat.S_ISDIR(found.st_mode) and found.st_uid in (0, uid) and is_protected and not mounted_network_type(parent)
-    )
+    is_owned = found.st_uid in (0, uid, _read_unmapped_uid())
+    return stat.S_ISDIR(found.st_mode) and is_owned and is_protected and not mounted_network_type(parent)
+
+
+def _read_unmapped_uid() -> int:
+    try:
+        return int(_UNMAPPED_UID.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0

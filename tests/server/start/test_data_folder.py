@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from browser import controller_state
 
-from jupyter_smx import controller_launch, data_folder
+from jupyter_smx import controller_launch, controller_launch_errors, data_folder
 from jupyter_smx.controller.singleton import protect_from_cleaners
 
 NETWORK = [
@@ -94,6 +95,26 @@ def test_records_of_a_network_home_are_in_a_private_local_folder(machine: Machin
     assert controller_launch.jobs_dir() == machine.chosen / "jobs"
     for words in (str(found.records), "nfs4", "lost when this machine", str(machine.chosen / "jobs")):
         assert words in controller_launch.records_note()
+    assert "earlier version" not in controller_launch.records_note()
+    machine.chosen.mkdir(parents=True, exist_ok=True)
+    (machine.chosen / "smx.sqlite").touch()
+    assert f"Records of an earlier version are in {machine.chosen}." in controller_launch.records_note()
+
+
+def test_a_full_network_home_is_named_itself(machine: Machine) -> None:
+    full = OSError(errno.EDQUOT, "Disk quota exceeded", str(machine.chosen / "jobs"))
+    error = controller_launch_errors.start_error(full)
+    assert (error.value, "too long" in error.rule) == (str(machine.chosen), False)
+    assert f"{machine.chosen / 'jobs'} cannot be used: Disk quota exceeded." in error.message
+
+
+def test_the_parent_of_an_unmapped_root_is_safe(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    assert data_folder._is_safe_parent(machine.first, 4242) == (machine.first.stat().st_uid in (0, 4242))
+    unmapped = machine.first / "overflowuid"
+    unmapped.write_text(f"{machine.first.stat().st_uid}\n")
+    monkeypatch.setattr(data_folder, "_UNMAPPED_UID", unmapped)
+    assert data_folder._is_safe_parent(machine.first, 4242)
 
 
 def test_other_users_and_other_data_folders_have_other_names() -> None:

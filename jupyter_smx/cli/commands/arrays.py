@@ -36,12 +36,15 @@ def submit_array(spec: JobSpec, grid: Grid, context: CliContext, *, detach: bool
     try:
         for task in array.ends():
             context.output.log(f"{format_task_end(task, array)}\n")
+            is_first_failure = code == conventions.SUCCESS and task.status is not Status.COMPLETED
+            if context.output.json and not is_first_failure:
+                continue  # the document at the end has no more of a task than its line
             record = retry_while_unavailable(partial(context.client.job, task.id))
+            if is_first_failure:
+                code = conventions.job_exit_code(record)
             if not context.output.json:
                 for line in output_places(record):
                     context.output.info(f"  {line}")
-            if code == conventions.SUCCESS and task.status is not Status.COMPLETED:
-                code = conventions.job_exit_code(record)
     except KeyboardInterrupt:
         context.output.info(array_still_running_message(made.name))
         code = conventions.INTERRUPTED

@@ -58,13 +58,21 @@ def test_a_cell_that_waits_for_a_sweep_raises_the_first_failure(
     assert "-3: Failed. 2 of 4 done, 2 failed" in capsys.readouterr().out
 
 
-def test_a_terminal_reads_the_record_of_the_first_task_that_did_not_complete(
-    controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("words", "read"), [((), (0, 1, 2, 3)), (("--json",), (1,))], ids=["lines", "document"])
+def test_a_terminal_reads_the_record_of_each_task_and_a_program_that_of_the_first_that_did_not_complete(
+    controller: ScriptedController,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    read: tuple[int, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     controller.on_submit = ends_at_once
     (tmp_path / "grid.py").write_text("pass\n")
-    assert main(["run", "grid.py", "--hp", "code=[0,7,0,5]", "--sweep"]) == 7
+    assert main(["run", "grid.py", "--hp", "code=[0,7,0,5]", "--sweep", *words]) == 7
     (array,) = controller.arrays
-    assert records(controller) == [f"GET /v1/jobs/{task_id(array, 1)}"]
-    assert capsys.readouterr().out.splitlines()[-1].endswith("-3: Failed. 2 of 4 done, 2 failed")
+    assert records(controller) == [f"GET /v1/jobs/{task_id(array, number)}" for number in read]
+    said = capsys.readouterr()
+    lines = said.err if words else said.out
+    assert lines.splitlines()[-1].endswith("-3: Failed. 2 of 4 done, 2 failed")

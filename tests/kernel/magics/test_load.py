@@ -56,9 +56,12 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
     assert others <= {
         "controller_launch",
         "controller_launch_errors",
+        "controller_start",
+        "data_folder",
         "kernel",
         "model",
         "python_version",
         "rerun_spec",
+        "short_folder",
     }
     assert not data_folder.exists()

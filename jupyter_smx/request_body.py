@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from tornado.http1connection import HTTP1Connection
@@ -14,7 +15,7 @@ from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
 from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
 MAX_BODY = MAX_SPEC_BYTES
 MAX_DROPPED = 100 * 2**20
@@ -44,15 +45,15 @@ class BoundedBodyHandler(RequestHandler):
 
     _received = _announced = 0
     _is_refused = False
+    _answer: Callable[[], None] | None = None
+    """Sends an error when the body is read: a connection that is closed before may lose the answer."""
 
     def check_body_size(self) -> None:
         """Answer 413 if the request announces a body that is too large."""
         self._chunks: list[bytes] = []
         if self._finished:
             return
-        length = self.request.headers.get("Content-Length", "0")
-        # Tornado refuses a length that is no number, but only after this.
-        self._announced = int(length) if length.isdecimal() and length.isascii() else 0
+        self._announced = self._announced_size()
         if self._announced <= MAX_BODY:
             return
         self._refuse(self._announced)
@@ -63,7 +64,10 @@ class BoundedBodyHandler(RequestHandler):
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """Keep a piece of the body, or drop it if the request was refused."""
         self._received += len(chunk)
-        if self._is_refused:
+        if self._answer is not None:
+            if self._received >= self._announced:
+                self._answer()
+        elif self._is_refused:
             if self._received >= self._announced:
                 self.finish()
         elif self._received > MAX_BODY:  # sent in chunks, so without a length
@@ -72,6 +76,19 @@ class BoundedBodyHandler(RequestHandler):
         else:
             self._chunks.append(chunk)
         return None
+
+    def send_error(self, status_code: int = 500, **context: Any) -> None:
+        """Answer with an error, behind a body that is still on its way."""
+        self._announced = self._announced_size()
+        if self._received < self._announced <= MAX_BODY and self._answer is None:
+            self._answer = partial(super().send_error, status_code, **context)
+        else:
+            super().send_error(status_code, **context)
+
+    def _announced_size(self) -> int:
+        """Return the length that the request names; tornado refuses one that is no number, but only after this."""
+        length = self.request.headers.get("Content-Length", "0")
+        return int(length) if length.isdecimal() and length.isascii() else 0
 
     def received_body(self) -> bytes:
         """Give the body of the request."""

@@ -169,7 +169,7 @@ def test_a_data_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
 
 
 @as_root
-@pytest.mark.parametrize(("owner", "says"), [(NOBODY, "Permission denied"), (1, "must be a folder of this user")])
+@pytest.mark.parametrize(("owner", "says"), [(NOBODY, "Permission denied"), (1, "it belongs to another user")])
 def test_a_data_folder_that_is_read_only_or_somebody_elses_is_said(owner: int, says: str) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as top:
         os.chmod(top, 0o755)  # noqa: PTH101, S103

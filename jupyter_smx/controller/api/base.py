@@ -153,13 +153,13 @@ class ApiHandler(BoundedBodyHandler):
         return self.path_args[0]
 
     def attempt(self, job: Job) -> int:
-        """Read which run of a job is meant: ``attempt``, or the newest if the query has none.
+        """Read which run of a job is meant: ``attempt``, or the newest if the query has none, or 0.
 
         :raises ResourceNotFoundError: the job has not begun that run.
         """
         text = self.get_query_argument(ATTEMPT.name, "")
         try:
-            has_begun = 1 <= float(text) <= job.attempt
+            has_begun = 0 <= float(text) <= job.attempt
         except ValueError:
             has_begun = True  # without a number: the newest, or refused below
         if not has_begun:

@@ -29,7 +29,12 @@ def begun_again(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("attempt", "content", "final"),
-    [("", b"second", "0"), ("&attempt=1", b"first", "1"), ("&attempt=2", b"second", "0")],
+    [
+        ("", b"second", "0"),
+        ("&attempt=0", b"second", "0"),
+        ("&attempt=1", b"first", "1"),
+        ("&attempt=2", b"second", "0"),
+    ],
 )
 async def test_each_attempt_has_its_own_log(tmp_path: Path, attempt: str, content: bytes, final: str) -> None:
     async with served(tmp_path) as world:
@@ -51,7 +56,7 @@ async def test_whoever_waits_for_more_of_an_attempt_learns_that_it_is_over(tmp_p
 
 
 @pytest.mark.parametrize("route", ["logs", "logs/search", "logs/whole", "metrics", "usage", "advice"])
-@pytest.mark.parametrize("attempt", ["0", "-1", "3", "9999", "1e400", "nan"])
+@pytest.mark.parametrize("attempt", ["-1", "3", "9999", "1e400", "nan"])
 async def test_an_attempt_that_has_not_begun_is_not_found(tmp_path: Path, route: str, attempt: str) -> None:
     async with served(tmp_path) as world:
         begun_again(world)

@@ -43,7 +43,7 @@ class Console:
     def log(self, text: str) -> None:
         """Write a piece of a job's log; with JSON it goes to stderr, since stdout belongs to the document.
 
-        A terminal gets no control sequences but colours. A file or a pipe gets the log as it is.
+        A terminal gets no control sequences but colours and what clears a line. A file or a pipe gets the log as it is.
         """
         text = self._log_filter.clean(text) if self._log_filter else text
         self._write(self._stderr if self.json else self._stdout, text)

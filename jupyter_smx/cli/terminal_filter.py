@@ -8,13 +8,13 @@ _CSI = r"(?:\x1b\[|\x9b)"
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
 """Begins a title, a link, an image or another command whose text no terminal shows."""
 
-_COLOUR = r"\x1b\[(?:[0-9;:]*m|[012]?K)"
+_SHOWN = r"\x1b\[(?:[0-9;:]*m|[012]?K)"
 """Colours, and what clears a line: progress bars write that behind a carriage return."""
 # A newline ends a command that its job left open: a terminal would hide the whole rest of the log.
 _STRING_BODY = r"[^\x07\x1b\x9c\n]*"
 _BIDI = r"[\u202a-\u202e\u2066-\u2069]"
 _CONTROL = re.compile(
-    rf"(?P<colour>{_COLOUR})"
+    rf"(?P<shown>{_SHOWN})"
     rf"|{_CSI}[0-?]*[ -/]*[@-~]?"
     rf"|{_STRING}{_STRING_BODY}(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
@@ -29,8 +29,8 @@ _LONGEST_SEQUENCE = 256
 
 
 def clean_text(text: str) -> str:
-    """Return the text without control sequences other than colours, carriage returns, tabs and newlines."""
-    return _CONTROL.sub(lambda match: match["colour"] or "", text)
+    """Return the text without control sequences other than colours, what clears a line, carriage returns, tabs and newlines."""
+    return _CONTROL.sub(lambda match: match["shown"] or "", text)
 
 
 class TerminalFilter:

@@ -29,7 +29,7 @@ _LONGEST_SEQUENCE = 256
 
 
 def clean_text(text: str) -> str:
-    """Return the text without control sequences other than colours, line clearing, carriage returns, tabs and newlines."""
+    """Return the text without control sequences; colours, line clearing, carriage returns, tabs and newlines stay."""
     return _CONTROL.sub(lambda match: match["shown"] or "", text)
 
 

@@ -242,12 +242,22 @@ export class Notifier implements IDisposable {
     const { tabLocks, desktop, trans } = this.options;
     this._notedAt = Date.now();
     const jobs = this._missedNow();
-    if (jobs.length === 0 || (await tabLocks.isAnyVisible())) {
+    if (jobs.length === 0 || (await tabLocks.isAnyVisible()) || !(await this._claimNote(jobs))) {
       this._notedAt = Number.NEGATIVE_INFINITY;
       return;
     }
     const onClick = (): void => this._open(jobs);
     desktop.show({ tag: this._tag(ENDED), ...formatDesktopNotification(jobs, trans), onClick });
+  }
+
+  /**
+   * Return true if no other tab noted one of the jobs. The tab that had the watch may have left it, since no job runs
+   * any more, before a slow one learns of the end.
+   */
+  private async _claimNote(jobs: readonly JobSummary[]): Promise<boolean> {
+    const { tabLocks } = this.options;
+    const claims = await Promise.all(jobs.map(({ id }) => tabLocks.claim(`desktop:${id}`)));
+    return claims.some(Boolean);
   }
 
   private async _notePool(pool: PoolSummary, body: string): Promise<void> {

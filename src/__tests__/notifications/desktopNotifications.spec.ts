@@ -134,6 +134,20 @@ describe('tabs of one browser', () => {
     other.close();
   });
 
+  it('say it once where the one that told it has left the watch before the other one learns of it', async () => {
+    const [one, other] = await two({ jobs: [job(1)] });
+    await one.hide();
+    await other.hide();
+    one.model.end(completed(1));
+    await jest.advanceTimersByTimeAsync(6000);
+    expect(one.lines).toEqual([0]);
+    other.model.end(completed(1));
+    await jest.advanceTimersByTimeAsync(6000);
+    expect(FakeDesktop.made).toBe(1);
+    one.close();
+    other.close();
+  });
+
   it('say nothing on the desktop while one of them is seen', async () => {
     const [one, other] = await two();
     await one.hide();

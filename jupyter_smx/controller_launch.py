@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import secrets
 import socket
 import stat
 import subprocess
@@ -30,6 +32,8 @@ _SECRET_PREFIXES = ("JPY_", "JUPYTERHUB_", "JUPYTER_TOKEN", "JUPYTER_GATEWAY_")
 """What a Jupyter server and a hub put into the environment of a kernel and no job may see."""
 
 _LOG_TAIL = 2048
+
+_RECORDS_ID = "records-id"
 
 
 def chosen_data_dir() -> Path:
@@ -66,6 +70,17 @@ def jobs_dir() -> Path:
 def records_note() -> str:
     """Say where the records are and that they end with this machine; empty if they are in the data folder."""
     return locate_data().note()
+
+
+def records_id() -> str:
+    """Return the random ID of the folder with the records; empty while it has none.
+
+    A card and a server with different IDs have different jobs, whatever the names of their machines and folders.
+    """
+    try:
+        return (data_dir() / _RECORDS_ID).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def socket_path() -> Path:
@@ -119,9 +134,24 @@ def ensure_folders() -> None:
     # Each may be a link that the user made.
     for folder in dict.fromkeys((located.records.resolve(), located.chosen.resolve())):
         _ensure_private(folder)
+    _ensure_records_id(located.records)
     path = socket_path()
     if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
         short_folder.make_short_folder(_record_path(path), os.environ.get(short_folder.RUNTIME_VARIABLE, ""))
+
+
+def _ensure_records_id(folder: Path) -> None:
+    """Give a folder of records its ID. Of several processes at once one does; without it cards are live as before."""
+    path = folder / _RECORDS_ID
+    if path.exists():
+        return
+    drafted = folder / f"{_RECORDS_ID}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        drafted.write_text(f"{secrets.token_hex(8)}\n", encoding="utf-8")
+        # A link is made whole or not at all, and not over another one.
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(drafted)
+        drafted.unlink()
 
 
 def _ensure_private(folder: Path) -> None:

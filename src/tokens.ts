@@ -21,8 +21,11 @@ export interface IJobsModel {
   refresh(): Promise<void>;
   /** Read what changed since this page looked last. */
   catchUp(): Promise<void>;
-  /** Read what changed if `id` is a job or an array that is not listed, as that of a card that was just drawn. */
-  expectJob(id: string): void;
+  /**
+   * Read what changed if `id` is a job or an array that is not listed, as that of a card that was just drawn;
+   * `recordsId` is that of the card's records, empty where it has none.
+   */
+  expectJob(id: string, recordsId: string): void;
   /** Start the controller, then list everything. */
   startController(): Promise<void>;
   /** List so many finished jobs at first. */

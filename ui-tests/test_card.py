@@ -62,3 +62,28 @@ def test_an_open_card_says_all_of_a_job_while_it_runs_and_when_it_is_over(
     card.get_by_role("button", name="Outputs").click()
     view = lab.page.get_by_role("region", name=re.compile("^Job busy"))
     expect(view.get_by_role("tab", name="Files")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
+    lab: Lab, server: LabServer, gate: Gate
+) -> None:
+    environment = f'import os\nos.environ["JUPYTER_SMX_DATA_DIR"] = {str(server.folder / "elsewhere")!r}'
+    server.write_notebook(
+        "elsewhere.ipynb", environment, "%load_ext jupyter_smx", f"%%train --name far --wait\n{gate.code}"
+    )
+    lab.open("elsewhere.ipynb")
+    lab.panel.show()
+    lab.run_all()
+    gate.wait_for_job()
+    card = lab.card("far")
+    expect(card).to_contain_text("This job is not on this Jupyter server")
+    expect(card).to_contain_text(re.compile(r"%smx stop far-\w+ stops it"))
+    expect(card).to_contain_text("Training")
+    expect(card.get_by_role("button")).to_have_count(0)
+    notice = lab.page.locator(".jp-smx-foreign")
+    notice.locator("summary").click()
+    expect(notice).to_contain_text("Run %smx jobs in that notebook")
+    lab.photograph("card-elsewhere")
+    gate.open()
+    expect(card).to_contain_text("Completed")
+    expect(card).not_to_contain_text("not on this Jupyter server")

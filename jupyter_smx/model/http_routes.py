@@ -461,9 +461,9 @@ SERVER_ROUTES: tuple[Route[ServerAction], ...] = (
         "controller",
         "get_controller_state",
         "Report whether a controller runs, its version and newest event number. A missing controller is no error.",
-        '`{"running": true, records_note, version, seq, ...}`, or `{"running": false, records_note}` with '
-        "`problem: ErrorBody` of the last start; each with `now` and `server_version`, as in the headers, for proxies "
-        "that remove headers",
+        '`{"running": true, version, seq, ...}`, or `{"running": false}` with `problem: ErrorBody` of the last start; '
+        "each with `records_note`, `records_id`, and `now` and `server_version`, as in the headers, for proxies that "
+        "remove headers",
     ),
     Route(
         "POST",

@@ -27,6 +27,8 @@ interface IServerInfo {
   server_version?: string;
   /** Where the records are, while they end with the server's machine; empty otherwise. */
   records_note?: string;
+  /** The ID of its records; empty where there are none. Older servers have no such field. */
+  records_id?: string;
 }
 
 /** Whether a controller runs, and where it is in the sequence of changes, or why none could be started. */

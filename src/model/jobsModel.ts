@@ -28,14 +28,9 @@ import type { IJobsModel } from '../tokens';
 import { ArrayCounter } from './arrayCounter';
 import { ChangeExpectation } from './changeExpectation';
 import { isStatusChange } from './eventHints';
+import { nextCursor, PAGE, readListing } from './listing';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
-
-/** Jobs in one answer at most; the controller gives no more. */
-const PAGE = 1000;
-
-/** Arrays whose tasks are counted in a listing. */
-const ARRAYS = 200;
 
 type PendingRead = 'nothing' | 'changes' | 'list';
 
@@ -101,8 +96,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     return this._request('changes');
   }
 
-  expectJob(id: string): void {
-    const { jobs, arrays, connectionStatus } = this._state;
+  expectJob(id: string, recordsId: string): void {
+    const { jobs, arrays, connectionStatus, cardRecords } = this._state;
+    if (recordsId !== '' && !cardRecords.has(recordsId)) {
+      this._become({ ...this._state, cardRecords: new Set([...cardRecords, recordsId]) });
+    }
     const isListed = jobs.has(id) || arrays.has(id);
     const isReachable = connectionStatus === 'ready' || connectionStatus === 'asleep';
     if (!isListed && this._expectation.beginFor(id) && isReachable) {
@@ -238,7 +236,9 @@ export class JobsModel implements IJobsModel, IDisposable {
     // The number first: a change between the requests comes again by number and is then applied twice, not lost.
     const info = await this._api.controller();
     const receivedAt = this._clock();
-    this._state = { ...this._state, recordsNote: info.body.records_note ?? '' };
+    const { records_note, records_id } = info.body;
+    const records = { recordsNote: records_note ?? '', recordsId: records_id ?? null };
+    this._state = { ...this._state, ...records };
     if (!info.body.running) {
       const { problem } = info.body;
       this._take(
@@ -247,24 +247,13 @@ export class JobsModel implements IJobsModel, IDisposable {
       );
       return;
     }
-    const limit = Math.min(this._state.limit, PAGE);
-    const [page, pools] = await Promise.all([this._api.jobs(limit), this._api.pools()]);
-    const cursor = cursorOf(page.body.jobs, limit);
-    const jobs = [...(cursor === null ? [] : await this._unfinished()), ...page.body.jobs];
-    const hasArrays = arrayIds(jobs).size > 0;
-    const arrays = hasArrays ? (await this._api.arrays(ARRAYS)).body.arrays : [];
-    const now = pools.now ?? info.now ?? this.now();
-    const step = applyListing(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
+    const { jobs, pools, arrays, cursor, ...listing } = await readListing(
+      this._api,
+      this._state.limit
+    );
+    const now = listing.now ?? info.now ?? this.now();
+    const step = applyListing(this._state, jobs, pools, info.body.seq, cursor, now);
     this._take(info, { ...step, state: applyArrayCounts(step.state, arrays) }, receivedAt);
-  }
-
-  /** Jobs without a verdict, which may be older than those of the first page. */
-  private async _unfinished(): Promise<JobSummary[]> {
-    const [open, ending] = await Promise.all([
-      this._api.jobs(PAGE, { status: 'InProgress' }),
-      this._api.jobs(PAGE, { status: 'Stopping' })
-    ]);
-    return [...open.body.jobs, ...ending.body.jobs];
   }
 
   private async _readOn(): Promise<void> {
@@ -275,7 +264,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     try {
       const { jobs } = (await this._api.jobs(PAGE, { before })).body;
       if (this._state.cursor === before) {
-        this._become(appendPage(this._state, jobs, cursorOf(jobs, PAGE)));
+        this._become(appendPage(this._state, jobs, nextCursor(jobs, PAGE)));
       } else {
         // The list ends elsewhere by now, and whoever asked for what follows there got the promise of this page.
         await this._readOn();
@@ -357,10 +346,6 @@ export class JobsModel implements IJobsModel, IDisposable {
   private _working: Promise<void> | null = null;
   private _paging: Promise<void> | null = null;
   private _isDisposed = false;
-}
-
-function cursorOf(page: readonly JobSummary[], limit: number): string | null {
-  return page.length < limit ? null : page[page.length - 1].id;
 }
 
 /**

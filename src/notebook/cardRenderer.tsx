@@ -23,17 +23,19 @@ import { IconButton, StopButton } from '../components/jobButtons';
 import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import { formatOtherEngine, formatStart, formatStep } from '../format/jobText';
+import { formatMoment } from '../format/numbers';
 import { formatExpectedStart } from '../format/progressText';
 import type { IArraySnapshot } from '../state/arrays';
 import { currentTaskStates, isArrayFinal, mayBeStale } from '../state/arrays';
 import { describeStaleness } from '../state/connectionState';
-import { isFinal, liveJob } from '../state/state';
+import { isFinal, isForeign, liveJob } from '../state/state';
 import type { ITrend } from '../state/trends';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
 import type { CardDetailsModel, CardDetailsView } from './cardDetails';
 import type { ICardSnapshot } from './cardSnapshot';
 import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
+import { ForeignRemark } from './foreignRemark';
 
 /**
  * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.
@@ -127,6 +129,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
           <p className="jp-smx-reason">{job.message}</p>
         ) : null}
         {this._remark(job, live !== undefined)}
+        {this._foreignRemark(job.name, isFinal(job))}
         {this._isOpen ? this._more(job) : null}
       </div>
     );
@@ -140,11 +143,16 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   private _array(name: string, array: IArraySnapshot): JSX.Element {
     const { model, trans } = this;
     const states = currentTaskStates(array, model.state.jobs.values());
-    const stale = isArrayFinal(states) ? '' : describeStaleness(model.state, model.now(), trans);
+    const isOver = isArrayFinal(states);
+    const stale = isOver ? '' : describeStaleness(model.state, model.now(), trans);
+    const saved = mayBeStale(array, model.state) ? this._savedWords() : '';
     return (
-      <ArrayStatusLine name={name} title={array.title} states={states} trans={trans}>
-        <Stale isLive={!mayBeStale(array, model.state)} stale={stale} trans={trans} />
-      </ArrayStatusLine>
+      <>
+        <ArrayStatusLine name={name} title={array.title} states={states} trans={trans}>
+          <Stale saved={saved} stale={stale} />
+        </ArrayStatusLine>
+        {this._foreignRemark(name, isOver)}
+      </>
     );
   }
 
@@ -153,6 +161,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return {
       now: this.model.now(),
       trend: state.trends.get(job.id),
+      saved: this._savedWords(),
       stale: describeStaleness(state, this.model.now(), this.trans),
       trans: this.trans,
       isOpen: this._isOpen,
@@ -166,7 +175,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       const act = commandRunner(this.commands, command);
       return act && (() => act({ id, name }));
     };
-    return this.model.state.connectionStatus === 'ready'
+    return this.model.state.connectionStatus === 'ready' && !this._isForeign()
       ? {
           onStop: of(CommandIDs.stopJob),
           onRerun: of(CommandIDs.rerunJob),
@@ -236,11 +245,27 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     if (this._card === null) {
       return;
     }
-    const { id, array, summary } = this._card;
+    const { id, array, summary, recordsId } = this._card;
     const isOver = array ? isArrayFinal(array.states) : summary !== null && isFinal(summary);
     if (!isOver) {
-      this.model.expectJob(id);
+      this.model.expectJob(id, recordsId);
     }
+  }
+
+  /** From when a card is that the page cannot follow: the last save of the notebook, or what its kernel told last. */
+  private _savedWords(): string {
+    const at = this._card?.at ?? null;
+    return at !== null && this._isForeign()
+      ? this.trans.__('as of %1', formatMoment(at, this.model.now()))
+      : this.trans.__('as of the last save of the notebook');
+  }
+
+  private _foreignRemark(name: string, isOver: boolean): JSX.Element | null {
+    return isOver || !this._isForeign() ? null : <ForeignRemark name={name} trans={this.trans} />;
+  }
+
+  private _isForeign(): boolean {
+    return this._card !== null && isForeign(this._card.recordsId, this.model.state);
   }
 
   private _live(): JobSummary | undefined {
@@ -274,6 +299,8 @@ interface ICardLineProps extends ICardActs {
   job: JobSummary;
   isLive: boolean;
   now: number;
+  /** From when it is, where the page cannot follow it. */
+  saved: string;
   /** Why it may be old; empty where it is not. */
   stale: string;
   trans: TranslationBundle;
@@ -282,15 +309,13 @@ interface ICardLineProps extends ICardActs {
 }
 
 /** Why what a card says of a running job may not be so any more. */
-function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.Element {
-  const { isLive, stale, trans } = props;
-  const saved = isLive ? '' : trans.__('as of the last save of the notebook');
+function Stale({ saved, stale }: Pick<ICardLineProps, 'saved' | 'stale'>): JSX.Element {
   const words = [saved, stale].filter(Boolean);
   return words.length > 0 ? <span className="jp-smx-stale">{words.join(' · ')}</span> : <></>;
 }
 
 function CardLine(props: ICardLineProps): JSX.Element {
-  const { job, isLive, now, stale, trend, trans } = props;
+  const { job, isLive, now, saved, stale, trend, trans } = props;
   const isRunning = !isFinal(job);
   const words = [
     formatStep(job, trans),
@@ -313,7 +338,7 @@ function CardLine(props: ICardLineProps): JSX.Element {
       {isLive ? <JobExpectedDuration job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />
       <JobMetrics job={job} trend={trend} trans={trans} />
-      {isRunning ? <Stale isLive={isLive} stale={stale} trans={trans} /> : null}
+      {isRunning ? <Stale saved={isLive ? '' : saved} stale={stale} /> : null}
       <CardButtons {...props} />
     </div>
   );

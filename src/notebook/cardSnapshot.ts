@@ -15,6 +15,10 @@ export interface ICardSnapshot {
   summary: JobSummary | null;
   /** There where the card is of many jobs. */
   array: IArraySnapshot | null;
+  /** The ID of the records that have the job; empty on older cards. */
+  recordsId: string;
+  /** When the kernel made it, in seconds since the epoch by the kernel's clock; null on a card that does not say so. */
+  at: number | null;
 }
 
 /**
@@ -24,7 +28,7 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
   if (typeof data !== 'object' || data === null || Array.isArray(data)) {
     return null;
   }
-  const { id, name, summary, array, states } = data as Record<string, unknown>;
+  const { id, name, summary, array, states, records_id, at } = data as Record<string, unknown>;
   if (typeof id !== 'string' || typeof name !== 'string') {
     return null;
   }
@@ -32,7 +36,9 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
     id,
     name,
     summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null,
-    array: arrayOf(id, array, states)
+    array: arrayOf(id, array, states),
+    recordsId: typeof records_id === 'string' ? records_id : '',
+    at: typeof at === 'number' ? at : null
   };
 }
 

@@ -40,6 +40,10 @@ export interface IState {
   readonly serverVersion: string;
   /** Where the records of jobs are, while they end with the server's machine; empty otherwise. */
   readonly recordsNote: string;
+  /** The ID of the server's records; null as long as it has not said one. */
+  readonly recordsId: string | null;
+  /** The IDs of the records of cards whose jobs were not over when they were drawn. */
+  readonly cardRecords: ReadonlySet<string>;
   /** Finished jobs that are kept; it grows as more pages are read. */
   readonly limit: number;
   /** The id of the job before which the next page begins; null when everything is here. */
@@ -61,6 +65,8 @@ export const EMPTY_STATE: IState = {
   lastResponseAt: null,
   serverVersion: '',
   recordsNote: '',
+  recordsId: null,
+  cardRecords: new Set(),
   limit: FINISHED_LIMIT,
   cursor: null
 };
@@ -70,6 +76,16 @@ const FINAL: ReadonlySet<Status> = new Set<Status>(['Completed', 'Failed', 'Stop
 /** Return true if a job has no verdict yet. */
 export function hasUnfinishedJobs({ jobs }: IState): boolean {
   return [...jobs.values()].some(job => !isFinal(job));
+}
+
+/** Return true if a card's kernel keeps its jobs where this server has none; older cards and servers say nothing of it. */
+export function isForeign(recordsId: string, state: IState): boolean {
+  return recordsId !== '' && state.recordsId !== null && recordsId !== state.recordsId;
+}
+
+/** Return true if a notebook of this page has running jobs that this server does not have. */
+export function hasForeignJobs(state: IState): boolean {
+  return [...state.cardRecords].some(recordsId => isForeign(recordsId, state));
 }
 
 export function isFinal(job: Pick<JobSummary, 'status'>): boolean {

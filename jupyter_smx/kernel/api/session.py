@@ -65,7 +65,7 @@ class Session:
     def __init__(self, shell: Any, client: Client) -> None:
         self.shell = shell
         self.client = client
-        self.screen = Screen(shell, self)
+        self.screen = Screen(shell, self, controller_launch.records_id)
         self.watcher = Watcher(client)
         self.latest_handle: Job | JobArray | None = None
         """What was handed in last: what a bare ``%smx stop`` means."""

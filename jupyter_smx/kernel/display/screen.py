@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.kernel.display.card import Card
+from jupyter_smx.kernel.display.card import MIME, Card
 from jupyter_smx.kernel.display.widget_card import WidgetCard
 from jupyter_smx.kernel.front_end import uses_widgets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jupyter_smx.kernel.display.widget_card import Actions
 
 
@@ -34,13 +36,15 @@ class CardLike(Protocol):
 class Screen:
     """Shows cards and pages of one shell. ``shell`` is None in a plain Python process, where nothing is shown.
 
-    ``style`` is one of :data:`~jupyter_smx.kernel.front_end.STYLES`.
+    ``style`` is one of :data:`~jupyter_smx.kernel.front_end.STYLES`. ``records_id`` returns the ID of the records, by
+    which a page finds that its server does not have the jobs of this kernel.
     """
 
-    def __init__(self, shell: Any, actions: Actions) -> None:
+    def __init__(self, shell: Any, actions: Actions, records_id: Callable[[], str] = str) -> None:
         self.style = "auto"
         self._shell = shell
         self._actions = actions
+        self._records_id = records_id
         self._widgets: dict[str, WidgetCard] = {}
         self._lock = threading.Lock()
         self._closed: set[str] = set()
@@ -53,10 +57,10 @@ class Screen:
     def show(self, card: CardLike) -> None:
         """Put a new card under the running cell; in a terminal, its line."""
         if self.has_front_end:
-            bundle = card.bundle()
+            bundle = self._bundle(card)
             if isinstance(card, Card) and uses_widgets(self.style, self._shell.user_ns):
                 made = self._widgets[card.id] = WidgetCard(card, self._actions)
-                bundle = made.bundle(card)
+                bundle = made.bundle(bundle)
             self._publish(bundle, transient={"display_id": _display_id(card)})
         elif self._shell is not None:
             print(card.line())  # noqa: T201 - what the user reads in a terminal
@@ -68,11 +72,11 @@ class Screen:
         with self._lock:
             if card.id in self._closed:
                 return
-            bundle = card.bundle()
+            bundle = self._bundle(card)
             made = self._widgets.get(card.id)
             if made is not None and isinstance(card, Card):
                 made.draw(card)
-                bundle = made.bundle(card)
+                bundle = made.bundle(bundle)
             if card.is_final:
                 self._closed.add(card.id)
                 self._widgets.pop(card.id, None)
@@ -92,7 +96,12 @@ class Screen:
         else:
             print(text)  # noqa: T201 - what the user reads in a terminal
 
-    def _publish(self, bundle: dict[str, str], **how: Any) -> None:
+    def _bundle(self, card: CardLike) -> dict[str, Any]:
+        bundle = card.bundle()
+        bundle[MIME]["records_id"] = self._records_id()
+        return bundle
+
+    def _publish(self, bundle: dict[str, Any], **how: Any) -> None:
         self._shell.display_pub.publish(bundle, **how)
 
 

@@ -72,10 +72,10 @@ class WidgetCard:
         self._stop_button.layout.display = "none" if card.is_final else ""
         self._rerun_button.layout.display = "" if card.is_final else "none"
 
-    def bundle(self, card: Card) -> dict[str, Any]:
-        """Return the MIME bundle: these widgets, and a static form for the saved notebook."""
+    def bundle(self, static: dict[str, Any]) -> dict[str, Any]:
+        """Return the MIME bundle: these widgets, and the static form for the saved notebook."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
-        return {WIDGET_VIEW_MIME: view, **card.bundle()}
+        return {WIDGET_VIEW_MIME: view, **static}
 
     def _show_log(self, text: str) -> None:
         said = escape(text) if text else "<i>The log is empty.</i>"

@@ -38,8 +38,13 @@ _TEXT = "text/plain; charset=utf-8"
 async def get_controller_state(handler: ControllerHandler) -> None:
     """Report whether a controller runs, its version and its newest number; a missing controller is no error."""
     connection = handler.smx.connection
-    # The first two are the headers of every answer, which some proxies remove.
-    server = {"now": time.time(), "server_version": VERSION, "records_note": controller_launch.records_note()}
+    server = {
+        # These two are the headers of every answer, which some proxies remove.
+        "now": time.time(),
+        "server_version": VERSION,
+        "records_note": controller_launch.records_note(),
+        "records_id": controller_launch.records_id(),
+    }
     try:
         answer = await connection.request("GET", controller_path("describe_controller"))
     except NoControllerError:

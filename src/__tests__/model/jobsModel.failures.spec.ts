@@ -1,4 +1,5 @@
 import { ApiError } from '../../api/errors';
+import { hasForeignJobs } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
@@ -100,6 +101,22 @@ describe('the model in trouble', () => {
     }
   );
 
+  it.each([true, false])(
+    'tells jobs of other records, those of an older card or server aside (controller: %p)',
+    async running => {
+      server.running = running;
+      model.expectJob('job-1', '');
+      model.expectJob('job-2', 'here');
+      await model.refresh();
+      expect(hasForeignJobs(model.state)).toBe(false);
+      model.expectJob('job-3', 'there');
+      expect(hasForeignJobs(model.state)).toBe(true);
+      server.recordsId = undefined;
+      await model.refresh();
+      expect(hasForeignJobs(model.state)).toBe(false);
+    }
+  );
+
   it('polls as seldom while a job goes on if events come', async () => {
     server.jobList = [job(1)];
     await model.refresh();
@@ -127,8 +144,8 @@ describe('the model in trouble', () => {
     ({ server, page, hear, model } = openModel(() => now));
     await model.refresh();
     server.asked = [];
-    model.expectJob('job-1');
-    model.expectJob('job-1');
+    model.expectJob('job-1', '');
+    model.expectJob('job-1', '');
     await settled();
     expect(server.asked).toEqual(['changes since 0']);
     await jest.advanceTimersByTimeAsync(4_100);
@@ -144,7 +161,7 @@ describe('the model in trouble', () => {
     server.jobList = [job(1)];
     await model.refresh();
     server.asked = [];
-    model.expectJob('job-1');
+    model.expectJob('job-1', '');
     await settled();
     expect(server.asked).toEqual([]);
   });

@@ -3,8 +3,10 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
+import { formatMoment } from '../../format/numbers';
 import { CardRenderer } from '../../notebook/cardRenderer';
 import { parseCard } from '../../notebook/cardSnapshot';
+import { EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
@@ -82,20 +84,64 @@ describe('a card in a notebook that 6b340c9 saved', () => {
 });
 
 describe('a card whose job or array is not over', () => {
-  const card = (summary: JobSummary): unknown => ({ id: 'a1', name: 'fit-1', summary });
+  const card = (summary: JobSummary): object => ({ id: 'a1', name: 'fit-1', summary });
   const array = { id: 'a1', name: 'grid', array: {} };
 
   it.each([
-    ['a running job', card(job(1)), ['a1']],
-    ['a job without a summary', { id: 'a1', name: 'fit-1' }, ['a1']],
+    ['a running job', card(job(1)), ['a1', '']],
+    ['a job of other records', { ...card(job(1)), records_id: 'there' }, ['a1', 'there']],
+    ['a job without a summary', { id: 'a1', name: 'fit-1' }, ['a1', '']],
     ['a completed job', card(completed(1)), []],
-    ['an array with a running task', { ...array, states: 'cr' }, ['a1']],
+    ['an array with a running task', { ...array, states: 'cr' }, ['a1', '']],
     ['an array that is over', { ...array, states: 'cf' }, []],
     ['no job', 'a text', []]
   ])('lets the model read %s that it does not list', async (_, data, expected) => {
     const model = new FakeModel();
     const widget = await draw(data, model);
     expect(model.expectJob.mock.calls.flat()).toEqual(expected);
+    widget.dispose();
+  });
+});
+
+describe('a card whose job this server does not have', () => {
+  const there = { id: 'a1', name: 'fit-1', records_id: 'there', at: 1100 };
+  const words = 'This job is not on this Jupyter server';
+  const elsewhere = (recordsId: string | null): FakeModel => {
+    const model = new FakeModel();
+    model.state = { ...EMPTY_STATE, connectionStatus: 'ready', recordsId };
+    return model;
+  };
+  const buttons = (widget: Widget): number => widget.node.querySelectorAll('button').length;
+
+  it('says so, from when it is, and which lines stop the job and show its log', async () => {
+    const widget = await draw({ ...there, summary: job(1) }, elsewhere('here'));
+    const { textContent } = widget.node;
+    expect(textContent).toContain(words);
+    expect(textContent).toContain(`%smx stop ${job(1).name} stops it`);
+    expect(textContent).toContain(`as of ${formatMoment(1100, 1134)}`);
+    expect(textContent).not.toContain('last save');
+    expect(buttons(widget)).toBe(0);
+    widget.dispose();
+  });
+
+  it('says it of an array too', async () => {
+    const data = { ...there, array: {}, states: 'cr' };
+    const widget = await draw(data, elsewhere('here'));
+    expect(widget.node.textContent).toContain(words);
+    expect(widget.node.textContent).toContain('%smx stop fit-1 stops it');
+    widget.dispose();
+  });
+
+  it('has no buttons when the job is over, since they would find no job', async () => {
+    const widget = await draw({ ...there, summary: completed(1) }, elsewhere('here'));
+    expect([widget.node.textContent?.includes(words), buttons(widget)]).toEqual([false, 0]);
+    widget.dispose();
+  });
+
+  it.each(['there', null])('does not say so where the server has the records %p', async id => {
+    const widget = await draw({ ...there, summary: job(1) }, elsewhere(id));
+    expect(widget.node.textContent).not.toContain(words);
+    expect(widget.node.textContent).toContain('as of the last save of the notebook');
     widget.dispose();
   });
 });

@@ -2,6 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { JobsPanel } from '../../sidebar/jobsPanel';
+import type { IState } from '../../state/state';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed } from '../fixtures/examples';
 import { fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
@@ -30,6 +31,17 @@ describe('notices of the panel', () => {
     await waitForRender();
     expect(find()?.querySelector('summary')?.textContent).toContain('is lost when this machine');
     expect(find()?.querySelector('p')?.textContent).toBe('They are in /a.');
+  });
+
+  it('says that a notebook has jobs which are not listed, as long as it has', async () => {
+    const find = (): Element | null => panel.node.querySelector('.jp-smx-foreign');
+    const state: IState = { ...EMPTY_STATE, connectionStatus: 'ready', recordsId: 'here' };
+    model.become({ ...state, cardRecords: new Set(['here']) });
+    await waitForRender();
+    expect(find()).toBeNull();
+    model.become({ ...state, cardRecords: new Set(['here', 'there']) });
+    await waitForRender();
+    expect(find()?.textContent).toContain('Run %smx jobs in that notebook');
   });
 
   it('says what to do with a kernel that has no magics, until there is a first job', async () => {

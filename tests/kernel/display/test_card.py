@@ -158,6 +158,16 @@ def test_tables_and_notes_are_escaped() -> None:
     assert text_page("<i>")[1] == "<pre>&lt;i&gt;</pre>"
 
 
+def test_a_card_names_the_records_that_have_its_job() -> None:
+    drawn: list[Any] = []
+    publisher = SimpleNamespace(publish=lambda bundle, **_: drawn.append(bundle[MIME]["records_id"]))
+    shell = SimpleNamespace(kernel=object(), display_pub=publisher, user_ns={})
+    screen = Screen(shell, SimpleNamespace(), lambda: "0a1b")
+    screen.show(card_of(a_job(state=SecondaryStatus.TRAINING), 101.0))
+    screen.update(card_of(a_job(state=SecondaryStatus.COMPLETED), 102.0))
+    assert drawn == ["0a1b", "0a1b"]
+
+
 def test_nothing_overtakes_the_card_of_a_finished_job() -> None:
     drawn: list[Any] = []
     publisher = SimpleNamespace(publish=lambda bundle, **_: drawn.append(bundle[MIME]["summary"]["status"]))

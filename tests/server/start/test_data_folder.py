@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -183,6 +185,22 @@ def test_a_controller_gets_the_data_folder_and_finds_the_records_itself(machine:
     python.chmod(0o755)
     assert controller_launch.start_controller(str(python)).wait() == 0
     assert controller_launch.last_log_line() == f"{machine.chosen} {controller_launch.data_dir()}"
+
+
+async def test_records_have_one_id_for_all_programs(
+    machine: Machine, jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert controller_launch.records_id() == ""
+    controller_launch.ensure_folders()
+    first = controller_launch.records_id()
+    assert re.fullmatch(r"[0-9a-f]{16}", first)
+    controller_launch.ensure_folders()
+    state = json.loads((await jp_fetch("jupyter-smx", "controller")).body)
+    assert state["records_id"] == controller_launch.records_id() == first
+    assert [path.name for path in controller_launch.data_dir().glob("records-id*")] == ["records-id"]
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(machine.home / "other"))
+    controller_launch.ensure_folders()
+    assert controller_launch.records_id() not in {"", first}
 
 
 async def test_the_panel_says_where_the_records_are(machine: Machine, jp_fetch: Any) -> None:

@@ -45,6 +45,7 @@ pytest_plugins = (
     "jupyter_smx.testing.docker.fixtures",
     "jupyter_smx.testing.docker.registry",
     "jupyter_smx.testing.pytest_plugin",
+    "plugins.temporary_files",
     "worlds.ssh.fixture",
 )
 
@@ -59,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # What the developer's own Docker is told, as proxies, is for none of the containers here.
     folder = tempfile.mkdtemp(prefix="smx-docker-")
-    config.add_cleanup(lambda: shutil.rmtree(folder))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     Path(folder, "config.json").write_text("{}", encoding="utf-8")
     os.environ["DOCKER_CONFIG"] = folder
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["pytest_handlecrashitem", "pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+pytest_plugins = ("plugins.temporary_files",)
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",

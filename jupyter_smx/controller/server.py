@@ -59,6 +59,8 @@ LAST_RELEASES = 5.0
 """Seconds that hosts which are being released may take when the controller is asked to end."""
 LATE_CONNECTION_DELAY = 0.05
 """Seconds in which a client that found the socket just before it was hidden can still connect."""
+_JOB_FILES_DELAY = 0.05
+"""Seconds between a verdict and the files that repeat the record. A controller that ends meanwhile writes none."""
 
 
 class ControllerServer:
@@ -258,8 +260,16 @@ class ControllerServer:
         return False
 
     def _schedule_job_files(self, job: Job) -> None:
-        # The records have it all; the files are for people, and no job waits for the folders that they lie in.
-        asyncio.get_running_loop().run_in_executor(None, self._write_job_files, job)
+        # The records have it all; the files are for people. A client that waits for the job is answered first.
+        asyncio.get_running_loop().call_later(_JOB_FILES_DELAY, self._start_writing_job_files, job)
+
+    def _start_writing_job_files(self, job: Job) -> None:
+        try:
+            is_deleted = self.store.job(job.id) is None
+        except SmxError:
+            return  # the records are away: what is in no record needs no files
+        if not is_deleted:
+            asyncio.get_running_loop().run_in_executor(None, self._write_job_files, job)
 
     def _write_job_files(self, job: Job) -> None:
         try:

@@ -34,6 +34,9 @@ MAX_BACKLOG = 4 * 2**20
 """Bytes that may wait to be read; a log that grows faster is read in samples."""
 SAMPLE = 2**20
 """Bytes at the end of a log that are read when more wait."""
+SHORT_LOG = 4_096
+"""Bytes that are read without a thread, and again by each request where nothing was measured in them: most jobs are
+short, and a thread and a file take longer than to read so much."""
 SAVE_EVERY = 2.0
 """Seconds; what came after the last save is read once more by the next controller."""
 
@@ -79,6 +82,11 @@ class LogMetricsReader:
         """Say that no host has printed anything; nothing has to be read then."""
         return not any(self._size(host) for host in self._hosts)
 
+    def is_short(self) -> bool:
+        """Return True if what is left to read of all logs takes no time to speak of: short, and no regex of a user."""
+        left = sum(self._size(host) - self._reader(host).state.cursor for host in self._hosts)
+        return left <= SHORT_LOG and not self._job.spec.metrics
+
     def read_next(self) -> LogMetrics:
         """Read one piece of each host's log, from where the last turn ended."""
         more = False
@@ -93,7 +101,8 @@ class LogMetricsReader:
             while self._read(host, SAMPLE):
                 pass
             self._reader(host).close(self._clock())
-        self.save()
+        if self._has_measured():
+            self.save()
         return replace(self._log_metrics(more=False), notes=self.notes())
 
     def read_after_run(self) -> None:
@@ -148,6 +157,13 @@ class LogMetricsReader:
             return
         self._dirty = False
         self._saved_at = time.monotonic()
+
+    def _has_measured(self) -> bool:
+        """Return False if a new reader finds the same in the logs, as quickly as in the file: nothing."""
+        states = [self._reader(host).state for host in self._hosts]
+        found = any(state.series or state.skipped or state.off for state in states)
+        is_long = sum(state.cursor for state in states) > SHORT_LOG
+        return found or is_long or self._log_metrics(more=False).progress is not None
 
     def _save_if_due(self) -> None:
         if self._dirty and time.monotonic() - self._saved_at >= SAVE_EVERY:

@@ -81,6 +81,8 @@ class ProgressTracker:
         self._readers: dict[str, LogMetricsReader] = {}
         self._pending_logs: dict[str, None] = {}
         self._read_task: asyncio.Task[None] | None = None
+        self._busy_reader: LogMetricsReader | None = None
+        """The one that the thread reads with now."""
         self._past_runs: dict[str, list[CompletedRun]] = {}
         self._usage: dict[str, dict[str, Usage]] = {}
         self._starts: dict[str, float] = {}
@@ -139,6 +141,8 @@ class ProgressTracker:
             self._drop_reader(job.id)
             return LogMetrics()
         try:
+            if reader is not self._busy_reader and reader.is_short():
+                return reader.read_remaining()
             return await asyncio.wait_for(self._in_thread(reader.read_remaining), FINAL_METRICS_TIMEOUT)
         except asyncio.TimeoutError:
             _log.warning("job=%s last metrics are late and were skipped", job.name)
@@ -185,12 +189,14 @@ class ProgressTracker:
             if job is None:
                 continue
             begun = time.monotonic()
-            reader = self._reader(job)
+            reader = self._busy_reader = self._reader(job)
             try:
                 told = await self._in_thread(reader.read_next)
             except Exception:  # noqa: BLE001 - border: a log may say anything, and the other jobs' logs are read on
                 _log.exception("job=%s reading metrics from the log failed", job.name)
                 continue
+            finally:
+                self._busy_reader = None
             if told.more:
                 self._pending_logs.setdefault(job_id, None)
             if self._readers.get(job_id) is reader:

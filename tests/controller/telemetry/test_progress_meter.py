@@ -13,7 +13,7 @@ from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.state.change_signal import ChangeSignal
 from jupyter_smx.controller.state.live_state import LiveState
 from jupyter_smx.controller.telemetry import progress_tracker
-from jupyter_smx.controller.telemetry.log_metrics import LogMetricsReader
+from jupyter_smx.controller.telemetry.log_metrics import LogMetrics, LogMetricsReader
 from jupyter_smx.controller.telemetry.progress_tracker import EVENTS_PER_SECOND, MAX_FORECAST_JOBS, ProgressTracker
 from jupyter_smx.controller.transfer.job_folder import JobFolder
 from jupyter_smx.model.status import SecondaryStatus
@@ -215,7 +215,7 @@ async def test_a_deleted_job_does_not_come_back(world: World) -> None:
 
 
 async def test_a_verdict_waits_no_longer_than_a_moment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = world.run()
+    job = world.run(1, spec=a_spec(metrics={"slow": r"slow=(\d+)"}))
     world.write(job, b"epoch 1/2 loss=0.5\n")
     await eventually(lambda: world.says(job, "epoch 1/2"))
     held = asyncio.Event()
@@ -230,6 +230,22 @@ async def test_a_verdict_waits_no_longer_than_a_moment(world: World, monkeypatch
     held.set()
     assert told.progress is not None
     assert told.progress.text == "epoch 1/2"
+
+
+async def test_a_short_log_is_read_at_once_and_leaves_a_file_only_with_what_it_measured(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProgressTracker, "_in_thread", None)
+    silent, measured = world.run(1), world.run(2)
+    for job, text in ((silent, b"hello\n"), (measured, b"epoch 1/2 loss=0.5\n")):
+        path = JobFolder(world.folder, job.id).log("algo-1")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text)
+    assert await world.meter.read_final_metrics(silent) == LogMetrics()
+    told = await world.meter.read_final_metrics(measured)
+    assert [(value.name, value.value) for value in told.latest] == [("loss", 0.5)]
+    files = [JobFolder(world.folder, job.id).metrics().exists() for job in (silent, measured)]
+    assert files == [False, True]
 
 
 async def test_a_bug_in_the_reading_costs_the_metrics_and_not_the_verdict(

@@ -154,22 +154,9 @@ class DataFolderSocket(ListenSocket):
         super().__init__(controller_launch.socket_path())
 
     def _bind(self) -> None:
-        try:
-            self._bind_in_folder()
-        except FileNotFoundError:
-            self._bind_in_folder()  # another controller has just removed the folder
-
-    def _bind_in_folder(self) -> None:
         controller_launch.ensure_folders()
         self.path = Path(controller_launch.socket_address())
         super()._bind()
-
-    def close(self) -> None:
-        """Close the socket, and remove a folder of its own in ``/tmp``: the next controller makes it again."""
-        super().close()
-        if self.path.parent != controller_launch.data_dir():
-            with suppress(OSError):  # not empty: another controller uses it
-                self.path.parent.rmdir()
 
     def is_published(self) -> bool:
         """Return True if clients find this socket: under its name, in the folder that is recorded now."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from jupyter_smx import controller_launch
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.server import ControllerServer
-from jupyter_smx.controller.singleton import ListenSocket
+from jupyter_smx.controller.singleton import DataFolderSocket
 from jupyter_smx.engines.base import Capabilities
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.records.job import Job, Transition
@@ -139,7 +139,7 @@ async def serve(past: int, per_second: float) -> None:
         idle_exit=1e6,
     )
     news = asyncio.create_task(pulse(world, per_second))
-    await service.run(ListenSocket(controller_launch.socket_path()), stop)
+    await service.run(DataFolderSocket(), stop)
     news.cancel()
     await world.close()
 

@@ -77,8 +77,9 @@ def controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Con
 def test_only_its_user_can_come_near_it(controllers: Controllers) -> None:
     process = controllers.ready()
     assert stat.S_IMODE(controller_launch.data_dir().stat().st_mode) == 0o700
-    assert stat.S_IMODE(controller_launch.socket_path().stat().st_mode) == 0o600
-    assert stat.S_IMODE(controller_launch.socket_path().parent.stat().st_mode) == 0o700
+    socket = Path(controller_launch.socket_address())
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
     assert (controller_launch.data_dir() / "controller.lock").read_text() == f"{process.pid}\n"
 
 
@@ -102,7 +103,7 @@ def test_told_to_end_it_leaves_quickly_and_keeps_every_job(controllers: Controll
     store.close()
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
-    assert not controller_launch.socket_path().exists()
+    assert not controller_launch.has_socket()
     controllers.ready()
     client = Client(controller_launch.socket_path(), lambda: None)
     assert [job.name for job in client.jobs()] == [a_job().name]
@@ -113,7 +114,7 @@ def test_what_a_killed_controller_left_is_taken_over(controllers: Controllers) -
     first = controllers.ready()
     first.kill()
     first.wait()
-    assert controller_launch.socket_path().exists()
+    assert controller_launch.has_socket()
     second = controllers.ready()
     client = Client(controller_launch.socket_path(), lambda: None)
     assert client.controller_info().pid == second.pid
@@ -136,7 +137,7 @@ def test_it_leaves_when_nobody_needs_it(controllers: Controllers) -> None:
     controllers.configure("c.ControllerApp.idle_exit = 0.3")
     process = controllers.ready()
     assert process.wait(PATIENCE) == 0
-    assert not controller_launch.socket_path().exists()
+    assert not controller_launch.has_socket()
     assert "controller was idle" in controller_launch.log_path().read_text()
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -84,8 +85,8 @@ class ScriptedController:
             if self._server:
                 return
             with suppress(FileNotFoundError):
-                controller_launch.socket_path().unlink()
-            self._server = server = _Server(os.fspath(controller_launch.socket_path()), _Handler)
+                Path(controller_launch.socket_address()).unlink()
+            self._server = server = _Server(controller_launch.socket_address(), _Handler)
             server.fake = self
         threading.Thread(target=server.serve_forever, args=(0.01,), name="fake-controller", daemon=True).start()
 
@@ -105,7 +106,7 @@ class ScriptedController:
     def stop(self) -> None:
         self.kill()
         with suppress(FileNotFoundError):
-            controller_launch.socket_path().unlink()
+            Path(controller_launch.socket_address()).unlink()
 
     def change(self, job_id: str, **fields: Any) -> Job:
         with self._news:

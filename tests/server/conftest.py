@@ -59,7 +59,7 @@ def jp_server_config() -> Config:
 @pytest_asyncio.fixture
 async def controller() -> AsyncIterator[FakeController]:
     fake = FakeController()
-    fake.listen(controller_launch.socket_path())
+    fake.listen()
     yield fake
     await fake.close()
 
@@ -84,7 +84,8 @@ def started_controllers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     def start(python: str = sys.executable) -> subprocess.Popen[bytes]:
         script = Path(__file__).parent / "fake_controller.py"
-        process = subprocess.Popen([python, str(script), str(controller_launch.socket_path())], start_new_session=True)
+        controller_launch.ensure_folders()
+        process = subprocess.Popen([python, str(script), controller_launch.socket_address()], start_new_session=True)
         processes.append(process)
         return process
 

@@ -18,6 +18,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_unix_socket
 from tornado.web import Application, RequestHandler
 
+from jupyter_smx import controller_launch
 from jupyter_smx.model.errors import ErrorBody
 from jupyter_smx.model.records.event import Changes, Event, PoolSummary
 from jupyter_smx.model.records.job import JobSummary
@@ -112,7 +113,11 @@ class FakeController:
         self._server: HTTPServer | None = None
         self._path: Path | None = None
 
-    def listen(self, path: Path) -> None:
+    def listen(self, path: Path | None = None) -> None:
+        """Listen at a path, or where clients of the data folder look for a controller."""
+        if path is None:
+            controller_launch.ensure_folders()
+            path = Path(controller_launch.socket_address())
         application = Application([(r"(/v1/.*)", _Handler, {"fake": self})])
         self._server = HTTPServer(application)
         self._server.add_socket(bind_unix_socket(str(path), mode=0o600))

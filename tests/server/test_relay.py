@@ -89,7 +89,7 @@ async def test_a_controller_that_comes_later_is_found_without_being_asked_for(
     del following
     late = FakeController()
     late.seq = 41
-    late.listen(controller_launch.socket_path())
+    late.listen()
     event = await next_event()
     assert (event["kind"], event["seq"]) == ("reset", 41)
     assert started_controllers == []
@@ -104,7 +104,7 @@ async def test_news_goes_on_after_a_controllers_restart(
     await controller.close()
     again = FakeController()
     again.seq = controller.seq + 10
-    again.listen(controller_launch.socket_path())
+    again.listen()
     assert (await next_event())["kind"] == "reset"
     await again.happen(job())
     assert (await next_event())["seq"] == controller.seq + 11

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import shutil
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,8 +23,6 @@ from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.server.handlers.base import NO_RIGHT, NOT_LOGGED_IN
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traitlets.config import Config
 
     from jupyter_smx.server.app import SmxServerExtension
@@ -86,7 +86,7 @@ async def test_a_page_with_the_mark_of_an_older_login_is_told_to_reload(jp_fetch
 
 
 def spoil(folder: Path) -> None:
-    folder.rmdir()
+    shutil.rmtree(folder)
     folder.write_text("somebody needed a file of this name")
 
 
@@ -95,7 +95,7 @@ def mend(folder: Path) -> FakeController:
     folder.unlink()
     controller_launch.ensure_folders()
     fake = FakeController()
-    fake.listen(controller_launch.socket_path())
+    fake.listen()
     return fake
 
 
@@ -157,11 +157,12 @@ class Leaving:
         self._door: asyncio.Server | None = None
 
     async def listen(self) -> None:
-        self._door = await asyncio.start_unix_server(self._cut, controller_launch.socket_path())
+        controller_launch.ensure_folders()
+        self._door = await asyncio.start_unix_server(self._cut, controller_launch.socket_address())
 
     def _cut(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.lines += 1
-        controller_launch.socket_path().unlink()
+        Path(controller_launch.socket_address()).unlink()
         assert self._door is not None
         self._door.close()
         writer.close()
@@ -190,7 +191,8 @@ class Cutting:
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
-        self._server = await asyncio.start_unix_server(self._take, controller_launch.socket_path())
+        controller_launch.ensure_folders()
+        self._server = await asyncio.start_unix_server(self._take, controller_launch.socket_address())
 
     async def close(self) -> None:
         assert self._server is not None
@@ -243,7 +245,7 @@ async def test_a_controller_is_started_where_none_listens_any_more(
     fake = FakeController()
 
     async def start() -> None:
-        fake.listen(controller_launch.socket_path())
+        fake.listen()
 
     monkeypatch.setattr(extension.connection, "_start", start)
     leaving = Leaving()

@@ -257,7 +257,7 @@ def test_bug_28_every_route_of_the_socket_refuses_another_name_with_every_verb(s
             connection = http.client.HTTPConnection("localhost", timeout=10)
             connection.sock = socket.socket(socket.AF_UNIX)
             connection.sock.settimeout(10)
-            connection.sock.connect(os.fspath(controller_launch.socket_path()))
+            connection.sock.connect(controller_launch.socket_address())
             connection.putrequest(verb, target, skip_host=True)
             connection.putheader("Host", host)
             connection.putheader("Origin", f"http://{host}")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from world import PATIENCE, python_behind
@@ -30,7 +31,7 @@ def replaced(world: World) -> Iterator[int]:
     world.client.close_thread_connections()
     # What a careless clean-up does: the lock's name is gone, so another process gets a lock of its own.
     (world.data / "controller.lock").unlink()
-    controller_launch.socket_path().unlink()
+    Path(controller_launch.socket_address()).unlink()
     try:
         assert world.controller() != frozen
         yield frozen

@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -152,7 +153,7 @@ def test_bug_03_a_frozen_controller_that_lost_its_place_writes_nothing_any_more(
     world.client.close_thread_connections()
     # What a careless clean-up does: the lock's name is gone, so another process gets a lock of its own.
     (world.data / "controller.lock").unlink()
-    controller_launch.socket_path().unlink()
+    Path(controller_launch.socket_address()).unlink()
     assert world.controller() != frozen
     os.kill(frozen, signal.SIGCONT)
     eventually_blocking(lambda: frozen not in world.controllers(), "the old one left", within=PATIENCE)

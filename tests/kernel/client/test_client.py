@@ -4,6 +4,7 @@ import http.client
 import os
 import socket
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,6 @@ from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from scripted_controller import ScriptedController
 
@@ -80,7 +80,7 @@ def test_a_server_that_always_hangs_up_is_an_outage_and_no_endless_loop() -> Non
     hung_up = []
     moments = iter(range(4))
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.fspath(controller_launch.socket_path()))
+        listener.bind(controller_launch.socket_address())
         listener.listen()
 
         def hang_up() -> None:
@@ -100,7 +100,7 @@ def test_a_server_that_always_hangs_up_is_an_outage_and_no_endless_loop() -> Non
         with pytest.raises(UnavailableError, match="RemoteDisconnected"):
             client.controller_info()
         thread.join(10)
-    controller_launch.socket_path().unlink()
+    Path(controller_launch.socket_address()).unlink()
     assert len(hung_up) == 2
 
 

@@ -233,7 +233,7 @@ def test_a_frozen_controller_is_called_that_with_its_process_and_both_ways_out(
     frozen: subprocess.Popen[bytes],
 ) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.fspath(controller_launch.socket_path()))
+        listener.bind(controller_launch.socket_address())
         listener.listen()
         client = Client(controller_launch.socket_path(), lambda: pytest.fail("one listens"), patience=0.2)
         with pytest.raises(UnavailableError) as raised:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -104,7 +103,7 @@ def test_tab_starts_no_controller(lonely: InteractiveShell, data_folder: Path) -
 def test_tab_gives_up_on_a_controller_that_does_not_answer(lonely: InteractiveShell) -> None:
     controller_launch.ensure_folders()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
-        silent.bind(os.fspath(controller_launch.socket_path()))
+        silent.bind(controller_launch.socket_address())
         silent.listen()
         began = time.monotonic()
         assert tab(lonely, "%smx stop zz") == []

@@ -8,14 +8,18 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from jupyter_smx import controller_launch, controller_launch_errors, short_folder
 from jupyter_smx.controller.singleton import DataFolderSocket
 from jupyter_smx.kernel.client.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SECRETS = [
     "JPY_API_TOKEN", "JPY_PARENT_PID", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN",
@@ -55,11 +59,15 @@ def test_a_data_folder_may_be_a_link(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 @pytest.fixture
-def long_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def runtime() -> Iterator[Path]:
+    """Give a private runtime folder with a short path, however long that of temporary files is."""
+    with tempfile.TemporaryDirectory(prefix="smx-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def long_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runtime: Path) -> Path:
     """A data folder whose path is too long for a socket; short folders are made in a private runtime folder."""
-    runtime = tmp_path / "run"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setattr(short_folder, "_MAX_PARENT", 100)
     monkeypatch.setenv(short_folder.RUNTIME_VARIABLE, str(runtime))
     folder = tmp_path / ("long" * 40)
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
@@ -67,7 +75,7 @@ def long_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_socket_fits_however_long_the_path_of_the_data_folder_is(
-    monkeypatch: pytest.MonkeyPatch, long_data_dir: Path
+    monkeypatch: pytest.MonkeyPatch, long_data_dir: Path, runtime: Path
 ) -> None:
     with pytest.raises(FileNotFoundError):
         controller_launch.socket_address()
@@ -88,7 +96,7 @@ def test_a_socket_fits_however_long_the_path_of_the_data_folder_is(
         client.connect(controller_launch.socket_address(connection._path))
         client.close()
     assert Path(address).parent.stat().st_mode & 0o777 == 0o700
-    assert Path(address).parent.parent.name == "run"
+    assert Path(address).parent.parent == runtime
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(long_data_dir / "other"))
     with pytest.raises(FileNotFoundError):
         controller_launch.socket_address()
@@ -119,9 +127,8 @@ def test_a_socket_of_a_long_data_folder_comes_back_when_its_folder_or_the_record
 
 
 @pytest.mark.usefixtures("long_data_dir")
-def test_a_name_that_another_user_took_is_not_used(tmp_path: Path) -> None:
+def test_a_name_that_another_user_took_is_not_used(tmp_path: Path, runtime: Path) -> None:
     record, tokens = tmp_path / "record", iter(["00000001", "00000002", "00000003"])
-    runtime = tmp_path / "run"
     (runtime / "smx-00000001").symlink_to(tmp_path)
     made = short_folder.make_short_folder(record, str(runtime), lambda: next(tokens))
     assert made == runtime / "smx-00000002"
@@ -196,8 +203,8 @@ def test_a_socket_that_a_dead_controller_left_is_not_a_controller(data_dir: Path
     del data_dir
     controller_launch.ensure_folders()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(controller_launch.socket_path()))
-    assert controller_launch.socket_path().exists()
+        listener.bind(controller_launch.socket_address())
+    assert controller_launch.has_socket()
     assert not controller_launch.is_listening()
 
 

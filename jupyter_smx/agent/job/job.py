@@ -129,6 +129,7 @@ class Job(JobEntry):
         self._log_limit: Optional[LogLimit] = None
         self._checkpoints = mirror_task.checkpoint_task(host, job, spec)
         self._restored_files: FileStamps = {}
+        self._oom_counter = memory.OomCounter()
         self._oom_before = 0
         self._oom = 0
         self._reported = False
@@ -237,7 +238,7 @@ class Job(JobEntry):
         self.phase = "running"
         self._sampler.start(taken.pid)
         taken.send(self.host.loop, memoryview(frame), self._on_send_failed)
-        self._oom_before = memory.oom_kills()
+        self._oom_before = self._oom_counter.find()
         self._watch = self.host.logs.add(os.path.join(folder, host_layout.JOB_LOG), self._on_log_growth)
         self._on_log_growth()  # what it wrote before it was watched is no event
         self._checkpoints.start(self._restored_files)
@@ -366,7 +367,7 @@ class Job(JobEntry):
 
     def _read_end_cause(self, status: Optional[int]) -> None:
         """Find out, before anything is removed, what only this host can see of an end."""
-        self._oom = memory.oom_kills() - self._oom_before if self.child is not None else 0
+        self._oom = self._oom_counter.read() - self._oom_before if self.child is not None else 0
         if status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS:
             # Memory that a file on a full disk backs: shared memory, mostly.
             self.report["remark"] = disk.format_full_disk(self.host.disks(self.id))

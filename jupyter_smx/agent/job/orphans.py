@@ -44,6 +44,9 @@ class Orphans:
     def _wait_then_kill(self) -> None:
         began = time.monotonic()
         self._host.loop.reap()
+        if not self._host.adopted_pids():
+            self._done([])
+            return
         left = process.tree(self._host.orphan_pids())
         if left and began < self._grace_end:
             self._host.loop.later(pause_after(time.monotonic() - began), self._wait_then_kill)

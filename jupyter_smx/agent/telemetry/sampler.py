@@ -77,10 +77,17 @@ class Sampler:
             self._timer = self._loop.later(FIRST_DELAY, self._take_first)
 
     def finish(self) -> None:
-        """Take the last sample. The end of the job waits for it, so it searches for nothing new. Idempotent."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Take the last sample. The end of the job waits for it, so it searches for nothing new. Idempotent.
+
+        A job that ends before its first sample has a peak and no history.
+        """
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        self._timer = None
+        if self._usage is None:
+            self._measure_peak()
+        else:
             self._sample(last=True)
 
     def close(self, cpu: float) -> None:
@@ -88,14 +95,22 @@ class Sampler:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._tree is not None and self._usage is not None:
+        if self._tree is not None and self.peak:
             whole = self._tree.finish(cpu)
-            if whole > self._usage.cpu:
-                self.peak["cpu_seconds"] = round(whole, 2)
+            if self._usage is not None and whole > self._usage.cpu:
                 self._keep(self._usage._replace(cpu=whole, memory=0), last=True)
+            self.peak["cpu_seconds"] = max(self.peak["cpu_seconds"], round(whole, 2))
         self._loop.on_orphan_exit = None
         self._tree = self._usage = None
         self._roots, self._on_sample = list, lambda _peak: None  # so that nothing here holds the job that is over
+
+    def _measure_peak(self) -> None:
+        roots = self._roots()
+        found = self._tree.measure(roots) if roots and self._tree is not None else None
+        if found is not None and found.pids:
+            self.peak["cpu_seconds"] = round(found.cpu, 2)
+            if found.memory:
+                self.peak["memory_bytes"] = found.memory
 
     def _take_first(self) -> None:
         self._sample()

@@ -134,10 +134,15 @@ def test_the_tightest_limit_is_the_one_that_is_told(tmp_path: Path) -> None:
 
 def test_ends_for_memory_are_counted_in_the_own_group_and_else_on_the_machine(tmp_path: Path) -> None:
     root = write(tmp_path, proc__vmstat="pgfree 1\noom_kill 7\n")
-    assert memory.oom_kills(root) == 7
+    counter = memory.OomCounter(root)
+    assert counter.find() == 7
+    write(tmp_path, proc__vmstat="pgfree 1\noom_kill 8\n")
+    assert counter.read() == 8
     write(tmp_path, proc__self__cgroup="0::/a\n", sys__fs__cgroup__a__memory_DOT_events="low 0\noom 3\noom_kill 2\n")
-    assert memory.oom_kills(root) == 2
-    assert memory.oom_kills(str(tmp_path / "nothing")) == 0
+    assert counter.find() == 2
+    write(tmp_path, sys__fs__cgroup__a__memory_DOT_events="low 0\noom 3\noom_kill 3\n")
+    assert counter.read() == 3
+    assert memory.OomCounter(str(tmp_path / "nothing")).find() == 0
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ class Statement:
 
 def _upsert_job() -> Insert:
     row = insert(jobs).values({column.name: bindparam(column.name) for column in jobs.columns})
-    changed = {column.name: row.excluded[column.name] for column in jobs.columns if not column.primary_key}
+    # To write a column that never changes would write the pages of its index, too.
+    changed = {name: row.excluded[name] for name in ("status", "state", "cluster", "lease", "summary", "record")}
     is_news = or_(_IS_LIVE, jobs.c.state == row.excluded.state)
     return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
 

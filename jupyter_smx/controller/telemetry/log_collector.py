@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+GATHER = 0.01
+"""Seconds between the news of a growth and the request for it: a short job has ended by then, and its log is read
+once, with the rest."""
 RETRY_DELAY = 1.0
 """Seconds until a disk that refused is tried again."""
 PIECE = MAX_BODY
@@ -82,13 +85,21 @@ class LogCollector:
         self._on_bytes = on_bytes
         self._target_sizes: dict[LogKey, int] = {}
         self._pull_tasks: dict[LogKey, asyncio.Task[None]] = {}
+        self._growth_timers: dict[LogKey, asyncio.TimerHandle] = {}
         self._retry_timers: dict[LogKey, asyncio.TimerHandle] = {}
 
     def on_growth(self, job: Job, host: str, total: int) -> None:
-        """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
+        """Take note that the log is ``total`` bytes long there, and soon pull what is missing; errors are logged."""
         key = _key(job, host)
         self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
-        if key in self._pull_tasks:
+        if key not in self._pull_tasks and key not in self._growth_timers:
+            loop = asyncio.get_running_loop()
+            self._growth_timers[key] = loop.call_later(GATHER, self._pull_growth, job, host)
+
+    def _pull_growth(self, job: Job, host: str) -> None:
+        key = _key(job, host)
+        self._growth_timers.pop(key, None)
+        if key in self._pull_tasks or key not in self._target_sizes:
             return
         if self.size(job.id, host, job.attempt) < self._target_sizes[key]:
             self._start(job, host, lambda offset: self._ask(job, host, None, offset))
@@ -107,6 +118,8 @@ class LogCollector:
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
+        if key in self._growth_timers:
+            self._growth_timers.pop(key).cancel()
         if stream is None and spool is not None:
             total = max(total, await spool.size(self._name))
         self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
@@ -177,7 +190,7 @@ class LogCollector:
 
     async def close(self) -> None:
         """Stop pulling; a new collector reads on from the same byte."""
-        for timer in self._retry_timers.values():
+        for timer in (*self._growth_timers.values(), *self._retry_timers.values()):
             timer.cancel()
         pullers = list(self._pull_tasks.values())
         for puller in pullers:

@@ -88,6 +88,7 @@ def test_samples_go_nowhere_else(tmp_path: Path, put: Callable[[Path], None]) ->
     put(tmp_path / "spool" / host_layout.SAMPLES)
     one = sampler.Sampler(Loop(), str(tmp_path / "spool"), str(tmp_path), lambda: [os.getpid()], told.append)
     one.start(os.getpid())
+    one._take_first()
     one.finish()
     assert told, "they are told all the same"
 

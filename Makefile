@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
+.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh nginx ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -105,7 +105,7 @@ SEED ?= 1
 chaos: $(STAMP) ## kill, freeze and fill for MINUTES=1 by SEED=1, in namespaces of its own, and check what must hold
 	$(VENV)/bin/python tests/faults/chaos/run_chaos.py loop --minutes $(MINUTES) --seed $(SEED)
 
-test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc openssh ## run the heavy tests; what is green goes into tests/heavy.json
+test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc openssh nginx ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
 # A copy of the checkout is changed, never this one.
@@ -125,7 +125,7 @@ test-ui: build chromium ## run the tests in a real browser
 DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
   RUNLEVEL=1 apt-get install -y -q --no-install-recommends
 
-programs: chromium openmpi java docker.io podman rootless gcc openssh ## install what the tests need of Debian; as root
+programs: chromium openmpi java docker.io podman rootless gcc openssh nginx ## install what the tests need of Debian; as root
 
 chromium:
 	@test -n "$(CHROMIUM)" || { $(DEBIAN) chromium; } || true
@@ -152,6 +152,11 @@ gcc:
 openssh:
 	@{ test -x /usr/sbin/sshd && command -v ssh && command -v ip; } >/dev/null || \
 	  { $(DEBIAN) openssh-server openssh-client iproute2; } || true
+
+# The reverse proxy of the heavy part hub, and what makes its certificate. Debian starts no nginx of its own at run level 1.
+nginx:
+	@{ { test -x /usr/sbin/nginx || command -v nginx; } && command -v openssl; } >/dev/null || \
+	  { $(DEBIAN) nginx openssl; } || true
 
 ssh-world: $(STAMP) openssh ## make three machines in build/ssh-world that SSH reaches; as root
 	$(VENV)/bin/python tests/worlds/ssh up build/ssh-world

@@ -57,10 +57,36 @@ _CHAOS = tuple(
     f"tests/faults/chaos/{name}.py"
     for name in ("chaos_bursts", "chaos_invariants", "chaos_loop", "chaos_namespaces", "chaos_world", "run_chaos")
 )
+_HUB = tuple(
+    f"tests/hub/{name}.py"
+    for name in (
+        "conftest",
+        "hub_packages",
+        "hub_process",
+        "named_pipe",
+        "nginx_front",
+        "server_client",
+        "shared_machine",
+    )
+)
 
 PARTS: Mapping[str, Part] = {
     "docker": Part(covers=_DAEMONS),
     "faults": Part(covers=(*_FAULTS, *_CHAOS, "tests/faults/conftest.py", "tests/faults/world.py")),
+    "hub": Part(
+        covers=(
+            "jupyter-config",
+            "jupyter_smx/controller/server.py",
+            "jupyter_smx/controller/singleton.py",
+            "jupyter_smx/controller_launch.py",
+            "jupyter_smx/controller_start.py",
+            "jupyter_smx/data_folder.py",
+            "jupyter_smx/kernel/client",
+            "jupyter_smx/model/http_routes.py",
+            "jupyter_smx/server",
+            *_HUB,
+        )
+    ),
     "libraries": Part(covers=("jupyter_smx/agent", "tests/faults/pytorch.py")),
     "mpi": Part(covers=_FRAMEWORKS),
     "pip": Part(covers=("jupyter_smx/controller/environments", "jupyter_smx/agent/code/environment_build.py")),

@@ -15,6 +15,7 @@ from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES
 from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Awaitable, Callable
 
 MAX_BODY = MAX_SPEC_BYTES
@@ -84,6 +85,15 @@ class BoundedBodyHandler(RequestHandler):
             self._answer = partial(super().send_error, status_code, **context)
         else:
             super().send_error(status_code, **context)
+
+    def flush(self, include_footers: bool = False) -> Future[None]:
+        """Announce the close of the connection if the body is not read yet, since tornado closes it then.
+
+        Otherwise a proxy with a pool of connections, as JupyterHub's, sends the next request on it and answers 503.
+        """
+        if not self._headers_written and not self.request._body_future.done():  # noqa: SLF001 - nothing public says it
+            self.set_header("Connection", "close")
+        return super().flush(include_footers)
 
     def _announced_size(self) -> int:
         """Return the length that the request names; tornado refuses one that is no number, but only after this."""

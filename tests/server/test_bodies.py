@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -50,3 +51,34 @@ async def test_a_deep_body_is_refused_with_a_sentence(jp_fetch: Any, controller:
     assert (code, answer["code"], answer["field"]) == (400, "ValidationException", "body")
     assert "nested too deeply" in answer["message"]
     assert not controller.seen
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "token", "body"),
+    [
+        ("POST", "jobs/a/stop", "wrong", "{}"),
+        ("GET", "jobs/a", "wrong", ""),
+        ("POST", "jobs/a/stop", "", "{}"),
+        ("GET", "controller", "", ""),
+    ],
+)
+async def test_a_connection_that_closes_after_a_refusal_is_announced(
+    http_server_client: Any,
+    jp_base_url: str,
+    jp_auth_header: dict[str, str],
+    controller: FakeController,
+    method: str,
+    path: str,
+    token: str,
+    body: str,
+) -> None:
+    """Send what a proxy sends that keeps its connections; tornado's client asks for a close each time."""
+    controller.answer("POST", "/v1/jobs/a/stop", 200, {})
+    reader, writer = await asyncio.open_connection("127.0.0.1", http_server_client.get_http_port())
+    authorization = f"token {token}" if token else jp_auth_header["Authorization"]
+    head = f"{method} {jp_base_url}jupyter-smx/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {authorization}"
+    writer.write(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    answer = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+    assert answer[0].split()[1] == ("403" if token else "200")
+    assert ("Connection: close" in answer) is bool(token)
+    writer.close()

@@ -90,7 +90,7 @@ def running_front(*, waits_for: Path | None = None) -> Iterator[NginxFront]:
     if not nginx_program():
         skip_or_fail("There is no nginx. Install it (Debian: apt-get install nginx openssl).")
     with tempfile.TemporaryDirectory(prefix="smx-nginx-") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(controller_launch.DATA_DIR_VARIABLE, os.path.join(folder, "smx"))
+        patch.setenv(controller_launch.DATA_DIR_VARIABLE, f"{folder}/smx")
         front = NginxFront(Path(folder), waits_for=waits_for)
         try:
             front.start()

@@ -67,7 +67,7 @@ def _install(packages: Path, proxy: Path, npm: str) -> None:
     uv = [sys.executable, "-m", "uv", "pip"]
     constraints = _FOLDER / "constraints.txt"
     constraints.write_text(_run(*uv, "freeze", "--exclude-editable", "--python", sys.executable), encoding="utf-8")
-    options = ["-q", "--python", sys.executable, "--target", os.fspath(packages), "--constraints"]
+    options = ["-q", "--compile-bytecode", "--python", sys.executable, "--target", os.fspath(packages), "--constraints"]
     _run(*uv, "install", *options, os.fspath(constraints), HUB, CULLER)
     _run(npm, "install", "--prefix", os.fspath(proxy), "--no-audit", "--no-fund", PROXY)
 

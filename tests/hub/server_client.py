@@ -65,18 +65,23 @@ class ServerClient:
         assert response.ok, (response.status_code, response.text)
         return response.json()
 
+    def post_until_answered(self, path: str, body: object) -> requests.Response:
+        """Send a request that is safe to repeat, again and again while a proxy cuts it, as a page does."""
+        for _ in range(TRIES):
+            response = self.send("POST", path, body)
+            if response.status_code != HTTPStatus.GATEWAY_TIMEOUT:
+                break
+        return response
+
     def start_controller(self) -> None:
         """Start the user's controller unless it runs, as the panel does when it is opened."""
-        response = self.send("POST", "jupyter-smx/controller", {})
+        response = self.post_until_answered("jupyter-smx/controller", {})
         assert response.ok, response.text
 
     def submit(self, source: str, *, base_name: str, keep_alive: int = 600) -> str:
-        """Submit a training job and return its id; repeat the request if a proxy cuts it, as a page does."""
+        """Submit a training job and return its id."""
         request = job_request(secrets.token_hex(16), source, base_name, keep_alive)
-        for _ in range(TRIES):
-            response = self.send("POST", "jupyter-smx/jobs", request)
-            if response.status_code != HTTPStatus.GATEWAY_TIMEOUT:
-                break
+        response = self.post_until_answered("jupyter-smx/jobs", request)
         assert response.status_code in {HTTPStatus.OK, HTTPStatus.CREATED}, response.text
         return str(request["id"])
 

@@ -20,7 +20,7 @@ from shared_machine import SharedMachine
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hub_packages import HubPackages
 
@@ -29,6 +29,7 @@ START_LIMIT = 90.0
 _ACTIVITY_INTERVAL = 2
 """Seconds between two reports of a user's server to the hub; 300 by default."""
 _SCOPES = ["admin:users", "admin:servers", "list:users", "read:users:activity", "tokens", "access:servers"]
+_CULLED = re.compile(r"Culling server (\S+) ")
 _FORM_TOKEN = re.compile(r'name="_xsrf" value="([^"]+)"')
 
 
@@ -78,7 +79,7 @@ class HubProcess:
     def server(self, user: str, name: str = "") -> dict[str, Any] | None:
         """Return the hub's record of a running server of a user, None if there is none."""
         response = self.api("GET", f"users/{user}")
-        assert response.ok, response.text
+        assert response.ok, f"{response.text}\n{self.log()[-4000:]}"
         found: dict[str, Any] | None = response.json()["servers"].get(name)
         return found
 
@@ -87,9 +88,9 @@ class HubProcess:
         if self.server(user, name) is None:
             response = self.api("POST", _server_path(user, name), {})
             assert response.status_code in {201, 202}, response.text
-        eventually_blocking(
-            lambda: (self.server(user, name) or {}).get("ready"), f"{user}'s server is ready", within=START_LIMIT
-        )
+        # This answer lasts until the server is ready: frequent requests would take the processor from its start.
+        progress = self.api("GET", f"{_server_path(user, name)}/progress")
+        assert '"ready": true' in progress.text, f"{progress.text}\n{self.log()[-4000:]}"
 
     def stop_server(self, user: str, name: str = "") -> None:
         """Stop a server of a user, and wait until it has ended."""
@@ -131,8 +132,11 @@ class HubProcess:
         return pipe
 
     @contextlib.contextmanager
-    def culler(self, timeout: int) -> Iterator[None]:
-        """Run JupyterHub's culler: it stops servers that had no activity for ``timeout`` seconds."""
+    def culler(self, timeout: int) -> Iterator[Callable[[], list[str]]]:
+        """Run JupyterHub's culler: it stops servers that had no activity for ``timeout`` seconds.
+
+        Gives a function that returns the users of the servers that it has stopped, in their order.
+        """
         log = self.machine.folder / "culler.log"
         words = [f"--url={self.url}hub/api", f"--timeout={timeout}", "--cull-every=2"]
         with log.open("ab") as file:
@@ -142,9 +146,14 @@ class HubProcess:
                 stdout=file,
                 stderr=file,
             )
+
+        def culled() -> list[str]:
+            text = log.read_text(encoding="utf-8")
+            assert process.poll() is None, text
+            return _CULLED.findall(text)
+
         try:
-            yield
-            assert process.poll() is None, log.read_text(encoding="utf-8")
+            yield culled
         finally:
             process.kill()
             process.wait()

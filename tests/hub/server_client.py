@@ -94,11 +94,14 @@ class ServerClient:
 
     def wait_final(self, job_id: str) -> dict[str, Any]:
         """Wait until a job ends and return its summary."""
-        return eventually_blocking(
-            lambda: (job := self.jobs().get(job_id)) and job["status"] in FINAL and job,  # type: ignore[return-value]
-            "the job has ended",
-            within=_TIMEOUT,
-        )
+
+        def is_final() -> bool:
+            # The server answers after a second at most, so that no proxy cuts the request.
+            response = self.send("GET", f"jupyter-smx/jobs/{job_id}?wait=1&until=final")
+            return response.ok and response.json()["status"] in FINAL
+
+        eventually_blocking(is_final, "the job has ended", within=_TIMEOUT)
+        return self.jobs()[job_id]
 
     def wait_log(self, job_id: str, text: str) -> None:
         """Wait until a job has printed ``text``."""

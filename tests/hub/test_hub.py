@@ -166,10 +166,11 @@ def test_the_culler_keeps_a_server_with_a_silent_job_and_stops_an_idle_one(hub: 
     ada.wait_log(job_id, "begun")
     # The server without a job is used later, so a culler that ignores jobs stops the other one first.
     bob = hub.client("bob")
-    assert bob.send("GET", "jupyter-smx/jobs").ok
-    with hub.culler(IDLE_LIMIT):
-        eventually_blocking(lambda: hub.server("bob") is None, "the idle server is culled", within=3 * IDLE_LIMIT)
-        assert hub.server("ada") is not None, "the server with a job was culled"
+    bob.start_controller()
+    with hub.culler(IDLE_LIMIT) as culled:
+        eventually_blocking(culled, "a server is culled", within=3 * IDLE_LIMIT)
+        assert culled() == ["bob"]
+        eventually_blocking(lambda: hub.server("bob") is None, "the idle server has ended", within=30)
     assert ada.jobs()[job_id]["status"] == "InProgress"
     write_pipe(pipe, "done")
     assert ada.wait_final(job_id)["status"] == "Completed"

@@ -58,7 +58,7 @@ _CHAOS = tuple(
     for name in ("chaos_bursts", "chaos_invariants", "chaos_loop", "chaos_namespaces", "chaos_world", "run_chaos")
 )
 _HUB = tuple(
-    f"tests/hub/{name}.py"
+    f"tests/worlds/hub/{name}.py"
     for name in (
         "conftest",
         "hub_packages",

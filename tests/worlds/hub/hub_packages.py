@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HUB = "jupyterhub==6.1.1"
 CULLER = "jupyterhub-idle-culler==2.0.0"
 PROXY = "configurable-http-proxy@5.3.0"

@@ -28,7 +28,7 @@ from jupyter_smx.testing.teardown import stop_everything
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BASE = "/front/"
 READ_TIMEOUT = 3.0
 """Seconds that nginx waits for the server."""

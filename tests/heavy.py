@@ -83,6 +83,7 @@ PARTS: Mapping[str, Part] = {
             "jupyter_smx/data_folder.py",
             "jupyter_smx/kernel/client",
             "jupyter_smx/model/http_routes.py",
+            "jupyter_smx/request_body.py",
             "jupyter_smx/server",
             *_HUB,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,9 +73,12 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
 
 
 def touch(path: str) -> bool:
-    """Make a file young again, since unused ones are deleted when they are a day old; False when it is gone."""
+    """Mark a file as used, since unused ones are deleted when they are a day old; False when it is gone.
+
+    The time of its last reading says so. The time of its last writing stays, which tells whether it was changed.
+    """
     try:
-        os.utime(path)
+        os.utime(path, ns=(time.time_ns(), os.stat(path).st_mtime_ns))  # noqa: PTH116 - as text
     except OSError:
         return False
     return True

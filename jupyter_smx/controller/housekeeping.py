@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.controller.errors import FencedError, RecordsError, is_records_disk_full
-from jupyter_smx.controller.transfer.stage_out import delete_unused_payloads
+from jupyter_smx.controller.transfer.unused_payloads import delete_unused_payloads
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:

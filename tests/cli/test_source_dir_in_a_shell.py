@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Terminal
 
 WARM = ("-k", "10m")
@@ -28,6 +31,23 @@ def test_an_entry_point_of_a_folder_is_run(project: Terminal) -> None:
     done = project.run("run", "--source-dir", "src", "--entry-point", "fit.py", "--hp", "n=3", *WARM)
     assert (done.returncode, done.stdout) == (0, "tools ['-n', '3']\n")
     assert done.stderr.startswith("fit-")  # the job has the script's name
+
+
+def test_an_unchanged_folder_is_stored_once_for_all_jobs(project: Terminal, tmp_path: Path) -> None:
+    shutil.copytree(project.folder / "src", tmp_path / "once")
+    (tmp_path / "once" / "only_here.txt").touch()
+    before = set(kept_archives(project))
+    for _ in range(3):
+        done = project.run("run", "--source-dir", str(tmp_path / "once"), "--entry-point", "fit.py", *WARM)
+        assert done.returncode == 0, done.stderr
+    new = [path.stat() for path in set(kept_archives(project)) - before]
+    assert len(new) == 3
+    assert len({found.st_ino for found in new}) == 1
+    assert {found.st_nlink for found in new} == {4}, "the fourth name is in the folder of payloads"
+
+
+def kept_archives(project: Terminal) -> list[Path]:
+    return [*(project.folder / "smx" / "jobs").glob("*/source.tar.gz")]
 
 
 def test_a_script_has_the_folder_beside_it(project: Terminal) -> None:

@@ -3,12 +3,16 @@
 A copy, because a job may write beside its code: what it changes there is gone with it, as everything that it wrote.
 While the host is idle it makes the next copy of what it used last, so that the next job has to rename one folder only.
 
-``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits.
+``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits. ``code/<sha256>/lock`` is held
+while that copy is made: a job that comes meanwhile waits for it, because another copy would take longer. A processing
+job finds the archive beside its code, so ``code/<sha256>/ready.tar.gz`` is the next copy of that; ``archive.txt`` has
+the path to copy from.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import sys
@@ -25,7 +29,8 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import SourceDirSpec
 
 _PIECE = 1 << 20
-_TREE, _READY = "tree", "ready"
+_TREE, _READY, _LOCK = "tree", "ready", "lock"
+_READY_ARCHIVE, _ARCHIVE_SOURCE = "ready.tar.gz", "archive.txt"
 _MAX_TREES = 2
 """Trees that an idle host keeps: two notebooks may take turns on one pool."""
 _INLINE_FILES = 200
@@ -65,25 +70,55 @@ def copy_tree(source: SourceDirSpec, trees: str, target: str) -> Dict[str, Any]:
     if not os.path.isdir(os.path.join(home, _TREE)):
         _unpack(source, os.path.join(home, _TREE))
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    try:
-        os.rename(os.path.join(home, _READY), target)
-    except OSError:  # none waits, or something lies there already
-        os.makedirs(target, exist_ok=True)
-        _copy(os.path.join(home, _TREE), target)
+    if not _take_spare_copy(home, target):
+        with _spare_copy_lock(home):
+            is_taken = _take_spare_copy(home, target)
+        if not is_taken:
+            os.makedirs(target, exist_ok=True)
+            _copy(os.path.join(home, _TREE), target)
     os.utime(home)  # the last one used is kept longest
     return {}
 
 
-def write_archive(source: SourceDirSpec, folder: str) -> None:
+def _take_spare_copy(home: str, target: str) -> bool:
+    """Rename the copy that waits; False if there is none, or if something lies at ``target``."""
+    try:
+        os.rename(os.path.join(home, _READY), target)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _spare_copy_lock(home: str) -> Iterator[None]:
+    """Hold the lock under which the copy that waits is made; without one where the disk has no locks."""
+    descriptor = os.open(os.path.join(home, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_archive(source: SourceDirSpec, home: str, folder: str) -> None:
     """Put the packed folder beside what was unpacked of it, as a FrameworkProcessor leaves it there.
+
+    A copy, because the job may write to it. ``home`` is the folder of this content, where the next copy may wait.
 
     :raises OSError: disk full.
     """
     path = os.path.join(folder, script.ARCHIVE)
     # The user's own file of that name stays, and the archive may be gone where the host has its content already.
-    if not os.path.lexists(path):
+    if os.path.lexists(path):
+        return
+    try:
+        os.rename(os.path.join(home, _READY_ARCHIVE), path)
+    except OSError:  # none waits, or ``folder`` is another mount
         with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(source["path"], path)
+            _copy_file(source["path"], path)
+    with contextlib.suppress(OSError), open(os.path.join(home, _ARCHIVE_SOURCE), "wb") as file:
+        file.write(os.fsencode(source["path"]))
 
 
 def has_spare_copy(source: SourceDirSpec, trees: str) -> bool:
@@ -102,7 +137,12 @@ def _trees_by_use(trees: str) -> List[str]:
 
 def is_spare_missing(trees: str) -> bool:
     """Say whether the content that was used last has no copy that waits."""
-    return any(not os.path.isdir(os.path.join(home, _READY)) for home in _trees_by_use(trees)[:1])
+    return any(not os.path.isdir(os.path.join(home, _READY)) or _needs_archive(home) for home in _trees_by_use(trees)[:1])
+
+
+def _needs_archive(home: str) -> bool:
+    missing = not os.path.exists(os.path.join(home, _READY_ARCHIVE))
+    return missing and os.path.exists(os.path.join(home, _ARCHIVE_SOURCE))
 
 
 def make_spare_copy(trees: str) -> None:
@@ -111,11 +151,27 @@ def make_spare_copy(trees: str) -> None:
     :raises OSError: disk full; the next job makes its own.
     """
     for home in _trees_by_use(trees)[:1]:
-        part = os.path.join(home, _READY + ".part")
-        shutil.rmtree(part, ignore_errors=True)
-        os.mkdir(part)
-        _copy(os.path.join(home, _TREE), part)
-        os.rename(part, os.path.join(home, _READY))
+        with _spare_copy_lock(home):
+            if not os.path.isdir(os.path.join(home, _READY)):
+                part = os.path.join(home, _READY + ".part")
+                shutil.rmtree(part, ignore_errors=True)
+                os.mkdir(part)
+                _copy(os.path.join(home, _TREE), part)
+                os.rename(part, os.path.join(home, _READY))
+            if _needs_archive(home):
+                _make_spare_archive(home)
+
+
+def _make_spare_archive(home: str) -> None:
+    asked, part = os.path.join(home, _ARCHIVE_SOURCE), os.path.join(home, _READY_ARCHIVE + ".part")
+    with open(asked, "rb") as file:
+        path = os.fsdecode(file.read())
+    try:
+        _copy_file(path, part)
+    except FileNotFoundError:  # it is not kept as long as the host is
+        os.unlink(asked)
+        return
+    os.rename(part, os.path.join(home, _READY_ARCHIVE))
 
 
 def _unpack(source: SourceDirSpec, tree: str) -> None:
@@ -169,9 +225,45 @@ def _copy(tree: str, target: str) -> None:
                 os.makedirs(path, exist_ok=True)
                 _copy(entry.path, path)
             else:
-                shutil.copyfile(entry.path, path)
-                if entry.stat(follow_symlinks=False).st_mode & 0o100:
-                    os.chmod(path, 0o755)  # noqa: S103 - a script of the user's
+                _copy_file(entry.path, path)
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy a file and keep whether it is a program; of many small files :mod:`shutil` would take twice as long."""
+    reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(reading)
+        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            _copy_content(reading, writing, found.st_size)
+            if found.st_mode & 0o100:
+                os.fchmod(writing, 0o755)
+        except OSError as error:
+            error.filename = target  # the system names no file for a descriptor
+            raise
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+
+
+def _copy_content(reading: int, writing: int, size: int) -> None:
+    """Copy all bytes between two descriptors; in the kernel where it can, which shares blocks on some disks."""
+    left = size
+    if left > _PIECE and hasattr(os, "copy_file_range"):
+        with contextlib.suppress(OSError):  # this disk or this kernel cannot, and the loop below can, or says why not
+            while left:
+                copied = os.copy_file_range(reading, writing, left)
+                if not copied:
+                    break
+                left -= copied
+    while left:
+        data = memoryview(os.read(reading, min(left, _PIECE)))
+        if not data:
+            return
+        left -= len(data)
+        while data:
+            data = data[os.write(writing, data) :]
 
 
 def trim(trees: str, trash: str) -> None:

@@ -103,7 +103,7 @@ class JobRun:
         if source and self.trees:
             sourcedir.copy_tree(source, self.trees, self.target)
         if source and script.is_framework_processor(self.spec):
-            sourcedir.write_archive(source, self.code)
+            sourcedir.write_archive(source, self.home, self.target or self.code)
         self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
         if source and not self.spec["entry_point"]:
             self.spec["script"] = script.free_script_name(self.code, script.script_name(self.spec))

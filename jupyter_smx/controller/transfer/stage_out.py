@@ -48,8 +48,6 @@ ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 _SHORT_RECORD = 1 << 20
 _LONGEST_NAME, _DIGITS = 240, 16
 """Bytes of a file's name, to which its first copy adds some, and of the hash in one that was longer."""
-UNUSED_PAYLOAD_AGE = 86_400.0
-"""Seconds after which variables that no live job needs are deleted."""
 
 
 @dataclass(frozen=True)
@@ -187,17 +185,6 @@ def _parse_json(content: bytes | bytearray) -> object:
         with suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(content)
     return json.loads(content)  # which knows halves of characters, as they stand for names that are no UTF-8
-
-
-def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) -> None:
-    """Delete variables that are older than a day and that no live job needs; ``needed`` are paths. Blocks."""
-    kept = {os.path.realpath(path) for path in needed}
-    for file in payloads.glob("*"):
-        # Somebody else may delete it first, or it belongs to somebody else.
-        with suppress(OSError):
-            unused = file.is_file() and os.path.realpath(file) not in kept
-            if unused and now - file.stat().st_mtime > UNUSED_PAYLOAD_AGE:
-                file.unlink()
 
 
 def _safe_path(name: object) -> PurePosixPath:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ from jupyter_core.paths import jupyter_config_path, jupyter_path
 
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel import front_end
+from jupyter_smx.kernel.request import pack_cache
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.text import format_count, format_size
 from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ def collect_facts(client: Client) -> dict[str, Any]:
         "jupyter_smx": installed_version(),
         "data_folder": str(controller_launch.data_dir()),
         **({"records": note} if (note := controller_launch.records_note()) else {}),
+        "sent_files": describe_sent_files(controller_launch.data_dir() / "payloads"),
         "magics_wait": _wait_setting(),
         "server_extension": _find_path(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
         "lab_extension": _find_path(_LAB_FOLDER, jupyter_path(), "pip install jupyter-smx"),
@@ -58,6 +62,25 @@ def _format_facts(told: dict[str, Any]) -> dict[str, Any]:
     if isinstance(capacity := facts.get("capacity"), dict):
         facts["capacity"] = {name: " of ".join(map(str, pair)) for name, pair in capacity.items()}
     return facts
+
+
+def describe_sent_files(payloads: Path) -> str:
+    """Count what was packed for jobs and lies in a folder: archives of source folders, and sent variables."""
+    archives = _sizes(payloads, pack_cache.SUFFIX)
+    variables = _sizes(payloads, ".pkl")
+    rows = [
+        f"{format_count(len(archives), 'source folder')}, {format_size(sum(archives))}",
+        f"{format_count(len(variables), 'set')} of variables, {format_size(sum(variables))}",
+    ]
+    return f"{'; '.join(rows)}; deleted a day after their last use"
+
+
+def _sizes(folder: Path, suffix: str) -> list[int]:
+    found = []
+    for path in folder.glob(f"*{suffix}"):
+        with suppress(OSError):  # deleted meanwhile
+            found.append(path.stat().st_size)
+    return found
 
 
 def _wait_setting() -> str:

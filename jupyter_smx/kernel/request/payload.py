@@ -19,6 +19,7 @@ from jupyter_smx.kernel.request import pickle_diagnosis
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names
 from jupyter_smx.model.records.lost_variables import UNKNOWN_REASON, find_reasons
 from jupyter_smx.model.spec.channel import Payload
+from jupyter_smx.rerun_spec import touch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,13 +101,17 @@ def read_pickles(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
         return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variable_file.read(file)}
 
 
-def store_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], None]) -> tuple[Path, str]:
+def store_by_digest(
+    folder: Path, suffix: str, write: Callable[[HashingWriter], None], *, keep: bool = False
+) -> tuple[Path, str]:
     """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
+
+    With ``keep`` an undamaged file of that name stays, so that its other names stay names of one file.
 
     :raises UnavailableError: the disk is full or the folder cannot be written.
     """
     try:
-        return _write_by_digest(folder, suffix, write)
+        return _write_by_digest(folder, suffix, write, keep=keep)
     except OSError as error:
         raise UnavailableError(
             f"The job's files cannot be stored in {folder}: {error.strerror or error}.",
@@ -117,7 +122,9 @@ def store_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], 
         ) from error
 
 
-def _write_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter], None]) -> tuple[Path, str]:
+def _write_by_digest(
+    folder: Path, suffix: str, write: Callable[[HashingWriter], None], *, keep: bool
+) -> tuple[Path, str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
     try:
@@ -126,12 +133,27 @@ def _write_by_digest(folder: Path, suffix: str, write: Callable[[HashingWriter],
             write(tee)
         digest = tee.digest.hexdigest()
         path = folder / f"{digest}{suffix}"
-        Path(unfinished).replace(path)
+        if not (keep and _is_same(path, digest) and touch(str(path))):
+            Path(unfinished).replace(path)
+        else:
+            Path(unfinished).unlink()
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             Path(unfinished).unlink()
         raise
     return path, digest
+
+
+def _is_same(path: Path, digest: str) -> bool:
+    """Return True if there is a file with this SHA-256."""
+    found = hashlib.sha256()
+    try:
+        with path.open("rb", buffering=0) as file:
+            while piece := file.read(_THREAD_THRESHOLD):
+                found.update(piece)
+    except OSError:
+        return False
+    return found.hexdigest() == digest
 
 
 def python_version() -> str:

@@ -286,8 +286,11 @@ def own_modules(folder: str) -> frozenset[str]:
 
 
 def _holds_code(entry: os.DirEntry[str]) -> bool:
+    if entry.name.endswith(_CODE) or not entry.is_dir():
+        return entry.name.endswith(_CODE)
     try:
-        return entry.name.endswith(_CODE) or any(file.suffix in _CODE for file in Path(entry.path).iterdir())
+        with os.scandir(entry.path) as inside:
+            return any(file.name.endswith(_CODE) for file in inside)
     except OSError:
         return False
 

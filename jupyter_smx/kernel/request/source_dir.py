@@ -1,26 +1,25 @@
 """``--source-dir``: pack a source folder without excluded files into an archive named by its content.
 
 Version control, caches and virtual environments never travel, and neither does what a ``.gitignore`` in the folder
-names. Links are followed, as SageMaker's SDK does. Equal content makes an equal archive, at any time.
+names. Links are followed, as SageMaker's SDK does. Equal content makes an equal archive, at any time. An unchanged
+folder is not read again: its files are compared with those of an archive that this or another process has packed.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
-import stat
-import tarfile
 import time
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from jupyter_smx.kernel.request import pack_cache, source_archive
 from jupyter_smx.kernel.request.payload import store_by_digest
 from jupyter_smx.kernel.request.script import check_folder
+from jupyter_smx.kernel.request.source_archive import SourceFile, file_state
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.model.text import format_size
-from jupyter_smx.rerun_spec import touch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,25 +35,9 @@ IGNORE = ".gitignore"
 
 _EXCLUDED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"})
 _VENV_MARKERS = ("pyvenv.cfg", "conda-meta")
-_COMPRESSION_LEVEL = 1
-"""Of compression: code is small, and what is large in the folder is rarely made smaller by a higher one."""
 _MTIME_RESOLUTION = 2.0
 """Seconds since the newest change from which on times tell whether a file changed: some systems count no finer."""
 _MAX_LISTED = 3
-
-
-class _File(NamedTuple):
-    """One file that travels, and all that tells cheaply whether it changed."""
-
-    name: str
-    path: str
-    size: int
-    runs: bool
-    changed: tuple[int, int, int]
-
-
-_pack_cache: dict[tuple[str, str], tuple[list[_File], SourceDir]] = {}
-"""What was packed last of each folder by this process: an unchanged folder costs a look at its files."""
 
 
 def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[], int] = time.time_ns) -> SourceDir:
@@ -70,19 +53,39 @@ def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[],
     started = clock()
     walk = _walk(folder, "", (), _ParentFolders((), frozenset({os.path.realpath(payloads.parent)})))
     files = _check_files(folder, list(islice(walk, MAX_FILES + 1)), entry_point)
-    known, packed = _pack_cache.get((folder, str(payloads)), (None, None))
-    if packed is not None and known == files and touch(packed.path):
-        return packed
-    path, digest = store_by_digest(payloads, ".tar.gz", lambda tee: _write(files, tee))
-    found = SourceDir(
-        folder=folder, path=str(path), sha256=digest, files=len(files), size=sum(file.size for file in files)
+    fingerprint = pack_cache.fingerprint(files)
+    digest = pack_cache.find(payloads, fingerprint)
+    if not digest:
+        path, digest, is_unchanged = _pack(files, payloads)
+        if is_unchanged and _is_settled(files, started):
+            pack_cache.store(payloads, fingerprint, path, digest)
+    return SourceDir(
+        folder=folder,
+        path=str(payloads / f"{digest}{pack_cache.SUFFIX}"),
+        sha256=digest,
+        files=len(files),
+        size=sum(file.state.size for file in files),
     )
-    newest = max((max(file.changed[:2]) for file in files), default=0)
-    if newest < started - _MTIME_RESOLUTION * 1e9:
-        _pack_cache[folder, str(payloads)] = (files, found)
-    else:
-        _pack_cache.pop((folder, str(payloads)), None)
-    return found
+
+
+def _pack(files: list[SourceFile], payloads: Path) -> tuple[Path, str, bool]:
+    """Write the archive; give its path, its SHA-256, and whether no file changed meanwhile."""
+    unchanged: list[bool] = []
+
+    def write(sink: HashingWriter) -> None:
+        unchanged.append(source_archive.write(files, sink, lambda file, error: _read_error(file.path, error)))
+
+    path, digest = store_by_digest(payloads, pack_cache.SUFFIX, write, keep=True)
+    return path, digest, all(unchanged)
+
+
+def _is_settled(files: Iterable[SourceFile], started: int) -> bool:
+    """Return True if a later change of any file gives it another time, so that it is seen.
+
+    A time of writing in the future was set by a program, which the time of the change shows.
+    """
+    limit = started - _MTIME_RESOLUTION * 1e9
+    return all(state.ctime_ns < limit and not limit <= state.mtime_ns <= started for _, _, state in files)
 
 
 class _ParentFolders(NamedTuple):
@@ -92,7 +95,7 @@ class _ParentFolders(NamedTuple):
     never: frozenset[str]
 
 
-def _walk(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], above: _ParentFolders) -> Iterator[_File]:
+def _walk(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], above: _ParentFolders) -> Iterator[SourceFile]:
     real = os.path.realpath(path)
     if real in above.real:
         raise ValidationError(
@@ -121,7 +124,7 @@ def _walk(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], ab
         if is_folder and os.path.realpath(entry.path) not in above.never:
             yield from _walk(entry.path, inside, rules, deeper)
         elif entry.is_file():  # no socket, and no link to nothing
-            yield _file(inside, entry)
+            yield SourceFile(inside, entry.path, file_state(entry.stat()))
 
 
 def _rules(path: Path) -> GitIgnoreSpec:
@@ -142,14 +145,8 @@ def _is_ignored(name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...]) -> bool
     return False
 
 
-def _file(name: str, entry: os.DirEntry[str]) -> _File:
-    state = entry.stat()
-    changed = (state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-    return _File(name, entry.path, state.st_size, bool(state.st_mode & stat.S_IXUSR), changed)
-
-
-def _check_files(folder: str, files: list[_File], entry_point: str) -> list[_File]:
-    size = sum(file.size for file in files)
+def _check_files(folder: str, files: list[SourceFile], entry_point: str) -> list[SourceFile]:
+    size = sum(file.state.size for file in files)
     if size > MAX_BYTES or len(files) > MAX_FILES:
         number = f"{len(files)} files" if len(files) <= MAX_FILES else f"more than {MAX_FILES} files"
         raise ValidationError(
@@ -172,31 +169,13 @@ def _check_files(folder: str, files: list[_File], entry_point: str) -> list[_Fil
     return files
 
 
-def _format_largest(files: Iterable[_File]) -> str:
+def _format_largest(files: Iterable[SourceFile]) -> str:
     by_name: dict[str, int] = {}
     for file in files:
         top, slash, _ = file.name.partition("/")
-        by_name[top + slash] = by_name.get(top + slash, 0) + file.size
+        by_name[top + slash] = by_name.get(top + slash, 0) + file.state.size
     first = sorted(by_name.items(), key=lambda item: -item[1])[:_MAX_LISTED]
     return ", ".join(f"{name} {format_size(size)}" for name, size in first)
-
-
-def _write(files: Iterable[_File], tee: HashingWriter) -> None:
-    with (
-        gzip.GzipFile("", "wb", _COMPRESSION_LEVEL, tee, mtime=0) as zipped,
-        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for file in files:
-            member = tarfile.TarInfo(file.name)
-            member.mode = 0o755 if file.runs else 0o644
-            try:
-                with Path(file.path).open("rb") as content:
-                    member.size = os.fstat(content.fileno()).st_size
-                    archive.addfile(member, content)
-            except OSError as error:
-                if error.errno and not error.filename:
-                    raise  # the disk is full, which is no fault of this file
-                raise _read_error(file.path, error) from error
 
 
 def _read_error(path: str | Path, error: OSError) -> SmxError:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import tarfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from source_archives import packed
+
+from jupyter_smx.agent.code import sourcedir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -172,6 +176,36 @@ def test_what_a_job_does_to_its_code_is_gone_with_it(
     assert [tree.name for tree in trees(agent)] == [source["sha256"]]
 
 
+WAYS = {
+    "in place": "with open(NAME, 'r+') as file:\n    file.write('bad')\n",
+    "append": "with open(NAME, 'a') as file:\n    file.write('bad')\n",
+    "truncate": "import os\nos.truncate(NAME, 0)\n",
+    "by a map": "import mmap\nwith open(NAME, 'r+b') as file:\n    mmap.mmap(file.fileno(), 0)[:3] = b'bad'\n",
+    "by its mode": "import os\nos.chmod(NAME, 0o600)\nwith open(NAME, 'a') as file:\n    file.write('bad')\n",
+    "by a link": "import os\nos.link(NAME, '../l')\nwith open('../l', 'a') as file:\n    file.write('bad')\n",
+    "instead": "import os\nwith open('x', 'w') as file:\n    file.write('bad')\nos.replace('x', NAME)\n",
+}
+
+
+@pytest.mark.parametrize("kind", ["train", "process"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_what_a_job_writes_into_its_code_is_in_no_later_job(
+    agent: Agent, tmp_path: Path, wait_until: Callable[..., Any], way: str, kind: str
+) -> None:
+    source = packed(tmp_path, FILES, size=100_000_000)
+    names = ["data.txt", "pkg/part.py", *(["sourcedir.tar.gz"] if kind == "process" else [])]
+    look = f"import json; print(json.dumps([open(name, 'rb').read().hex() for name in {names}]))"
+    code = "".join(way.replace("NAME", repr(name)).replace("../l", f"../l{len(name)}") for name in names)
+    whole = agent.json(look, source_dir=source, kind=kind)
+    for idle in (False, True):
+        record = agent.run(code, source_dir=source, kind=kind)
+        assert record["exit_code"] == 0, record["text"]
+        if idle:
+            wait_until(lambda: waits(agent, source), "a copy waits")
+        assert agent.json(look, source_dir=source, kind=kind) == whole
+    assert hashlib.sha256(Path(source["path"]).read_bytes()).hexdigest() == source["sha256"]
+
+
 def test_another_jobs_code_finds_nothing_of_the_one_before(agent: Agent, tmp_path: Path) -> None:
     first = packed(tmp_path, {"helper.py": "X = 'first'\n"})
     second = packed(tmp_path, {"helper.py": "X = 'second'\n"})
@@ -298,3 +332,78 @@ def test_a_host_that_starts_interpreters_brings_the_code_too(
     for _ in range(2):
         assert agent.json("import json, helper; print(json.dumps(helper.X))", source_dir=source) == 1
         wait_until(lambda: waits(agent, source), "a copy waits")
+
+
+def test_the_archive_beside_the_code_waits_for_a_processing_job(
+    agent: Agent, tmp_path: Path, wait_until: Callable[..., Any]
+) -> None:
+    source = packed(tmp_path, FILES)
+    home = agent.folder / "code" / source["sha256"]
+    agent.run("import helper", source_dir=source)
+    wait_until(lambda: waits(agent, source), "a copy waits")
+    assert not (home / "ready.tar.gz").exists(), "a training job has no archive beside its code"
+    agent.run("import helper", source_dir=source, kind="process")
+    wait_until((home / "ready.tar.gz").exists, "an archive waits")
+    waiting = (home / "ready.tar.gz").stat().st_ino
+    look = "import json, os; print(json.dumps(os.stat('sourcedir.tar.gz').st_ino))"
+    Path(source["path"]).unlink()
+    assert agent.json(look, source_dir=source, kind="process") == waiting
+    wait_until(lambda: not (home / "archive.txt").exists(), "it is not asked for again")
+
+
+def test_a_job_that_comes_while_its_copy_is_made_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = packed(tmp_path, FILES)
+    trees = str(tmp_path / "code")
+    sourcedir.copy_tree(source, trees, str(tmp_path / "first"))
+    home, has_tried = sourcedir.home_of(source, trees), threading.Event()
+    take = sourcedir._take_spare_copy
+
+    def try_once(*words: str) -> bool:
+        taken = take(*words)
+        has_tried.set()
+        return taken
+
+    monkeypatch.setattr(sourcedir, "_take_spare_copy", try_once)
+    job = threading.Thread(target=sourcedir.copy_tree, args=(source, trees, str(tmp_path / "second")))
+    with sourcedir._spare_copy_lock(home):
+        job.start()
+        assert has_tried.wait(60)
+        (Path(home) / "ready").mkdir()
+        (Path(home) / "ready" / "from.txt").touch()
+    job.join(60)
+    assert os.listdir(tmp_path / "second") == ["from.txt"]
+
+
+@pytest.mark.parametrize("in_kernel", [True, False], ids=["in the kernel", "by this process"])
+def test_a_copy_is_whole_and_keeps_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_kernel: bool
+) -> None:
+    if not in_kernel:
+        monkeypatch.delattr(os, "copy_file_range", raising=False)
+    big = hashlib.shake_128(b"noise").digest(3_000_001)
+    for name, data in {"big.bin": big, "empty": b"", "run": b"#!/bin/sh\n"}.items():
+        (tmp_path / name).write_bytes(data)
+        (tmp_path / name).chmod(0o555 if name == "run" else 0o444)
+        sourcedir._copy_file(str(tmp_path / name), str(tmp_path / f"{name}-copy"))
+        assert (tmp_path / f"{name}-copy").read_bytes() == data
+        assert bool((tmp_path / f"{name}-copy").stat().st_mode & 0o100) == (name == "run")
+        assert (tmp_path / f"{name}-copy").stat().st_mode & 0o200
+
+
+def test_a_kernel_that_cannot_copy_between_files_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, calls = os.copy_file_range, []
+
+    def fail_later(reading: int, writing: int, _count: int) -> int:
+        calls.append(reading)
+        if len(calls) > 1:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return copy(reading, writing, 1_000_000)
+
+    data = hashlib.shake_128(b"noise").digest(3_000_001)
+    (tmp_path / "big.bin").write_bytes(data)
+    monkeypatch.setattr(os, "copy_file_range", fail_later)
+    sourcedir._copy_file(str(tmp_path / "big.bin"), str(tmp_path / "copy"))
+    assert (tmp_path / "copy").read_bytes() == data
+    assert len(calls) == 2

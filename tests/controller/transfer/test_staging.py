@@ -297,16 +297,6 @@ async def test_a_record_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
     assert await stage_out.read_record(HostSpool(tmp_path)) == {"cause": "exit"}
 
 
-def test_only_old_variables_that_nobody_needs_are_deleted(tmp_path: Path) -> None:
-    now = 1_000_000.0
-    for name, age in (("old", 90_000), ("needed", 90_000), ("new", 1_000)):
-        (tmp_path / f"{name}.pkl").touch()
-        os.utime(tmp_path / f"{name}.pkl", (now - age, now - age))
-    stage_out.delete_unused_payloads(tmp_path, [str(tmp_path / "needed.pkl")], now)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["needed.pkl", "new.pkl"]
-    stage_out.delete_unused_payloads(tmp_path / "missing", [], now)
-
-
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "file"
     with atomic_write(target) as part:

@@ -6,7 +6,8 @@ While the host is idle it makes the next copy of what it used last, so that the 
 ``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits. ``code/<sha256>/lock`` is held
 while that copy is made: a job that comes meanwhile waits for it, because another copy would take longer. A processing
 job finds the archive beside its code, so ``code/<sha256>/ready.tar.gz`` is the next copy of that; ``archive.txt`` has
-the path to copy from.
+the path to copy from. The next copy gets the files that the last job left unchanged, by ``ready.json`` and ``taken.json``
+(:mod:`~jupyter_smx.agent.code.reuse_files`): to copy and to delete 20,000 files takes seconds.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import sys
 import tarfile
 from typing import TYPE_CHECKING, AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
-from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.code import imports, reuse_files
 from jupyter_smx.agent.code.installs import sent_files
 from jupyter_smx.agent.contract import script
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.system.files import host_layout
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import SourceDirSpec
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 _TREE, _READY, _LOCK = "tree", "ready", "lock"
 _READY_ARCHIVE, _ARCHIVE_SOURCE = "ready.tar.gz", "archive.txt"
+_READY_INDEX, _TAKEN_INDEX = "ready.json", "taken.json"
 _MAX_TREES = 2
 """Trees that an idle host keeps: two notebooks may take turns on one pool."""
 _INLINE_FILES = 200
@@ -86,6 +89,8 @@ def _take_spare_copy(home: str, target: str) -> bool:
         os.rename(os.path.join(home, _READY), target)
     except OSError:
         return False
+    with contextlib.suppress(OSError):  # then the next copy is a whole one
+        os.rename(os.path.join(home, _READY_INDEX), os.path.join(home, _TAKEN_INDEX))
     return True
 
 
@@ -153,13 +158,19 @@ def make_spare_copy(trees: str) -> None:
     for home in _trees_by_use(trees)[:1]:
         with _spare_copy_lock(home):
             if not os.path.isdir(os.path.join(home, _READY)):
-                part = os.path.join(home, _READY + ".part")
-                shutil.rmtree(part, ignore_errors=True)
-                os.mkdir(part)
-                _copy(os.path.join(home, _TREE), part)
-                os.rename(part, os.path.join(home, _READY))
+                _make_spare_tree(home, os.path.join(os.path.dirname(trees), host_layout.TRASH))
             if _needs_archive(home):
                 _make_spare_archive(home)
+
+
+def _make_spare_tree(home: str, trash: str) -> None:
+    part = os.path.join(home, _READY + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    os.mkdir(part)
+    reuse_files.move_unchanged(os.path.join(home, _TAKEN_INDEX), trash, part)
+    _copy(os.path.join(home, _TREE), part, keep=True)
+    reuse_files.write_index(part, os.path.join(home, _READY_INDEX))
+    os.rename(part, os.path.join(home, _READY))
 
 
 def _make_spare_archive(home: str) -> None:
@@ -217,14 +228,16 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, part: str) -> No
     os.chmod(path, 0o555 if member.mode & 0o100 else 0o444)
 
 
-def _copy(tree: str, target: str) -> None:
+def _copy(tree: str, target: str, *, keep: bool = False) -> None:
+    """Copy a tree of files; with ``keep`` those stay that lie at ``target`` already."""
+    present = frozenset(os.listdir(target)) if keep else frozenset()
     with os.scandir(tree) as entries:
         for entry in entries:
             path = os.path.join(target, entry.name)
             if entry.is_dir(follow_symlinks=False):
                 os.makedirs(path, exist_ok=True)
-                _copy(entry.path, path)
-            else:
+                _copy(entry.path, path, keep=keep)
+            elif entry.name not in present:
                 _copy_file(entry.path, path)
 
 

@@ -6,8 +6,8 @@ While the host is idle it makes the next copy of what it used last, so that the 
 ``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits. ``code/<sha256>/lock`` is held
 while that copy is made: a job that comes meanwhile waits for it, because another copy would take longer. A processing
 job finds the archive beside its code, so ``code/<sha256>/ready.tar.gz`` is the next copy of that; ``archive.txt`` has
-the path to copy from. The next copy gets the files that the last job left unchanged, by ``ready.json`` and ``taken.json``
-(:mod:`~jupyter_smx.agent.code.reuse_files`): to copy and to delete 20,000 files takes seconds.
+the path to copy from. The next copy gets the files that the last job left unchanged, by ``ready.json`` and
+``taken.json`` (:mod:`~jupyter_smx.agent.code.reuse_files`): to copy and to delete 20,000 files takes seconds.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ def _trees_by_use(trees: str) -> List[str]:
 
 def is_spare_missing(trees: str) -> bool:
     """Say whether the content that was used last has no copy that waits."""
-    return any(not os.path.isdir(os.path.join(home, _READY)) or _needs_archive(home) for home in _trees_by_use(trees)[:1])
+    return any(
+        not os.path.isdir(os.path.join(home, _READY)) or _needs_archive(home) for home in _trees_by_use(trees)[:1]
+    )
 
 
 def _needs_archive(home: str) -> bool:

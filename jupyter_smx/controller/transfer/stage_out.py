@@ -31,7 +31,7 @@ from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from jupyter_smx.controller.agents.stream import AgentStream
     from jupyter_smx.controller.transfer.host_spool import HostSpool

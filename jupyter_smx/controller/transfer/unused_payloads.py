@@ -38,7 +38,9 @@ def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) ->
             file.path.unlink()
 
 
-def choose_files(unused: Iterable[PackedFile], now: float, max_archive_bytes: int = MAX_ARCHIVE_BYTES) -> list[PackedFile]:
+def choose_files(
+    unused: Iterable[PackedFile], now: float, max_archive_bytes: int = MAX_ARCHIVE_BYTES
+) -> list[PackedFile]:
     """Choose the files to delete: those that are older than a day, and archives beyond their limit.
 
     An archive can be packed again, and variables cannot.

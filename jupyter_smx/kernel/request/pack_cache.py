@@ -40,7 +40,10 @@ class _Entry(msgspec.Struct, frozen=True):
 
 def fingerprint(files: Iterable[SourceFile]) -> str:
     """Return a SHA-256 of names and states of files: equal ones have equal content, so an equal archive."""
-    lines = [f"{name}\0{'%d %d %d %d %d' % state}" for name, _path, state in files]
+    lines = [
+        f"{name}\0{size} {mtime_ns} {ctime_ns} {inode} {is_executable}"
+        for name, _path, (size, mtime_ns, ctime_ns, inode, is_executable) in files
+    ]
     return hashlib.sha256("\0".join([_FORMAT, *lines]).encode(errors="surrogateescape")).hexdigest()
 
 

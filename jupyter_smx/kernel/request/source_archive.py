@@ -80,24 +80,23 @@ def write(files: Iterable[SourceFile], sink: Sink, on_error: Callable[[SourceFil
         zipped = _GzipStream(sink, threads)
         with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]  # it writes only
             for file in files:
-                try:
-                    is_unchanged &= _add(archive, file)
-                except OSError as error:
-                    if error.errno and not error.filename:
-                        raise  # the disk is full, which is no fault of this file
-                    raise on_error(file, error) from error
+                is_unchanged &= _add(archive, file, on_error)
         zipped.finish()
     return is_unchanged
 
 
-def _add(archive: tarfile.TarFile, file: SourceFile) -> bool:
-    with open(file.path, "rb") as content:  # noqa: PTH123 - as text; a Path for each of many files takes time
-        before = os.fstat(content.fileno())
-        member = tarfile.TarInfo(file.name)
-        member.mode = 0o755 if file.state.is_executable else 0o644
-        member.size = before.st_size
-        archive.addfile(member, content)
-        return file_state(os.fstat(content.fileno())) == file.state
+def _add(archive: tarfile.TarFile, file: SourceFile, on_error: Callable[[SourceFile, OSError], Exception]) -> bool:
+    member = tarfile.TarInfo(file.name)
+    member.mode = 0o755 if file.state.is_executable else 0o644
+    try:
+        with open(file.path, "rb") as content:  # noqa: PTH123 - as text; a Path for each of many files takes time
+            member.size = os.fstat(content.fileno()).st_size
+            archive.addfile(member, content)
+            return file_state(os.fstat(content.fileno())) == file.state
+    except OSError as error:
+        if error.errno and not error.filename:
+            raise  # the disk is full, which is no fault of this file
+        raise on_error(file, error) from error
 
 
 class _GzipStream:

@@ -95,7 +95,9 @@ class _ParentFolders(NamedTuple):
     never: frozenset[str]
 
 
-def _walk(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], above: _ParentFolders) -> Iterator[SourceFile]:
+def _walk(
+    path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], above: _ParentFolders
+) -> Iterator[SourceFile]:
     real = os.path.realpath(path)
     if real in above.real:
         raise ValidationError(
@@ -119,7 +121,7 @@ def _walk(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], ab
     for entry in found:
         inside = f"{name}/{entry.name}" if name else entry.name
         is_folder = entry.is_dir()
-        if entry.name in _EXCLUDED_NAMES or _is_ignored(f"{inside}/" if is_folder else inside, rules):
+        if entry.name in _EXCLUDED_NAMES or (rules and _is_ignored(f"{inside}/" if is_folder else inside, rules)):
             continue
         if is_folder and os.path.realpath(entry.path) not in above.never:
             yield from _walk(entry.path, inside, rules, deeper)

@@ -371,7 +371,7 @@ def test_a_job_that_comes_while_its_copy_is_made_waits_for_it(tmp_path: Path, mo
         (Path(home) / "ready").mkdir()
         (Path(home) / "ready" / "from.txt").touch()
     job.join(60)
-    assert os.listdir(tmp_path / "second") == ["from.txt"]
+    assert [path.name for path in (tmp_path / "second").iterdir()] == ["from.txt"]
 
 
 @pytest.mark.parametrize("in_kernel", [True, False], ids=["in the kernel", "by this process"])

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import tarfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from jupyter_smx.kernel.request.source_archive import SourceFile, file_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 PIECE = source_archive._PIECE
 
@@ -84,7 +84,7 @@ def test_a_file_that_changed_since_it_was_seen_is_reported(tmp_path: Path) -> No
 
 def test_a_full_disk_is_no_fault_of_a_file(tmp_path: Path) -> None:
     class Full(io.BytesIO):
-        def write(self, data: object) -> int:
+        def write(self, _data: object) -> int:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):

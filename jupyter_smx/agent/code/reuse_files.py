@@ -3,6 +3,7 @@
 An index has the state of each file of a copy: inode, size, and times. The time of the last change of a file cannot be
 set, so a file with the same state has the same content. A job that takes the copy renames the index, which gives the
 index the time at which the job began, by the clock of the same disk.
+"""
 
 from __future__ import annotations
 

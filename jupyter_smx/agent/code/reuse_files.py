@@ -54,7 +54,7 @@ def unchanged_names(rows: Dict[str, FileRow], taken: int) -> Dict[int, Tuple[str
 def move_unchanged(index: str, trash: str, target: str) -> None:
     """Move files that a job left unchanged from the ``trash`` to the folder ``target``, under their names in it.
 
-    A file with a second name stays, since it may be written by that name later.
+    A second name of a file changes its state, too, so that no job writes to it by that name later.
 
     :raises OSError: disk full.
     """
@@ -67,8 +67,7 @@ def move_unchanged(index: str, trash: str, target: str) -> None:
         name, row = names.get(entry.inode(), ("", []))
         if not name:
             continue
-        found = entry.stat(follow_symlinks=False)
-        if file_row(found) == row and found.st_nlink == 1:
+        if file_row(entry.stat(follow_symlinks=False)) == row:
             path = os.path.join(target, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.rename(entry.path, path)

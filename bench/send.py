@@ -105,7 +105,9 @@ def _submit_from_terminal(folder: str, pause: float = 0.0) -> float:
     """Run a job by ``jupyter smx run`` after a pause; give the seconds from its submit to its first line."""
     time.sleep(pause)
     command = [sys.executable, "-m", "jupyter_smx.cli", "run", "--source-dir", folder, "--entry-point", "train.py"]
-    subprocess.run([*command, "--keep-alive", "10m"], check=True, capture_output=True)
+    done = subprocess.run([*command, "--keep-alive", "10m"], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
     job = client().job(client().jobs(limit=1)[0].id)
     if job.why.start != "warm":
         raise SystemExit("A job was cold.")

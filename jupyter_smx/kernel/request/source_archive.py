@@ -78,7 +78,7 @@ def write(files: Iterable[SourceFile], sink: Sink, on_error: Callable[[SourceFil
     is_unchanged = True
     with ThreadPoolExecutor(_THREADS) as threads:
         zipped = _GzipStream(sink, threads)
-        with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]  # it writes only
+        with tarfile.open(fileobj=zipped, mode="w|", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]  # it writes only
             for file in files:
                 is_unchanged &= _add(archive, file, on_error)
         zipped.finish()
@@ -117,10 +117,6 @@ class _GzipStream:
             self._compress(bytes(memoryview(self._buffer)[:_PIECE]))
             del self._buffer[:_PIECE]
         return len(data)
-
-    def tell(self) -> int:
-        """Give the number of bytes that were written, not compressed."""
-        return self._size + len(self._buffer)
 
     def finish(self) -> None:
         """Write the rest and the checksum."""

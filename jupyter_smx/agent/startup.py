@@ -19,7 +19,7 @@ from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
 from jupyter_smx.agent.system.isolation import mounts, namespace
-from jupyter_smx.agent.system.processes import environment, forked_task, process
+from jupyter_smx.agent.system.processes import environment, forked_task, process, process_mark
 from jupyter_smx.agent.system.processes.event_loop import READ
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
     os.environ.update(clean)
     ready_fd, parent_fd = _pipe_option(words, "--ready-fd"), _pipe_option(words, "--parent-fd")
     process.become_subreaper()
+    if not config.contained:  # a container ends with all of its processes
+        process_mark.apply(config.marker())
     process.set_oom_score(-500)
     folder.make()
     serve(config, folder, ready_fd, first, parent_fd)

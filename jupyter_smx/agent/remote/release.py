@@ -35,7 +35,7 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     def select(known: process_table.Table) -> Set[int]:
         return process_table.process_tree(roots, known) | process_table.find_marked(marks, known)
 
-    traces = host_traces.read_traces(store.folder(name).root for name in hosts)
+    traces = host_traces.read_traces([store.folder(name).root for name in hosts], marks=marks)
     groups = _groups(store, cluster, sorted(names))
     checked: Dict[process_table.Identity, bool] = {}
 

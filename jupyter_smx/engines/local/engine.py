@@ -358,7 +358,7 @@ class LocalEngine(Engine):
 
         names = self._host_names(handle)
         places = (os.fspath(self._folder(handle.cluster, name).path) for name in names)
-        traces = host_traces.read_traces(places, [os.fspath(lock_path())])
+        traces = host_traces.read_traces(places, [os.fspath(lock_path())], marks)
         checked: dict[process_table.Identity, bool] = {}
 
         def select_unmarked(known: process_table.Table) -> set[int]:

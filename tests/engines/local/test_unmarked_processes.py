@@ -82,8 +82,8 @@ async def orphaned(world: LocalHarness, how: dict[str, object], seconds: str) ->
 
 @pytest.mark.parametrize(
     "how",
-    [SAYS_NOTHING, WITH_A_PATH, LOGS],
-    ids=["works in the folder", "works in the folder with a path", "writes to the log"],
+    [SAYS_NOTHING, WITH_A_PATH, LOGS, ELSEWHERE, ON_A_TERMINAL],
+    ids=["in the folder", "in the folder with a path", "writes to the log", "elsewhere", "on a terminal"],
 )
 async def test_a_daemon_without_a_mark_ends_with_its_host(tmp_path: Path, how: dict[str, object], seconds: str) -> None:
     world = LocalHarness(tmp_path / "smx", **PLAIN)
@@ -91,6 +91,20 @@ async def test_a_daemon_without_a_mark_ends_with_its_host(tmp_path: Path, how: d
     assert len(daemons(seconds)) == 1, "nothing else had ended it"
     await world.engine.release(handle)
     assert daemons(seconds) == []
+    await world.close()
+
+
+@pytest.mark.parametrize("how", [ELSEWHERE, ON_A_TERMINAL], ids=["without a terminal", "on a terminal"])
+async def test_a_daemon_without_a_mark_ends_with_its_agent_before_any_release(
+    tmp_path: Path, how: dict[str, object], seconds: str
+) -> None:
+    world = LocalHarness(tmp_path / "smx", **PLAIN)
+    handle = await world.acquire()
+    async with AgentClient(world.engine, handle) as client:
+        job = await client.run(DAEMON.format(seconds=seconds, **how))
+        await client.wait_for_log(job, b"started")
+        world.kill_agent(handle.cluster, "algo-1")
+    await eventually(lambda: daemons(seconds) == [], "it ended")
     await world.close()
 
 

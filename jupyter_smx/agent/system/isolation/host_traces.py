@@ -1,18 +1,20 @@
-"""Find processes of a host that carry no mark: those whose environment was cleaned and whose parents are gone.
+"""Find processes of a host without its mark in their environment: it was cleaned, and their parents are gone.
 
-Only what no other program does counts: to run in the host's mount namespace, to write into a log or result of its jobs,
-to work in its ``ml`` or ``tmp`` without a terminal, or elsewhere in its folder with an empty environment. A person's
-shell or editor in that folder is left alone, and so is a controller, which opens results to link them.
+Only what no other program does counts: to have the limit that stands for the mark, to run in the host's mount
+namespace, to write into a log or result of its jobs, to work in its ``ml`` or ``tmp`` without a terminal, or elsewhere
+in its folder with an empty environment. A person's shell or editor in that folder is left alone, and so is a
+controller, which opens results to link them.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.processes import process_mark
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.process_table import Identity, Table
@@ -32,7 +34,7 @@ FileId = Tuple[int, int]
 class HostTraces(NamedTuple):
     """What processes of some hosts have in common; ``namespaces`` has the ``/opt/ml`` of isolated hosts.
 
-    ``locks`` has the files that only a controller has open.
+    ``locks`` has the files that only a controller has open, ``limits`` what ``process_mark`` gives their processes.
     """
 
     folders: Tuple[str, ...]
@@ -40,12 +42,14 @@ class HostTraces(NamedTuple):
     job_folders: Tuple[str, ...]
     namespaces: Tuple[FileId, ...]
     locks: Tuple[str, ...]
+    limits: FrozenSet[int]
 
 
-def read_traces(folders: Iterable[str], locks: Iterable[str] = ()) -> HostTraces:
+def read_traces(folders: Iterable[str], locks: Iterable[str] = (), marks: Iterable[str] = ()) -> HostTraces:
     """Read what leads to the processes of the hosts with these folders; folders that are gone lead to none.
 
-    A process that has one of the files ``locks`` open is a controller and never found.
+    A process that has one of the files ``locks`` open is a controller and never found. ``marks`` are the lines
+    ``NAME=value`` in the environments of the hosts' processes.
     """
     real = tuple(os.path.realpath(folder) for folder in folders)
     own = _file_id(ML)
@@ -53,7 +57,8 @@ def read_traces(folders: Iterable[str], locks: Iterable[str] = ()) -> HostTraces
     work, jobs = (tuple(os.path.join(folder, name) for folder in real for name in names) for names in (_WORK, _JOBS))
     # Where this process itself sees the host's folder as /opt/ml, every program of the machine does.
     namespaces = tuple(each for each in found if each is not None and each != own)
-    return HostTraces(real, work, jobs, namespaces, tuple(map(os.path.realpath, locks)))
+    limits = frozenset(process_mark.limit_of(mark.partition("=")[2]) for mark in marks)
+    return HostTraces(real, work, jobs, namespaces, tuple(map(os.path.realpath, locks)), limits)
 
 
 def find_unmarked(traces: HostTraces, known: Table, checked: Dict[Identity, bool]) -> Set[int]:
@@ -70,6 +75,8 @@ def find_unmarked(traces: HostTraces, known: Table, checked: Dict[Identity, bool
 
 
 def _has_traces(pid: int, traces: HostTraces) -> bool:
+    if traces.limits and process_mark.has_limit(pid, traces.limits):
+        return True
     if traces.namespaces and _file_id(f"{_PROC}/{pid}/root{ML}") in traces.namespaces:
         return True
     if _has_terminal(pid):

@@ -12,6 +12,8 @@ from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Sequence
 
+from jupyter_smx.agent.system.processes import process_mark
+
 if TYPE_CHECKING:
     import resource
 
@@ -285,17 +287,16 @@ def _is_in_group(pid: int, group: int) -> bool:
 
 
 def find_marked(marker: str) -> List[int]:
-    """Find the processes, other than this one, that carry this host's mark in their environment (Linux)."""
+    """Find the processes, other than this one, that have this host's mark in their environment or limits (Linux)."""
     if not LINUX:
         return []
-    wanted = b"JUPYTER_SMX_HOST=" + marker.encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    found.append(int(entry))
-    return found
+    line, limits = f"JUPYTER_SMX_HOST={marker}", {process_mark.limit_of(marker)}
+    others = (int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != os.getpid())
+    return [
+        pid
+        for pid in others
+        if line in read_file(f"/proc/{pid}/environ").split("\0") or process_mark.has_limit(pid, limits)
+    ]
 
 
 def listening_ports(pids: Iterable[int]) -> Dict[int, int]:

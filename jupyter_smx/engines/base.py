@@ -154,6 +154,24 @@ class PullProgress(Struct, frozen=True):
     downloads: bool = False
 
 
+class StoppedAgent(Struct, frozen=True):
+    """Why the agent of a host does not run, and how a user continues it.
+
+    ``reason`` is a clause that follows "Host algo-1 does not answer: ", ``cure`` a sentence.
+    """
+
+    reason: str
+    cure: str
+
+
+def stopped_process(pid: int, machine: str = "") -> StoppedAgent:
+    """Describe an agent that a signal has stopped; ``machine`` has the process if it is another one than this."""
+    place = f" on {machine}" if machine else ""
+    return StoppedAgent(
+        reason=f"its agent, process {pid}{place}, is stopped (SIGSTOP)", cure=f"`kill -CONT {pid}`{place} continues it."
+    )
+
+
 class Engine(LoggingConfigurable):
     """Base of all engines: a name, options (traits with help), capabilities, and the methods of the port."""
 
@@ -386,13 +404,14 @@ class Engine(LoggingConfigurable):
         spool = self.spool_path(cluster, host)
         return None if spool is None else await asyncio.to_thread(_read_file, spool, f"{job}/{name}", offset, limit)
 
-    def stopped_agent(self, handle: Handle, host: str) -> int:
-        """Give the process of a host's agent if it is stopped, as by SIGSTOP; 0 where it is not, or unknown.
+    def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
+        """Describe a host's agent if it is stopped, as by SIGSTOP or in a paused container; None if not, or unknown.
 
-        The user reads it where the host does not answer. It must not block.
+        The user reads it where the host does not answer. It must not block: an engine whose hosts are elsewhere keeps
+        what its last :meth:`observe_all` saw. It is asked again while the host is silent.
         """
         del handle, host
-        return 0
+        return None
 
     async def exit_reason(self, cluster: str, host: str) -> str:
         """Say how a host ended, where the engine has more to say than its agent could; "" where it has not.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.base import ClusterRequest, StoppedAgent
     from jupyter_smx.model.spec.instance import InstanceType
 
 
@@ -154,7 +154,7 @@ class FakeEngine(Doors):
     def __init__(self, *agents: FakeAgent) -> None:
         super().__init__(*agents)
         self.gate = asyncio.Event()
-        self.stopped_pid = 0
+        self.stopped: StoppedAgent | None = None
         self.released: list[str] = []
         self.folder: Path | None = None
         self.targets: Sequence[str] = ()
@@ -174,8 +174,8 @@ class FakeEngine(Doors):
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         return [Observation.RUNNING for _ in handles]
 
-    def stopped_agent(self, _handle: Handle, _host: str) -> int:
-        return self.stopped_pid
+    def stopped_agent(self, _handle: Handle, _host: str) -> StoppedAgent | None:
+        return self.stopped
 
     async def release(self, handle: Handle) -> None:
         self.released.append(handle.cluster)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,3 +42,17 @@ def inspected_image(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Images, "cache", {IMAGE: InspectedImage(IMAGE, "/opt/conda/bin/python")})
     monkeypatch.setattr(Preflight, "check", firm)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[socket.socket]:
+    """Listen where the agent of the host of ``HANDLE`` does."""
+    folder = tmp_path / "clusters" / "c1" / "algo-1"
+    folder.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as agent:
+        here = os.open(folder, os.O_PATH)
+        agent.bind(f"/proc/self/fd/{here}/agent.sock")
+        os.close(here)
+        agent.listen(8)
+        agent.settimeout(10)
+        yield agent

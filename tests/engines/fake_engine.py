@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fake_dockerd import answer, end, room
 
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
-from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from fake_dockerd import FakeDockerd
 
     from jupyter_smx.engines.docker.engine import DockerEngine
+
+
+HANDLE = Handle(engine="docker", cluster="c1", hosts=(HostHandle(host="algo-1", data={"container": "x"}),))
 
 
 def live(container: dict[str, Any]) -> None:

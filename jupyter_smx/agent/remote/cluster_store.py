@@ -36,6 +36,10 @@ class AgentIdentity(NamedTuple):
         """Say whether exactly this process runs."""
         return self.boot_id == process_table.boot_id() and process_table.is_alive((self.pid, self.start_time))
 
+    def is_stopped(self) -> bool:
+        """Return True if a signal, or a debugger, has stopped this process."""
+        return self.boot_id == process_table.boot_id() and process_table.is_stopped((self.pid, self.start_time))
+
 
 class HostName(NamedTuple):
     """One host of one cluster."""

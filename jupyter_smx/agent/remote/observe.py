@@ -21,8 +21,8 @@ def observe(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Look at the clusters that ``asked`` names: ``{"hosts": {cluster: {host: state}}, "boot_id": …}``.
 
     A state has ``running`` (None: its agent may still start) and, where there is or was an agent, what
-    :func:`jupyter_smx.agent.remote.launch.launch` gave. A released cluster has no hosts unless
-    ``asked`` has ``released``.
+    :func:`jupyter_smx.agent.remote.launch.launch` gave, and ``stopped`` (by SIGSTOP). A released cluster has no hosts
+    unless ``asked`` has ``released``.
     """
     clusters = [str(cluster) for cluster in asked["clusters"]]
     is_shown = {cluster: bool(asked.get("released")) or not store.is_released(cluster) for cluster in clusters}
@@ -36,7 +36,8 @@ def _state(store: ClusterStore, name: HostName) -> Dict[str, Any]:
     if agent is None:
         return {"running": None if store.is_live(name) else False}
     found = {**agent._asdict(), "socket": socket_path(store, name)}
-    return {"running": agent.is_alive(), "devices": store.description(name).get("devices", []), **found}
+    devices = store.description(name).get("devices", [])
+    return {"running": agent.is_alive(), "stopped": agent.is_stopped(), "devices": devices, **found}
 
 
 def list_clusters(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:

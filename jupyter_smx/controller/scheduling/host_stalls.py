@@ -1,4 +1,4 @@
-"""Note hosts that do not answer on open streams, and name an agent that is stopped as the reason.
+"""Note hosts that do not answer on open streams, and name as the reason an agent that is stopped.
 
 A stream is closed after three silent periods only, and a stopped agent still accepts the next one. Without this the
 user would read for most of a minute that the code runs.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.scheduling.job_events import JobEventHandler
-    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.engines.base import Engine, StoppedAgent
     from jupyter_smx.model.errors import UnavailableError
     from jupyter_smx.model.records.cluster import Cluster
 
@@ -34,29 +34,41 @@ class HostStalls:
         self._engine_of = engine_of
         self._events = events
         self._clock = clock
-        self._noted: set[str] = set()
+        self._noted: dict[str, StoppedAgent | None] = {}
+        """Clusters whose silence is on record, with the reason if it was known."""
 
     def check(self, cluster: Cluster) -> None:
-        """Say on a pool and its job that a host is silent, once, and take it back when it answers."""
+        """Say on a pool and its job that a host is silent, and take it back when it answers.
+
+        It is said once, and again when an engine that looks at its machines now and then knows the reason.
+        """
         silence = self._agents.longest_stall(cluster.id)
         if silence is None:
             # A stream that closed is opened again, and that says what comes of it.
             if cluster.id in self._noted and self._agents.is_open(cluster.id):
                 self._events.on_cluster_reachable(cluster)
-            self._noted.discard(cluster.id)
-        elif cluster.id not in self._noted:
-            host, seconds = silence
-            error = unreachable_hosts.silent_error(host, seconds, self._stopped_agent(cluster, host))
+            self._noted.pop(cluster.id, None)
+            return
+        host, seconds = silence
+        stopped = self._stopped_agent(cluster, host)
+        if cluster.id not in self._noted or stopped not in (None, self._noted[cluster.id]):
+            error = _silent_error(host, seconds, stopped)
             self._events.on_cluster_unreachable(cluster, error, self._clock() - seconds)
-            self._noted.add(cluster.id)  # only what is on disk: a full one is tried again
+            self._noted[cluster.id] = stopped  # only what is on disk: a full one is tried again
 
     def find_stopped(self, cluster: Cluster) -> UnavailableError | None:
         """Give the error of a cluster one of whose agents is stopped, None where none is known to be."""
         for host in cluster.handle.hosts if cluster.handle else ():
-            pid = self._stopped_agent(cluster, host.host)
-            if pid:
-                return unreachable_hosts.silent_error(host.host, 0.0, pid)
+            if stopped := self._stopped_agent(cluster, host.host):
+                return _silent_error(host.host, 0.0, stopped)
         return None
 
-    def _stopped_agent(self, cluster: Cluster, host: str) -> int:
-        return 0 if cluster.handle is None else self._engine_of(cluster.key.engine).stopped_agent(cluster.handle, host)
+    def _stopped_agent(self, cluster: Cluster, host: str) -> StoppedAgent | None:
+        handle = cluster.handle
+        return None if handle is None else self._engine_of(cluster.key.engine).stopped_agent(handle, host)
+
+
+def _silent_error(host: str, seconds: float, stopped: StoppedAgent | None) -> UnavailableError:
+    if stopped is None:
+        return unreachable_hosts.silent_error(host, seconds)
+    return unreachable_hosts.silent_error(host, seconds, stopped.reason, stopped.cure)

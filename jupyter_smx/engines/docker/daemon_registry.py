@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.engines.base import StoppedAgent, stopped_process
+from jupyter_smx.engines.docker.containers.agent_process import stopped_agent_pid
 from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.docker.teardown import ALIVE
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.cluster import Handle
 
+_PAUSED = "paused"
 _CONNECT_CHECK_TIMEOUT = 2.0
 """Seconds for an optional request; a connection to a host takes ten at most, in total."""
 
@@ -30,6 +33,10 @@ class DaemonRegistry:
         self.url = ""
         """Where the daemon of new hosts listens, once it was asked for."""
         self._daemons: dict[str, Daemon] = {}
+        self._paused: dict[str, frozenset[str]] = {}
+        """Containers that the last look at each daemon found paused, by its address."""
+        self._first_pids: dict[str, int] = {}
+        """The PID of the first process of each container that was inspected, as its daemon numbers processes."""
 
     def default(self) -> Daemon:
         """Find the daemon of new hosts, once; a context that is changed later has no effect.
@@ -67,7 +74,9 @@ class DaemonRegistry:
             rows = await self.get(url).containers(label)
         except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
             return None
-        return {row["Id"]: str(row["State"]) for row in rows}
+        states = {row["Id"]: str(row["State"]) for row in rows}
+        self._paused[url] = frozenset(one for one, state in states.items() if state == _PAUSED)
+        return states
 
     async def inspect(self, handle: Handle, container: str) -> dict[str, Any] | None:
         """Look at a container on the way to its agent, which is not the daemon's: one that hangs is not waited for.
@@ -85,13 +94,33 @@ class DaemonRegistry:
             found = await self.inspect(handle, container)
         except UnavailableError:
             return  # hosts outlive their daemon where it is told to let them, and our way to them is not its
-        if found and found["State"].get("Paused"):
+        state = found["State"] if found else {}
+        self._first_pids[container] = int(state.get("Pid") or 0)
+        if state.get("Paused"):
             raise UnavailableError(
                 f"Host {host} of cluster {handle.cluster} is paused.",
                 rule="A paused container does not respond, and its deadline is suspended.",
-                cure=f"Resume it with {self.for_handle(handle).kind.program} unpause {name}.",
+                cure=self._unpause_sentence(handle, name),
                 transient=True,
             )
+
+    def stopped_agent(self, handle: Handle, container: str, name: str) -> StoppedAgent | None:
+        """Describe the agent of a container that was paused at the last look, or whose agent is stopped now.
+
+        Asks no daemon; messages use the container's ``name``.
+        """
+        if container in self._paused.get(handle_daemon_url(handle), ()):
+            return StoppedAgent("its container is paused", self._unpause_sentence(handle, name))
+        pid = stopped_agent_pid(self._first_pids.get(container, 0), container)
+        return stopped_process(pid) if pid else None
+
+    def forget(self, handle: Handle) -> None:
+        """Drop what is known of a cluster's containers, which are released."""
+        for host in handle.hosts:
+            self._first_pids.pop(str(host.data.get("container")), None)
+
+    def _unpause_sentence(self, handle: Handle, name: str) -> str:
+        return f"Resume it with {self.for_handle(handle).kind.program} unpause {name}."
 
 
 def handle_daemon_url(handle: Handle) -> str:

@@ -40,7 +40,7 @@ from jupyter_smx.model.spec.image import Image
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from jupyter_smx.engines.base import HostSpec, PullProgress
+    from jupyter_smx.engines.base import HostSpec, PullProgress, StoppedAgent
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
     from jupyter_smx.engines.docker.images.image import InspectedImage
     from jupyter_smx.model.records.cluster import HostHandle
@@ -280,6 +280,12 @@ class DockerEngine(Engine):
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
         return [*daemon_info.client_command(self._daemons.for_handle(handle).url), *enter]
 
+    def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
+        """Say that the container is paused, or that a signal has stopped the agent in it; asks no daemon."""
+        known = {one.host: str(one.data["container"]) for one in handle.hosts}
+        name = container_spec.container_name(handle.cluster, host)
+        return self._daemons.stopped_agent(handle, known[host], name) if host in known else None
+
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder whose clusters have no record, at every daemon.
 
@@ -415,6 +421,7 @@ class DockerEngine(Engine):
 
     async def _release(self, handle: Handle) -> None:
         cluster = handle.cluster
+        self._daemons.forget(handle)
         url = handle_daemon_url(handle) or await asyncio.to_thread(read_daemon_url, self._folders, cluster)
         daemon, labels = self._daemons.get(url), container_spec.filters(self.data_dir, cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.

@@ -17,7 +17,14 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.isolation import host_traces
 from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir, lock_path
-from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.base import (
+    DOCTOR_TIMEOUT,
+    Capabilities,
+    ClusterRequest,
+    Engine,
+    Observation,
+    stopped_process,
+)
 from jupyter_smx.engines.local import agent_ends, namespaces
 from jupyter_smx.engines.local.agent_ends import AgentEnds
 from jupyter_smx.engines.local.limits import LocalLimits
@@ -40,7 +47,7 @@ from jupyter_smx.model.text import format_duration
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from jupyter_smx.engines.base import HostSpec
+    from jupyter_smx.engines.base import HostSpec, StoppedAgent
 
 _LINUX = sys.platform == "linux"
 _EXEC_PATIENCE = 1.0
@@ -198,13 +205,13 @@ class LocalEngine(Engine):
         """Give the folder in which each cluster has its own."""
         return self._folders.clusters
 
-    def stopped_agent(self, handle: Handle, host: str) -> int:
+    def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
         """Look at the process of the agent, which the handle names."""
         found = next((one for one in handle.hosts if one.host == host), None)
         with suppress(msgspec.MsgspecError, OSError):
             if found is not None and (agent := agent_process(found)).is_stopped():
-                return agent.pid
-        return 0
+                return stopped_process(agent.pid)
+        return None
 
     def spool_path(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.base import Observation, StoppedAgent, stopped_process
+from jupyter_smx.engines.remote.cluster_register import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -36,3 +37,25 @@ def conclude(handle: Handle, intention: Intention | None, states: Answers) -> Ob
     if None in running or (not handle.hosts and not any(running)):
         return Observation.UNKNOWN  # an acquire may be under way
     return Observation.RUNNING if all(running) else Observation.GONE
+
+
+class StoppedAgents:
+    """Agents that were stopped when their machines answered last."""
+
+    def __init__(self) -> None:
+        self._pids: dict[tuple[str, str], dict[str, int]] = {}
+        """By machine and cluster, the PIDs by host; nothing of a cluster whose agents all run."""
+
+    def note(self, answers: Answers) -> None:
+        """Take the answers of machines to ``observe``; what they do not mention stays as it was."""
+        for machine, answer in answers.items():
+            for cluster, hosts in answer["hosts"].items():
+                self._pids.pop((machine, cluster), None)
+                if pids := {host: state["pid"] for host, state in hosts.items() if state.get("stopped")}:
+                    self._pids[machine, cluster] = pids
+
+    def find(self, handle: Handle, host: str) -> StoppedAgent | None:
+        """Describe the agent of a host if it was stopped."""
+        machine = place_of(next((one for one in handle.hosts if one.host == host), None))
+        pid = self._pids.get((machine, handle.cluster), {}).get(host)
+        return stopped_process(pid, machine) if pid else None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from jupyter_smx.engines.base import HostSpec
+    from jupyter_smx.engines.base import HostSpec, StoppedAgent
     from jupyter_smx.engines.machine.addresses import HostNetwork
     from jupyter_smx.engines.remote.machine import MachineOptions, RemoteMachine
     from jupyter_smx.engines.remote.observations import Answers, Errors
@@ -114,6 +114,7 @@ class RemoteEngine(Engine):
         super().__init__(**traits)
         self._accounts: dict[str, Account] = {}
         self._contacts = Contacts(self._ask_machine, time.monotonic, time.time)
+        self._stopped_agents = observations.StoppedAgents()
         self._facts_at: dict[str, float] = {}
         """When each machine reported its facts last, by the monotonic clock."""
         self._facts = facts.FactsStore(self._folder / "machines")
@@ -267,9 +268,9 @@ class RemoteEngine(Engine):
         """Give the folder with the record of each cluster."""
         return self._register.folder
 
-    def spool_path(self, cluster: str, host: str) -> None:
-        """Give none: the spool is on another machine."""
-        del cluster, host
+    def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
+        """Describe an agent that was stopped when its machine answered last."""
+        return self._stopped_agents.find(handle, host)
 
     def instance_types(self) -> Sequence[InstanceType]:
         """Give a type for each machine whose size is known: all of it, with its name."""
@@ -590,6 +591,7 @@ class RemoteEngine(Engine):
                 for name, own in clusters.items()
             }
         )
+        self._stopped_agents.note(answers)
         for name in answers:
             self._contacts.note_answer(name)
         for name, error in errors.items():

@@ -30,14 +30,13 @@ def format_unreachable(reason: str, since: float, now: float) -> str:
     return redaction.redact_text(f"{PREFIX}{format_moment(since, now)}{_END}{reason}")
 
 
-def silent_error(host: str, seconds: float, stopped_pid: int) -> UnavailableError:
+def silent_error(host: str, seconds: float, reason: str = "", cure: str = "") -> UnavailableError:
     """Give the error of a host that does not answer, for so many seconds; 0 where they are not known.
 
-    ``stopped_pid`` is the process of its agent if that is stopped, else 0.
+    ``reason`` is a clause, "" where it is not known; ``cure`` a sentence.
     """
     what = f"has not answered for {format_duration(round(seconds))}" if seconds else "does not answer"
-    why = f": its agent, process {stopped_pid}, is stopped (SIGSTOP)" if stopped_pid else ""
-    cure = f"`kill -CONT {stopped_pid}` continues it." if stopped_pid else ""
+    why = f": {reason}" if reason else ""
     return UnavailableError(f"Host {host} {what}{why}.", field="host", value=host, cure=cure, transient=True)
 
 

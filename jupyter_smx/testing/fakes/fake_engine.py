@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
 
-from jupyter_smx.engines.base import Capabilities, Engine, Observation
+from jupyter_smx.engines.base import Capabilities, Engine, Observation, stopped_process
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.base import ClusterRequest, StoppedAgent
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 STOPPED_PID = 4711
@@ -204,6 +204,8 @@ class FakeEngine(Engine):
         self.faults: list[Fault] = []
         self.launch_seconds = launch_seconds
         self.has_spool = has_remains
+        self.sees_stopped = True
+        """Whether it knows of an agent that it is stopped, which a look at its machine may tell later."""
         self.reads_spool = False
         """Whether it reads for others what lies where they see nothing, as an engine of other machines does."""
 
@@ -279,10 +281,11 @@ class FakeEngine(Engine):
         self._on_call()
         self.world.release(handle.cluster)
 
-    def stopped_agent(self, handle: Handle, host: str) -> int:
-        """Give a process for the agent of a host that is stopped."""
+    def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
+        """Give a process for the agent of a host that is stopped, once that is known."""
         found = self.world.hosts.get((handle.cluster, host))
-        return 0 if found is None or found.thawed.is_set() else STOPPED_PID
+        is_known = found is not None and not found.thawed.is_set() and self.sees_stopped
+        return stopped_process(STOPPED_PID) if is_known else None
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a host's agent over a socket pair."""

@@ -351,6 +351,25 @@ def test_a_host_whose_agent_is_stopped_is_called_that_before_its_stream_is_given
     assert sim.job(job).status() is Status.COMPLETED
 
 
+def test_a_reason_that_an_engine_learns_later_is_added_to_the_silence(sim: Simulation) -> None:
+    sim.engine.sees_stopped = False
+    job, host = frozen(sim)
+    sim.pass_time(12)
+    assert said(sim, job).endswith("Host algo-1 has not answered for 10 s.")
+    moment = said(sim, job).partition(": ")[0]
+    sim.engine.sees_stopped = True
+    sim.pass_time(2)
+    assert STOPPED in said(sim, job)
+    assert said(sim, job).startswith(moment), "the moment stays that of the last contact"
+    sim.engine.sees_stopped = False
+    sim.pass_time(1)
+    assert STOPPED in said(sim, job), "what a look does not tell is not taken back"
+    sim.call(host.thawed.set)
+    sim.pass_time(1)
+    assert said(sim, job) == USUAL
+    sim.end_job(job)
+
+
 def test_a_stopped_agent_is_still_called_that_when_its_stream_was_given_up(sim: Simulation) -> None:
     job, host = frozen(sim)
     sim.pass_time(60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import socket
@@ -274,12 +275,30 @@ async def test_a_container_that_is_paused_says_so_and_goes_on(harness: DockerHar
         await harness.engine.connect(handle, "algo-1")
     assert "docker unpause" in told.value.cure
     assert await harness.engine.observe_all([handle]) == [Observation.RUNNING]
+    told_at_once = harness.engine.stopped_agent(handle, "algo-1")
+    assert told_at_once is not None
+    assert (told_at_once.reason, told_at_once.cure) == ("its container is paused", told.value.cure)
     harness.run_docker("unpause", container)
+    await harness.engine.observe_all([handle])
+    assert harness.engine.stopped_agent(handle, "algo-1") is None
     async with AgentClient(harness.engine, handle) as agent:
         assert (await agent.run_and_wait("print('on')")).text == "on\n"
     harness.run_docker("pause", container)
     await harness.engine.release(handle)
     assert harness.leftovers(handle.cluster) == []
+
+
+async def test_an_agent_that_a_signal_has_stopped_in_its_container_is_named(harness: DockerHarness) -> None:
+    handle = await harness.acquire()
+    [container] = harness.containers(handle.cluster)
+    inside = json.loads((harness.cluster_folder(handle.cluster) / "algo-1" / "agent.json").read_text())["pid"]
+    async with AgentClient(harness.engine, handle) as agent:
+        assert harness.engine.stopped_agent(handle, "algo-1") is None
+        harness.run_docker("exec", container, "sh", "-c", f"kill -STOP {inside}")
+        await eventually(lambda: harness.engine.stopped_agent(handle, "algo-1"), "it is known")
+        harness.run_docker("exec", container, "sh", "-c", f"kill -CONT {inside}")
+        await eventually(lambda: harness.engine.stopped_agent(handle, "algo-1") is None, "it goes on")
+        assert (await agent.run_and_wait("print('on')")).text == "on\n"
 
 
 async def test_a_job_that_takes_too_much_memory_is_told_so_and_its_host_lives(harness: DockerHarness) -> None:

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_engine import engine_at
+from fake_engine import HANDLE, engine_at
 
 from jupyter_smx.engines.docker import daemon_registry
 from jupyter_smx.model.errors import UnavailableError
-from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
     from pathlib import Path
 
     from fake_dockerd import FakeDockerd
-
-HANDLE = Handle(engine="docker", cluster="c1", hosts=(HostHandle(host="algo-1", data={"container": "x"}),))
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[socket.socket]:
-    """Listen where the agent of that host does."""
-    folder = tmp_path / "clusters" / "c1" / "algo-1"
-    folder.mkdir(parents=True)
-    with socket.socket(socket.AF_UNIX) as agent:
-        here = os.open(folder, os.O_PATH)
-        agent.bind(f"/proc/self/fd/{here}/agent.sock")
-        os.close(here)
-        agent.listen(8)
-        agent.settimeout(10)
-        yield agent
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import pytest_asyncio
 import jupyter_smx
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.agent.system.processes import process_table
-from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.base import Observation, stopped_process
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.engines.machine.host_folder import AgentProcess, HostFolder, complete_process
 from jupyter_smx.model.errors import UnavailableError
@@ -70,14 +70,14 @@ def test_an_agent_that_is_stopped_is_found_by_its_handle(
 ) -> None:
     birth = {"pid": stranger.pid, "start_time": started(stranger.pid), "boot_id": process_table.boot_id()}
     handle = record(world, "ab" * 6, **birth)
-    assert world.engine.stopped_agent(handle, "algo-1") == 0
+    assert world.engine.stopped_agent(handle, "algo-1") is None
     stranger.send_signal(signal.SIGSTOP)
     _pid, status = os.waitpid(stranger.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
-    assert world.engine.stopped_agent(handle, "algo-1") == stranger.pid
-    assert world.engine.stopped_agent(handle, "algo-2") == 0
+    assert world.engine.stopped_agent(handle, "algo-1") == stopped_process(stranger.pid)
+    assert world.engine.stopped_agent(handle, "algo-2") is None
     another = record(world, "cd" * 6, **(birth | {"start_time": birth["start_time"] + 1}))
-    assert world.engine.stopped_agent(another, "algo-1") == 0
+    assert world.engine.stopped_agent(another, "algo-1") is None
 
 
 def started(pid: int) -> int:

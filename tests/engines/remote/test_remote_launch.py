@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from shell_engine import ShellEngine, ShellMachine
 
-from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.engines.base import ClusterRequest, HostSpec, stopped_process
 from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.engines.remote import account
 from jupyter_smx.engines.remote.account import Account
@@ -110,6 +111,11 @@ def register_of(folder: Path) -> ClusterRegister:
 
 async def launch(engine: ShellEngine, cluster: str) -> Mapping[str, str]:
     """Launch one host; gives the machine of each."""
+    return {each.host: str(each.data["machine"]) for each in (await launch_handle(engine, cluster)).hosts}
+
+
+async def launch_handle(engine: ShellEngine, cluster: str) -> Handle:
+    """Launch one host; gives the cluster."""
     host = HostSpec(host="algo-1", group=HOMOGENEOUS, instance_type="local", vcpus=1)
     request = ClusterRequest(
         cluster=cluster, hosts=(host,), instance_groups=(InstanceGroup(),), python="", idle_limit=120.0
@@ -117,7 +123,7 @@ async def launch(engine: ShellEngine, cluster: str) -> Mapping[str, str]:
     async for step in engine.acquire(request):
         assert isinstance(step, Handle)
         last = step
-    return {each.host: str(each.data["machine"]) for each in last.hosts}
+    return last
 
 
 async def test_machines_that_need_the_agent_at_once_get_one_that_is_packed_once(
@@ -134,6 +140,31 @@ async def test_machines_that_need_the_agent_at_once_get_one_that_is_packed_once(
     await asyncio.gather(*(each.ask("observe", {"clusters": []}) for each in accounts))
     assert len(packed) == 1
     assert all((home / FOLDER / agent_zipapp.file_name()).exists() for home in homes)
+
+
+async def test_an_agent_that_is_stopped_is_named_with_its_machine_until_it_goes_on(
+    engine_of: Callable[..., HalfSilentEngine],
+) -> None:
+    engine = engine_of("a")
+    handles = [await launch_handle(engine, "one"), await launch_handle(engine, "two")]
+    pid = int(handles[0].hosts[0].data["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    await eventually(lambda: process_state(pid) == "T", "it is stopped")
+    assert engine.stopped_agent(handles[0], "algo-1") is None, "nothing was asked yet"
+    await engine.observe_all(handles)
+    await engine.observe_all(handles[1:])
+    found = [engine.stopped_agent(handle, "algo-1") for handle in handles]
+    assert found == [stopped_process(pid, "a"), None]
+    assert found[0] is not None
+    assert found[0].cure == f"`kill -CONT {pid}` on a continues it."
+    os.kill(pid, signal.SIGCONT)
+    await eventually(lambda: process_state(pid) != "T", "it goes on")
+    await engine.observe_all(handles)
+    assert engine.stopped_agent(handles[0], "algo-1") is None
+
+
+def process_state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 async def test_a_placement_waits_for_the_one_of_another_process_and_sees_what_it_took(

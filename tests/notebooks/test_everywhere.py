@@ -6,15 +6,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import nbformat
 import papermill
 import pytest
-
-from jupyter_smx import controller_launch
-from jupyter_smx.testing.teardown import stop_everything
+from notebook_files import printed, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PREPARE = """%%process --output squares=:squares --name prepare
@@ -32,35 +28,9 @@ CELLS = ("%load_ext jupyter_smx", PREPARE, TRAIN, "print('total', total, job.sta
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give an empty folder to run in; jobs, pools and the controller that were made there end with it."""
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.delenv("SMX_WAIT", raising=False)
-    work = tmp_path / "work"
-    work.mkdir()
-    yield work
-    stop_everything()
-
-
-def write(path: Path, cells: tuple[str, ...]) -> Path:
-    """Write a notebook for the kernel of this environment."""
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(made, path)
-    return path
-
-
-@pytest.fixture
 def notebook(folder: Path) -> Path:
     """Write the notebook."""
     return write(folder / "everywhere.ipynb", CELLS)
-
-
-def printed(path: Path) -> str:
-    """Collect what all cells of an executed notebook printed."""
-    cells = nbformat.read(path, as_version=4).cells
-    return "".join(output.get("text", "") for cell in cells for output in cell.get("outputs", []))
 
 
 def run(folder: Path, *command: str) -> str:

@@ -98,10 +98,11 @@ def format_pause(job: str, limit: int) -> str:
 
 
 def format_omission(lines: int, size: int) -> str:
-    """Write the line that stands before the last lines of a long log: how many lines are missing, or ``size`` bytes.
+    """Write the line that stands before the last lines of a long log: how many lines and bytes are missing.
 
-    A progress bar writes megabytes and ends no line.
+    A progress bar writes megabytes and ends at most one line.
     """
     if not lines:
         return f"jupyter_smx: {format_left_out(size)}.\n"
-    return f"jupyter_smx: {lines:,} {'line is' if lines == 1 else 'lines are'} left out here.\n"
+    count, verb = ("1 line", "is") if lines == 1 else (f"{lines:,} lines", "are")
+    return f"jupyter_smx: {count} ({format_size(size)}) {verb} left out here.\n"

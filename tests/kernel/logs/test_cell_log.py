@@ -10,6 +10,7 @@ from jupyter_smx.kernel.logs import cell_log
 from jupyter_smx.kernel.logs.cell_log import SETTINGS, CellLog, open_cell_log
 from jupyter_smx.kernel.logs.log_budget import LogBudget
 from jupyter_smx.kernel.logs.write_rate import WriteRate, message_size
+from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
     from conftest import Screenshots
@@ -52,7 +53,8 @@ def test_what_is_left_out_is_said_between_the_first_and_the_last_lines(monkeypat
     assert said == [said[0], said[0] + 1]
     assert lines[: said[0]] == [str(number) for number in range(said[0])]
     left = 1_000 - (len(lines) - 2)  # the two lines of the tool
-    assert lines[said[1]] == f"jupyter_smx: {left} lines are left out here."
+    size = sum(len(f"{number}\n") for number in range(1_000)) - sum(len(line) + 1 for line in lines if line.isdigit())
+    assert lines[said[1]] == f"jupyter_smx: {left} lines ({format_size(size)}) are left out here."
     assert lines[-1] == "999"
 
 

@@ -62,6 +62,6 @@ def test_the_lines_of_the_tool_say_how_many_are_left_out_and_how_to_get_them() -
     pause = format_pause("train-1", 1_000_000)
     assert "The log of train-1 is longer than 976.6 KiB" in pause
     assert "`jupyter smx logs train-1 -f` in a terminal shows all lines" in pause
-    assert format_omission(188_000, 10**7) == "jupyter_smx: 188,000 lines are left out here.\n"
-    assert format_omission(1, 80) == "jupyter_smx: 1 line is left out here.\n"
+    assert format_omission(188_000, 10**7) == "jupyter_smx: 188,000 lines (9.5 MiB) are left out here.\n"
+    assert format_omission(1, 29_000_000) == "jupyter_smx: 1 line (27.7 MiB) is left out here.\n"
     assert format_omission(0, 2_000_000) == "jupyter_smx: 1.9 MiB of this log were left out here.\n"

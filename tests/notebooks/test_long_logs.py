@@ -1,0 +1,88 @@
+"""A notebook whose jobs print tens of megabytes stays small, with the first and the last lines of each log."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import nbformat
+import papermill
+import pytest
+from nbclient import NotebookClient
+from notebook_files import printed_by_cell, write
+
+from jupyter_smx.kernel.front_end import LOG_LIMIT
+from jupyter_smx.model.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LINES = 100_000
+LINE = "x" * 292
+"""With its number and the newline, 300 bytes: a log of 30 MB."""
+
+LONG = f"""%%train --wait --keep-alive 1m --name long --as long
+for number in range({LINES}):
+    print(f"{{number:06}}", "{LINE}")"""
+
+BAR = f"""%%train --wait --name bar
+for number in range({LINES}):
+    print(f"\\r{{number:06}} {LINE}", end="")
+print("\\nafter the bar")"""
+
+CELL_SIZE = int(LOG_LIMIT * 1.1)
+"""Bytes of a cell in the file, which writes each line of a text with an indent, and of its card."""
+
+
+def run_by_nbclient(notebook: Path, done: Path) -> None:
+    """Run the notebook as programs do that use the library."""
+    found = nbformat.read(notebook, as_version=4)
+    NotebookClient(found, resources={"metadata": {"path": str(notebook.parent)}}).execute()
+    nbformat.write(found, done)
+
+
+def run_by_papermill(notebook: Path, done: Path) -> None:
+    """Run the notebook by papermill, which writes it after each cell."""
+    papermill.execute_notebook(notebook, done, cwd=str(notebook.parent), progress_bar=False)
+
+
+def check_size(notebook: Path) -> None:
+    """Check that a notebook is no larger than the limit of its cells allows."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert notebook.stat().st_size < CELL_SIZE * (len(cells) - 1)
+
+
+def check_ends(text: str) -> None:
+    """Check that a cell has the first and the last lines of the long log, and says what is missing."""
+    lines = text.splitlines()
+    assert f"{0:06} {LINE}" in lines
+    assert f"{LINES - 1:06} {LINE}" in lines
+    said = [line for line in lines if line.startswith("jupyter_smx: ")]
+    shown = sum(line.endswith(LINE) for line in lines)
+    assert "`jupyter smx logs long" in said[0]
+    missing = LINES - shown
+    assert said[1] == f"jupyter_smx: {missing:,} lines ({format_size(missing * 300)}) are left out here."
+    assert len(text) > LOG_LIMIT * 0.9
+
+
+@pytest.mark.parametrize("run", [run_by_nbclient, run_by_papermill])
+def test_a_notebook_with_a_long_log_stays_small_and_has_its_ends(
+    folder: Path, run: Callable[[Path, Path], None]
+) -> None:
+    notebook, done = write(folder / "long.ipynb", ("%load_ext jupyter_smx", LONG)), folder / "done.ipynb"
+    run(notebook, done)
+    check_size(done)
+    check_ends(printed_by_cell(done)[1])
+
+
+def test_each_way_to_a_long_log_and_a_progress_bar_stay_within_the_limit(folder: Path) -> None:
+    cells = ("%load_ext jupyter_smx", LONG, BAR, "%smx logs long", "long.follow()")
+    notebook, done = write(folder / "long.ipynb", cells), folder / "done.ipynb"
+    run_by_nbclient(notebook, done)
+    check_size(done)
+    _, _, bar, *others = printed_by_cell(done)
+    for text in others:
+        check_ends(text)
+    assert "\nafter the bar\n" in bar
+    assert re.search(r"jupyter_smx: 1 line \(2\d\.\d MiB\) is left out here\.\n", bar)

@@ -70,6 +70,8 @@ class Housekeeping:
         self._engine_of = engine_of
         self._engines: set[str] = set()
         self._writes_seen = self._writes_moved = 0
+        self._has_inherited_log = live_state.store.log_size() > LONG_LOG
+        """True until the long write-ahead log of earlier controllers is moved, which were killed before they did it."""
         self._clean_at = math.inf
         self._checkpoint_task: asyncio.Task[None] | None = None
         self._cleanup_task: asyncio.Task[None] | None = None
@@ -93,11 +95,12 @@ class Housekeeping:
         await asyncio.gather(*under_way, return_exceptions=True)
 
     def _checkpoint_if_due(self) -> None:
-        """Move the write-ahead log after a second without writes, when the disk is free."""
+        """Move the write-ahead log after a second without writes, when the disk is free; a long inherited one now."""
         store = self._live_state.store
         quiet, self._writes_seen = store.writes == self._writes_seen, store.writes
         waiting = store.writes - self._writes_moved
-        if (waiting > MANY_WRITES or (waiting and quiet)) and _is_over(self._checkpoint_task):
+        is_due = self._has_inherited_log or waiting > MANY_WRITES or (waiting and quiet)
+        if is_due and _is_over(self._checkpoint_task):
             self._checkpoint_task = asyncio.create_task(self._checkpoint(), name="moving the write-ahead log")
 
     async def _checkpoint(self) -> None:
@@ -106,6 +109,7 @@ class Housekeeping:
         try:
             if await asyncio.to_thread(store.checkpoint):
                 self._writes_moved = written
+                self._has_inherited_log = False
             # After it, since on a full disk only the checkpoint makes room for another write.
             self._prune_events()
         except FencedError:

@@ -342,6 +342,35 @@ def test_the_write_ahead_log_is_short_after_a_checkpoint(store: Store) -> None:
     assert log.stat().st_size <= 1 << 20
 
 
+async def test_a_long_log_of_killed_controllers_is_moved_although_writes_go_on(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them was killed within seconds, so that the log grew by all that they wrote."""
+    monkeypatch.setattr(housekeeping, "LONG_LOG", 64 << 10)
+    live_state: Any = SimpleNamespace(store=store, clusters={}, monotonic=lambda: 0.0)
+
+    def keeper() -> Housekeeping:
+        return Housekeeping(live_state, tmp_path, DEFAULT_RETENTION, lambda: 0.0, lambda _name: None)  # type: ignore[arg-type, return-value]
+
+    def write_and_tick(housekeeping: Housekeeping) -> None:
+        store.write(clock=ClockOffset("boot", 1.0))
+        housekeeping.tick()
+
+    moves: list[bool] = []
+    move = store.checkpoint
+    monkeypatch.setattr(store, "checkpoint", lambda: moves.append(move()) or moves[-1])
+    early = keeper()
+    for _ in range(50):
+        write_and_tick(early)
+    assert moves == [], "between its own writes it moves nothing"
+    assert store.log_size() > housekeeping.LONG_LOG
+    later = keeper()
+    await eventually(lambda: write_and_tick(later) or moves, "the log is moved")
+    await early.close()
+    await later.close()
+    assert moves == [True]
+
+
 async def test_on_a_full_disk_the_log_is_moved_with_the_room_of_the_reserve_before_anything_is_written(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -347,6 +347,7 @@ async def test_a_long_log_of_killed_controllers_is_moved_although_writes_go_on(
 ) -> None:
     """Each of them was killed within seconds, so that the log grew by all that they wrote."""
     monkeypatch.setattr(housekeeping, "LONG_LOG", 64 << 10)
+    monkeypatch.setattr(housekeeping, "MANY_WRITES", 10**9)
     live_state: Any = SimpleNamespace(store=store, clusters={}, monotonic=lambda: 0.0)
 
     def keeper() -> Housekeeping:

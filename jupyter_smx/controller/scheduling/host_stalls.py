@@ -40,7 +40,7 @@ class HostStalls:
     def check(self, cluster: Cluster) -> None:
         """Say on a pool and its job that a host is silent, and take it back when it answers.
 
-        It is said once, and again when an engine that looks at its machines now and then knows the reason.
+        It is said once, and again when an engine that looks at its machines now and then has found the reason.
         """
         silence = self._agents.longest_stall(cluster.id)
         if silence is None:

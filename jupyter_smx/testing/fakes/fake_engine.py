@@ -205,7 +205,7 @@ class FakeEngine(Engine):
         self.launch_seconds = launch_seconds
         self.has_spool = has_remains
         self.sees_stopped = True
-        """Whether it knows of an agent that it is stopped, which a look at its machine may tell later."""
+        """Whether its last look at the machine has shown which agents are stopped."""
         self.reads_spool = False
         """Whether it reads for others what lies where they see nothing, as an engine of other machines does."""
 

@@ -1,4 +1,4 @@
-"""Find the agent of a container among the processes of this machine, to see whether a signal has stopped it."""
+"""Find the stopped agent of a container in this machine's ``/proc``, because its daemon cannot tell that."""
 
 from __future__ import annotations
 

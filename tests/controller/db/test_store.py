@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -252,6 +253,17 @@ def test_a_page_shows_the_summary_that_was_told(store: Store) -> None:
     told = summary_of(job, cost=0.5)
     store.write([job], events=[Event(seq=0, at=1.0, job=told)])
     assert store.summaries() == [told]
+
+
+def test_many_live_jobs_are_read_although_no_disk_takes_another_byte(store: Store) -> None:
+    """A controller that starts reads them, and SQLite sorts much of that in a file of a system folder by default."""
+    store.write(jobs=[a_job(number, spec=a_spec(source="x" * 100_000)) for number in range(1, 61)])
+    sizes = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, sizes[1]))
+    try:
+        assert len(store.live_jobs()) == 60
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, sizes)
 
 
 def test_only_a_finished_job_is_forgotten(store: Store) -> None:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,13 @@ MEBIBYTES = 400
 _UNSHARE = shutil.which("unshare") or "unshare"
 _MOUNT = shutil.which("mount") or "mount"
 _UNMOUNT = shutil.which("umount") or "umount"
+_BUSY_SECONDS = 5.0
 _INSIDE = "JUPYTER_SMX_CHAOS_FOLDER"
 NOT_POSSIBLE = 77
 """Exit code where this machine gives no namespaces."""
+FOLDER_DELETED = 78
+"""Exit code where a program outside deleted the folder of the run, which takes the disks away, too."""
+_KEPT = "kept"
 
 
 def is_inside() -> bool:
@@ -51,16 +56,23 @@ def enter(words: Sequence[str], seconds: float) -> int:
         return NOT_POSSIBLE
     # Sockets have short names, and what is in /tmp may be this very checkout.
     folder = tempfile.mkdtemp(prefix="chaos-", dir="/var/tmp")
+    # Outside it would be empty, and a program that tidies up may delete empty folders.
+    kept = Path(folder, _KEPT)
+    kept.touch()
     try:
         inside = subprocess.Popen([*_options(), sys.executable, *words], env={**os.environ, _INSIDE: folder})
         try:
-            return inside.wait(seconds)
+            code = inside.wait(seconds)
         except subprocess.TimeoutExpired:
             sys.stderr.write(f"The run was ended after {seconds:g} s.\n")
             return 124
         finally:
             inside.kill()  # with it goes the first process of the namespace, and with that all others
             inside.wait()
+        if kept.exists():
+            return code
+        sys.stderr.write(f"A program outside deleted {folder} during the run, so the run proves nothing.\n")
+        return FOLDER_DELETED
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -101,7 +113,11 @@ def read_only(folder: Path) -> Iterator[None]:
     """Let a folder be read-only; what is open stays open for writing."""
     subprocess.run([_MOUNT, "--bind", folder, folder], check=True)
     try:
-        subprocess.run([_MOUNT, "-o", "remount,bind,ro", folder], check=True)
+        remount = [_MOUNT, "-o", "remount,bind,ro", os.fspath(folder)]
+        end = time.monotonic() + _BUSY_SECONDS
+        # The kernel refuses it while a file is open for writing that was opened after the bind.
+        while subprocess.run(remount, capture_output=True, check=False).returncode and time.monotonic() < end:
+            time.sleep(0.05)
         yield
     finally:
         subprocess.run([_UNMOUNT, "-l", folder], check=True)

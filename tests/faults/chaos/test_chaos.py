@@ -96,6 +96,26 @@ def test_a_run_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Pat
     assert not [command for command in commands if seconds.encode() in command]
 
 
+@pytest.mark.usefixtures("namespaces")
+def test_a_run_whose_folder_a_program_outside_deletes_is_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel unmounts what is mounted on a deleted folder, so all records of the run were gone."""
+    folder = tmp_path / "run"
+
+    def make(**_options: str) -> str:
+        folder.mkdir()
+        return os.fspath(folder)
+
+    monkeypatch.setattr(chaos_namespaces.tempfile, "mkdtemp", make)
+    script = tmp_path / "deletes.py"
+    script.write_text(f"import shutil\nshutil.rmtree({os.fspath(folder)!r})\n")
+    assert chaos_namespaces.enter([os.fspath(script)], 30.0) == chaos_namespaces.FOLDER_DELETED
+    assert "proves nothing" in capfd.readouterr().err
+    script.write_text("raise SystemExit(3)\n")
+    assert chaos_namespaces.enter([os.fspath(script)], 30.0) == 3
+
+
 def run(words: Sequence[str]) -> None:
     """Run the script, which ends by itself, and show what it said where something does not hold."""
     done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, check=False)

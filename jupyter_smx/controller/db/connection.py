@@ -135,8 +135,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
 def _set(raw: sqlite3.Connection, own: str) -> sqlite3.Connection:
     """Say to a connection what is its own, and what all of them keep to; one that refuses is closed."""
-    # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint). To sort many live jobs SQLite makes
-    # a file in /var/tmp, so that a controller could not start where that disk is full.
+    # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint). SQLite would sort many live jobs
+    # in a file of /var/tmp, so that a controller could not start where that disk is full.
     try:
         for each in (own, "synchronous=NORMAL", "wal_autocheckpoint=0", "temp_store=MEMORY"):
             raw.execute(f"PRAGMA {each}")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from typing import TYPE_CHECKING
 
 from lab import WAKE
 from playwright.sync_api import expect
+
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from gate import Gate
@@ -87,3 +92,7 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     gate.open()
     expect(card).to_contain_text("Completed")
     expect(card).not_to_contain_text("not on this Jupyter server")
+    # The fixture ends the controller of the server only.
+    pid = int((server.folder / "elsewhere" / "controller.lock").read_text())
+    os.kill(pid, signal.SIGTERM)
+    eventually_blocking(lambda: process_scan.read_process(pid) is None, "the other controller ended", within=20.0)

@@ -130,8 +130,7 @@ class Job(JobEntry):
         self._checkpoints = mirror_task.checkpoint_task(host, job, spec)
         self._restored_files: FileStamps = {}
         self._oom_counter = memory.OomCounter()
-        self._oom_before = 0
-        self._oom = 0
+        self._oom_before = self._oom = 0
         self._reported = False
         self._waits_for_disk = False
         self._record_writer = EndRecordWriter(host, job, self._on_record_written, self.abort)

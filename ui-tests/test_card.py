@@ -85,7 +85,7 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     expect(card).to_contain_text(re.compile(r"%smx stop far-\w+ stops it"))
     expect(card).to_contain_text("Training")
     expect(card.get_by_role("button")).to_have_count(0)
-    notice = lab.page.locator(".jp-smx-foreign")
+    notice = lab.page.locator(".jp-smx-elsewhere")
     notice.locator("summary").click()
     expect(notice).to_contain_text("Run %smx jobs in that notebook")
     lab.photograph("card-elsewhere")

@@ -28,14 +28,14 @@ import { formatExpectedStart } from '../format/progressText';
 import type { IArraySnapshot } from '../state/arrays';
 import { currentTaskStates, isArrayFinal, mayBeStale } from '../state/arrays';
 import { describeStaleness } from '../state/connectionState';
-import { isFinal, isForeign, liveJob } from '../state/state';
+import { isFinal, isElsewhere, liveJob } from '../state/state';
 import type { ITrend } from '../state/trends';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
 import type { CardDetailsModel, CardDetailsView } from './cardDetails';
 import type { ICardSnapshot } from './cardSnapshot';
 import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
-import { ForeignRemark } from './foreignRemark';
+import { OtherRecordsRemark } from './otherRecordsRemark';
 
 /**
  * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.
@@ -129,7 +129,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
           <p className="jp-smx-reason">{job.message}</p>
         ) : null}
         {this._remark(job, live !== undefined)}
-        {this._foreignRemark(job.name, isFinal(job))}
+        {this._otherRecordsRemark(job.name, isFinal(job))}
         {this._isOpen ? this._more(job) : null}
       </div>
     );
@@ -151,7 +151,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
         <ArrayStatusLine name={name} title={array.title} states={states} trans={trans}>
           <Stale saved={saved} stale={stale} />
         </ArrayStatusLine>
-        {this._foreignRemark(name, isOver)}
+        {this._otherRecordsRemark(name, isOver)}
       </>
     );
   }
@@ -175,7 +175,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       const act = commandRunner(this.commands, command);
       return act && (() => act({ id, name }));
     };
-    return this.model.state.connectionStatus === 'ready' && !this._isForeign()
+    return this.model.state.connectionStatus === 'ready' && !this._isElsewhere()
       ? {
           onStop: of(CommandIDs.stopJob),
           onRerun: of(CommandIDs.rerunJob),
@@ -255,17 +255,19 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   /** From when a card is that the page cannot follow: the last save of the notebook, or what its kernel told last. */
   private _savedWords(): string {
     const at = this._card?.at ?? null;
-    return at !== null && this._isForeign()
+    return at !== null && this._isElsewhere()
       ? this.trans.__('as of %1', formatMoment(at, this.model.now()))
       : this.trans.__('as of the last save of the notebook');
   }
 
-  private _foreignRemark(name: string, isOver: boolean): JSX.Element | null {
-    return isOver || !this._isForeign() ? null : <ForeignRemark name={name} trans={this.trans} />;
+  private _otherRecordsRemark(name: string, isOver: boolean): JSX.Element | null {
+    return isOver || !this._isElsewhere() ? null : (
+      <OtherRecordsRemark name={name} trans={this.trans} />
+    );
   }
 
-  private _isForeign(): boolean {
-    return this._card !== null && isForeign(this._card.recordsId, this.model.state);
+  private _isElsewhere(): boolean {
+    return this._card !== null && isElsewhere(this._card.recordsId, this.model.state);
   }
 
   private _live(): JobSummary | undefined {

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 /** Say that the job is not on this server, and which lines do what its buttons would. */
-export function ForeignRemark(props: { name: string; trans: TranslationBundle }): JSX.Element {
+export function OtherRecordsRemark(props: { name: string; trans: TranslationBundle }): JSX.Element {
   const { name, trans } = props;
   return (
     <p className="jp-smx-says">

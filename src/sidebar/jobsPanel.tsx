@@ -21,7 +21,7 @@ import { isStateKnown } from '../state/connectionState';
 import { livePools, runningJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
-import { ForeignJobsNotice } from './foreignJobsNotice';
+import { OtherRecordsNotice } from './otherRecordsNotice';
 import { JobList } from './jobList';
 import { PanelToolbar } from './panelToolbar';
 import { PoolList } from './poolList';
@@ -188,7 +188,7 @@ class HeaderView extends SectionView {
           onWake={commandRunner(this.commands, CommandIDs.wake)}
         />
         <RecordsNotice note={state.recordsNote} trans={this.trans} />
-        <ForeignJobsNotice state={state} trans={this.trans} />
+        <OtherRecordsNotice state={state} trans={this.trans} />
         <p className="jp-smx-counts" role="status" aria-live="polite">
           {isReady ? formatCounts(state, this.model.now(), this.trans) : ''}
         </p>

@@ -4,16 +4,16 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { IState } from '../state/state';
-import { hasForeignJobs } from '../state/state';
+import { hasJobsElsewhere } from '../state/state';
 
-interface IForeignJobsNoticeProps {
+interface IOtherRecordsNoticeProps {
   state: IState;
   trans: TranslationBundle;
 }
 
-export function ForeignJobsNotice({ state, trans }: IForeignJobsNoticeProps): JSX.Element | null {
-  return hasForeignJobs(state) ? (
-    <details className="jp-smx-notice jp-smx-foreign">
+export function OtherRecordsNotice({ state, trans }: IOtherRecordsNoticeProps): JSX.Element | null {
+  return hasJobsElsewhere(state) ? (
+    <details className="jp-smx-notice jp-smx-elsewhere">
       <summary>{trans.__('A notebook has jobs that are not listed here')}</summary>
       <p>
         {trans.__(

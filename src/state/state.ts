@@ -79,13 +79,13 @@ export function hasUnfinishedJobs({ jobs }: IState): boolean {
 }
 
 /** Return true if a card's kernel keeps its jobs where this server has none; older cards and servers say nothing of it. */
-export function isForeign(recordsId: string, state: IState): boolean {
+export function isElsewhere(recordsId: string, state: IState): boolean {
   return recordsId !== '' && state.recordsId !== null && recordsId !== state.recordsId;
 }
 
 /** Return true if a notebook of this page has running jobs that this server does not have. */
-export function hasForeignJobs(state: IState): boolean {
-  return [...state.cardRecords].some(recordsId => isForeign(recordsId, state));
+export function hasJobsElsewhere(state: IState): boolean {
+  return [...state.cardRecords].some(recordsId => isElsewhere(recordsId, state));
 }
 
 export function isFinal(job: Pick<JobSummary, 'status'>): boolean {

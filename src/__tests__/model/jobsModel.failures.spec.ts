@@ -1,5 +1,5 @@
 import { ApiError } from '../../api/errors';
-import { hasForeignJobs } from '../../state/state';
+import { hasJobsElsewhere } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
@@ -108,12 +108,12 @@ describe('the model in trouble', () => {
       model.expectJob('job-1', '');
       model.expectJob('job-2', 'here');
       await model.refresh();
-      expect(hasForeignJobs(model.state)).toBe(false);
+      expect(hasJobsElsewhere(model.state)).toBe(false);
       model.expectJob('job-3', 'there');
-      expect(hasForeignJobs(model.state)).toBe(true);
+      expect(hasJobsElsewhere(model.state)).toBe(true);
       server.recordsId = undefined;
       await model.refresh();
-      expect(hasForeignJobs(model.state)).toBe(false);
+      expect(hasJobsElsewhere(model.state)).toBe(false);
     }
   );
 

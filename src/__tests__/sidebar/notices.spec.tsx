@@ -34,7 +34,7 @@ describe('notices of the panel', () => {
   });
 
   it('says that a notebook has jobs which are not listed, as long as it has', async () => {
-    const find = (): Element | null => panel.node.querySelector('.jp-smx-foreign');
+    const find = (): Element | null => panel.node.querySelector('.jp-smx-elsewhere');
     const state: IState = { ...EMPTY_STATE, connectionStatus: 'ready', recordsId: 'here' };
     model.become({ ...state, cardRecords: new Set(['here']) });
     await waitForRender();

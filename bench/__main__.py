@@ -1,7 +1,7 @@
 """Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, engines.
 
-    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun] [docker] [ssh]
-                    [compare --other CHECKOUT]
+    python -m bench [warm] [round_trip] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun]
+                    [docker] [ssh] [compare --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -16,6 +16,7 @@ from bench.warm import PRELOADS
 
 PARTS = (
     "warm",
+    "round_trip",
     "many",
     "memory",
     "send",

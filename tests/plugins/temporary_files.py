@@ -1,15 +1,19 @@
 """Temporary files of a run: they have a folder that ends with the run, and a run that leaves others elsewhere fails.
 
-The folder is TMPDIR for the workers and all that they start. Runs beside each other would blame each other, so only CI
-fails. A run with second chances does not fail: a worker that was ended removes nothing. Controllers and agents that a
-test kills leave the empty folders of their sockets and links to their hosts; those are removed.
+The folder is TMPDIR for the workers and all that they start. Only CI fails, and no run with second chances: a worker
+that was ended removes nothing. Other runs may go on beside this one, as that of the browser does; what may be theirs
+is left alone. Controllers and agents that a test kills leave the empty folders of their sockets and links to their
+hosts; those are removed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 _PLACES = tuple(Path(place) for place in ("/tmp", "/var/tmp", "/dev/shm", "/run"))  # noqa: S108 - only looked at
 _PREFIXES = ("smx-", "jupyter-smx-", "chaos-", "spark-local-", "toy-gateway-")
 _MOUNTS = Path("/proc/self/mounts")
+_OWN = "smx-t-"
+_SOCKET_FOLDER = re.compile(r"smx-[0-9a-f]{8}")
+_UNUSED_SECONDS = 120.0
+"""Seconds since the last change of a folder after which no test makes a socket in it."""
 
 _BEFORE = pytest.StashKey[set[str]]()
 
@@ -32,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     # pytest keeps the folders of the last runs, which is what one looks into after a failure.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-    folder = Path(tempfile.mkdtemp(prefix="smx-t-"))
+    folder = Path(tempfile.mkdtemp(prefix=_OWN))
     config.stash[_BEFORE] = find_ours()
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None
@@ -47,8 +55,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     if _BEFORE not in config.stash:
         return
     new = find_ours() - config.stash[_BEFORE]
-    base = Path(os.environ["PYTEST_DEBUG_TEMPROOT"])
-    left = sorted(path for path in new if not _is_removed(Path(path), base))
+    base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    left = sorted(path for path in new if not (_is_removed(Path(path), base) or _may_be_in_use(Path(path))))
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if left and reporter is not None:
         reporter.ensure_newline()
@@ -66,13 +74,32 @@ def find_ours() -> set[str]:
 def _is_removed(path: Path, base: Path) -> bool:
     """Remove an empty folder, or a link that leads to a folder of a test below ``base``."""
     with suppress(OSError):
-        if not path.is_symlink():
-            path.rmdir()
-            return True
-        if path.readlink().is_relative_to(base):
+        if path.is_symlink() and path.readlink().is_relative_to(base):
             path.unlink()
             return True
+        if not path.is_symlink() and time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+            path.rmdir()
+            return True
     return False
+
+
+def _may_be_in_use(path: Path) -> bool:
+    """Return True for the folder of another run, a link to its host, and a socket's folder that was just used."""
+    if path.name.startswith(_OWN) or path.is_symlink():
+        return True
+    with suppress(OSError):
+        is_new = time.time() - path.stat().st_mtime <= _UNUSED_SECONDS
+        return _SOCKET_FOLDER.fullmatch(path.name) is not None and (is_new or _listens(path / "s"))
+    return True  # it is gone
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            return False
+    return True
 
 
 def _remove(folder: Path) -> None:

@@ -51,10 +51,20 @@ def test_a_run_of_ci_fails_that_leaves_files_elsewhere(
 
 
 def test_what_killed_processes_leave_is_removed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = "Path('{place}', 'smx-0').mkdir(); Path('{place}', 'smx-1').symlink_to(Path.cwd())"
+    more = "Path('{place}', 'smx-0').mkdir(); os.utime('{place}/smx-0', (0, 0))"
     monkeypatch.setenv("CI", "true")
     assert run(pytester, monkeypatch, more).ret == 0
     assert list((pytester.path / "place").iterdir()) == []
+
+
+def test_what_may_be_of_another_run_is_left_alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = (
+        "Path('{place}', 'smx-t-other').mkdir(); Path('{place}', 'smx-1').symlink_to('/nowhere');"
+        "Path('{place}', 'smx-00aa11ff').mkdir()"
+    )
+    monkeypatch.setenv("CI", "true")
+    assert run(pytester, monkeypatch, more).ret == 0
+    assert len(list((pytester.path / "place").iterdir())) == 3
 
 
 def test_a_folder_with_a_mount_is_not_removed(tmp_path: Path) -> None:

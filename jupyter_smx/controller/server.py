@@ -260,8 +260,10 @@ class ControllerServer:
         return False
 
     def _schedule_job_files(self, job: Job) -> None:
-        # The records have it all; the files are for people. A client that waits for the job is answered first.
-        asyncio.get_running_loop().call_later(_JOB_FILES_DELAY, self._start_writing_job_files, job)
+        # The records have it all but the folder of code, which a rerun needs; else the files are for people, and a
+        # client that waits for the job is answered first.
+        delay = 0.0 if job.spec.source_dir else _JOB_FILES_DELAY
+        asyncio.get_running_loop().call_later(delay, self._start_writing_job_files, job)
 
     def _start_writing_job_files(self, job: Job) -> None:
         try:

@@ -40,19 +40,19 @@ def test_the_folder_ends_with_the_run(pytester: pytest.Pytester, monkeypatch: py
     assert list((pytester.path / "temporary").iterdir()) == []
 
 
-@pytest.mark.parametrize("ci", ["true", ""])
+@pytest.mark.parametrize("fails", ["1", ""])
 def test_a_run_of_ci_fails_that_leaves_files_elsewhere(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv(temporary_files.FAIL_VARIABLE, fails)
     result = run(pytester, monkeypatch, "Path('{place}', 'smx-left').touch()")
-    assert result.ret == bool(ci)
+    assert result.ret == bool(fails)
     result.stdout.fnmatch_lines(["*temporary files left: */place/smx-left"])
 
 
 def test_what_killed_processes_leave_is_removed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     more = "Path('{place}', 'smx-0').mkdir(); os.utime('{place}/smx-0', (0, 0))"
-    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv(temporary_files.FAIL_VARIABLE, "1")
     assert run(pytester, monkeypatch, more).ret == 0
     assert list((pytester.path / "place").iterdir()) == []
 
@@ -62,7 +62,7 @@ def test_what_may_be_of_another_run_is_left_alone(pytester: pytest.Pytester, mon
         "Path('{place}', 'smx-t-other').mkdir(); Path('{place}', 'smx-1').symlink_to('/nowhere');"
         "Path('{place}', 'smx-00aa11ff').mkdir()"
     )
-    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv(temporary_files.FAIL_VARIABLE, "1")
     assert run(pytester, monkeypatch, more).ret == 0
     assert len(list((pytester.path / "place").iterdir())) == 3
 

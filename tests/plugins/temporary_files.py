@@ -1,9 +1,9 @@
 """Temporary files of a run: they have a folder that ends with the run, and a run that leaves others elsewhere fails.
 
-The folder is TMPDIR for the workers and all that they start. A run fails only if ``FAIL_VARIABLE`` is set, and
-no other run goes on: of runs beside each other each sees what the other one uses. Nor does it fail with second chances:
-a worker that was ended removes nothing. CI does not set it yet: the ssh engine leaves the folder of its connections. Controllers and agents that a test kills leave the empty
-folders of their sockets and links to their hosts; those are removed.
+The folder is TMPDIR for the workers and all that they start. A run fails only if ``FAIL_VARIABLE`` is set and no other
+run goes on: of runs beside each other each sees what the other one uses. Nor does it fail with second chances: a worker
+that was ended removes nothing. CI does not set it yet: the ssh engine leaves the folder of its connections. Controllers
+and agents that a test kills leave the empty folders of their sockets and links to their hosts; those are removed.
 """
 
 from __future__ import annotations

@@ -200,7 +200,15 @@ describe('a card from a notebook', () => {
     const card = JSON.parse(
       JSON.stringify({ id: 'a', name: 'n', summary: job(1) })
     ) as ReadonlyPartialJSONValue;
-    expect(parseCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1), array: null });
+    expect(parseCard(card)).toEqual({
+      id: 'a',
+      name: 'n',
+      summary: job(1),
+      array: null,
+      // A card of a release that wrote neither.
+      recordsId: '',
+      at: null
+    });
   });
 
   it.each([undefined, null, 'text', 3, [], {}, { id: 1, name: 'n' }])('%p is no card', data => {

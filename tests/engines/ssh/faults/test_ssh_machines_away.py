@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fault_helpers import break_connection, is_reachable_again, is_unreachable, remark
+from fault_helpers import break_connection, is_reachable_again, is_unreachable, remark, waits_for
 from ssh_controller import PATIENCE, living
 
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -79,6 +79,21 @@ def test_a_job_runs_on_through_an_outage_and_says_since_when_it_is_out_of_reach(
     is_reachable_again(job)
     numbers = [int(line.split()[1]) for line in job.log().splitlines() if line.startswith("tick")]
     assert numbers == list(range(len(numbers))), "no line is missing or there twice"
+
+
+def test_a_machine_that_is_off_is_waited_for_until_the_wait_is_over(ssh_controller: SshControllerWorld) -> None:
+    world, one = ssh_controller, ssh_controller.world["one"]
+    one.kill()
+    began = time.monotonic()
+    job = world.submit(spot=True, max_run=8, max_wait=8)
+    seen = waits_for(job, "smx-one does not answer")
+    assert not seen.is_final
+    ended = job.wait()
+    assert ended.state.value == "MaxWaitTimeExceeded"
+    assert 8.0 <= time.monotonic() - began < 8.0 + PATIENCE
+    one.start()
+    eventually_blocking(lambda: not world.pools(), "nothing waits for a release", within=PATIENCE)
+    assert (job.runs(), world.run().job().state.value) == (0, "Completed")
 
 
 @pytest.mark.heavy("ssh")

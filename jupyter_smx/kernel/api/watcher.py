@@ -33,6 +33,10 @@ _SETTLE = 0.03
 """Seconds between a change and the look at its job: a warm start has five changes in a few milliseconds, and looking
 at each would take the processor away from the job."""
 
+_SINCE_SECONDS = 1.0
+"""Seconds without an open job for which the number of the last change is kept. Asking for it anew, and for the job,
+takes two requests, which jobs one after another would pay each time."""
+
 _REDRAW = 2.0
 """Seconds between two cards that differ in the job's progress only: each one is written into the notebook."""
 
@@ -145,15 +149,27 @@ class Watcher:
     def _run(self) -> None:
         since: int | None = None
         pause = _FIRST_PAUSE
-        while self._work.wait() and not self._closed.is_set():
+        while True:
+            since = self._wait_for_work(since)
+            if self._closed.is_set():
+                break
             try:
                 since = self._poll(since)
                 pause = _FIRST_PAUSE
-            except SmxError:  # noqa: PERF203 - each turn is a request
+            except SmxError:
                 since = None
                 self._closed.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
         self._client.close_thread_connections()
+
+    def _wait_for_work(self, since: int | None) -> int | None:
+        """Wait until a job is open; give the number of the last change, None after a pause without one."""
+        if self._work.wait(_SINCE_SECONDS):
+            return since
+        with self._lock:
+            self._unwatched_summaries.clear()
+        self._work.wait()
+        return None
 
     def _poll(self, since: int | None) -> int | None:
         """Wait for one batch of changes; None when it is not known any more what was missed."""
@@ -177,8 +193,6 @@ class Watcher:
         with self._lock:
             if not (self._handles_by_job or self._arrays) and not self._closed.is_set():
                 self._work.clear()
-                self._unwatched_summaries.clear()
-                since = None
         return since
 
     def _handle_changes(self, news: dict[str, JobSummary]) -> None:

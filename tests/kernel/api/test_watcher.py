@@ -91,8 +91,13 @@ def test_a_job_that_ends_before_its_handle_is_watched_is_told(
 
 
 def test_a_job_that_is_deleted_and_one_that_ends_leave_nothing_in_memory(
-    busy: Job, session: Session, controller: ScriptedController, eventually_blocking: Any
+    busy: Job,
+    session: Session,
+    controller: ScriptedController,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually_blocking: Any,
 ) -> None:
+    monkeypatch.setattr("jupyter_smx.kernel.api.watcher._SINCE_SECONDS", 0.1)
     other = session.submit(SPEC)
     controller.run(busy.id)
     controller.delete(busy.id)
@@ -121,6 +126,22 @@ def test_of_a_job_whose_end_its_handle_knows_nothing_is_asked(
     controller.end(busy.id)
     eventually_blocking(lambda: not session.watcher._handles_by_job, "its news are heard")
     assert looks() == before
+
+
+def test_jobs_one_after_another_ask_for_changes_alone(
+    session: Session, controller: ScriptedController, eventually_blocking: Callable[..., Any]
+) -> None:
+    first = session.submit(SPEC)
+    controller.end(first.id)
+    first.wait(PATIENCE)
+    eventually_blocking(lambda: not session.watcher._handles_by_job, "its end is known")
+    infos = lambda: sum("/v1/controller" in target for target in controller.targets)  # noqa: E731
+    before = infos()
+    second = session.submit(SPEC)
+    event = told(second)
+    controller.end(second.id)
+    assert event.wait(PATIENCE)
+    assert infos() == before
 
 
 class Guarded(dict[str, Any]):

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 20.0
 """Seconds that one request waits for the end of a task."""
 _PER_TASK = 0.000_5
-"""Seconds per task between two requests for all tasks, so that long lists are not read too often.
-
-The wait is skipped if no task is left, and never exceeds the caller's time-out."""
+"""Seconds per task, at least, between two requests for all tasks."""
+_LIST_SHARE = 0.1
+"""Share of the time that these requests may take: the controller answers them instead of starting tasks."""
 
 
 class JobArray:
@@ -60,6 +60,8 @@ class JobArray:
         """Finished tasks that were deleted; they are not awaited."""
         self._lock = threading.RLock()
         self._listeners: list[Callable[[JobArray], None]] = []
+        self._list_seconds = 0.0
+        """How long the last request for all tasks took."""
 
     @property
     def id(self) -> str:
@@ -300,13 +302,20 @@ class JobArray:
         left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
         if left <= 0:
             raise TimeoutError(f"{self.name}: {format_counts(self._summary)}; the other tasks are still running.")
-        ask = partial(self._client.array, self.id, ended=over, wait=left, tasks=False)
-        waiting = retry_while_unavailable(ask).counts.remaining_count()
+        waiting = self._count_remaining(over, left)
         if len(self) - waiting > over:
             if waiting:
-                pause = _PER_TASK * len(self)
-                threading.Event().wait(pause if end is None else max(0.0, min(pause, end - time.monotonic())))
+                # The rest may end meanwhile, which ends the pause.
+                pause = max(_PER_TASK * len(self), self._list_seconds / _LIST_SHARE)
+                self._count_remaining(len(self) - 1, pause if end is None else min(pause, end - time.monotonic()))
+            before = time.monotonic()
             self.update(retry_while_unavailable(partial(self._client.array, self.id)))
+            self._list_seconds = time.monotonic() - before
+
+    def _count_remaining(self, over: int, seconds: float) -> int:
+        """Wait until more than ``over`` tasks have a verdict, or the seconds are over; count those that have none."""
+        ask = partial(self._client.array, self.id, ended=over, wait=max(0.0, seconds), tasks=False)
+        return retry_while_unavailable(ask).counts.remaining_count()
 
     def _outcome(self, index: int) -> Any:
         job = self[index]

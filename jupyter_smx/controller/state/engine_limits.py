@@ -1,6 +1,7 @@
 """The limits of each engine: the administrator's, and those that the engine reports for its hosts.
 
-Asked of the engine each time, since a configuration or a platform may change which instance types there are.
+An engine is asked at most once a second: each write of a record needs the answer, and a configuration or a platform
+seldom changes which instance types there are.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_VALID_SECONDS = 1.0
+"""Seconds for which what an engine said holds."""
+
 
 def types_of_engine(engine_of: Callable[[str], Engine], name: str) -> tuple[InstanceType, ...]:
     """Give the instance types that an engine brings; none of one that is not installed, or that raises an error.
@@ -35,22 +39,27 @@ def types_of_engine(engine_of: Callable[[str], Engine], name: str) -> tuple[Inst
 
 
 class EngineLimits:
-    """Gives the limits of an engine by its name."""
+    """Gives the limits of an engine by its name; ``monotonic`` is a clock in seconds."""
 
-    def __init__(self, limits: Limits, engine_of: Callable[[str], Engine]) -> None:
+    def __init__(self, limits: Limits, engine_of: Callable[[str], Engine], monotonic: Callable[[], float]) -> None:
         self._limits = limits
         self._engine_of = engine_of
+        self._monotonic = monotonic
         self._known: dict[str, tuple[bool, tuple[InstanceType, ...], Limits]] = {}
+        self._asked_at: dict[str, float] = {}
 
     def __call__(self, name: str) -> Limits:
         """Give the limits for the jobs of an engine; those of all for one that is not installed any more."""
+        now = self._monotonic()
+        known = self._known.get(name)
+        if known is not None and now - self._asked_at[name] < _VALID_SECONDS:
+            return known[2]
         try:
             engine = self._engine_of(name)
         except SmxError:
             return self._limits
         bounded, brought = engine.capabilities.bounded_by_machine, types_of_engine(self._engine_of, name)
-        known = self._known.get(name)
         if known is None or known[:2] != (bounded, brought):
             known = (bounded, brought, limits_of_engine(self._limits, brought, bounded=bounded))
-            self._known[name] = known
+        self._known[name], self._asked_at[name] = known, now
         return known[2]

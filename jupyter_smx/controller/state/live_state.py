@@ -63,7 +63,9 @@ class LiveState:
     ) -> None:
         self.store = store
         self.limits = limits
-        self.limits_of: Callable[[str], Limits] = EngineLimits(limits, engine_of) if engine_of else lambda _name: limits
+        self.limits_of: Callable[[str], Limits] = (
+            EngineLimits(limits, engine_of, monotonic) if engine_of else lambda _name: limits
+        )
         """The limits for the jobs of an engine, with the instance types that it brings."""
         self.clock = clock
         self.monotonic = monotonic

@@ -1,4 +1,4 @@
-"""Pack the outputs of a job in a process of their own, again after each pause while a disk fails."""
+"""Pack the outputs of a job, again after each pause while a disk fails; many in a process of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.channels import pack_outputs
 from jupyter_smx.agent.job.end_on_error import ends_job_on_error
-from jupyter_smx.agent.system.processes.forked_task import ForkedTask
+from jupyter_smx.agent.system.processes.forked_task import ForkedTask, answer_of
 from jupyter_smx.agent.system.resources import disk_wait
 
 if TYPE_CHECKING:
@@ -45,10 +45,13 @@ class OutputPacking:
     @ends_job_on_error
     def start(self, on_end: OnEnd) -> None:
         """Begin; ``on_end`` is called once."""
-        if not self.is_over:
-            places = self._host.disks(self._job)
-            packed = functools.partial(self._on_packed, on_end)
-            self.task = ForkedTask(self._host.loop, lambda: pack_outputs.stage_out(*self._work, places), packed)
+        if self.is_over:
+            return
+        work = functools.partial(pack_outputs.stage_out, *self._work, self._host.disks(self._job))
+        if pack_outputs.is_small(*self._work):
+            self._on_packed(on_end, *answer_of(work))
+        else:
+            self.task = ForkedTask(self._host.loop, work, functools.partial(self._on_packed, on_end))
 
     @ends_job_on_error
     def _on_packed(self, on_end: OnEnd, result: Optional[Dict[str, Any]], error: str) -> None:

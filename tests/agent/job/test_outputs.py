@@ -88,6 +88,39 @@ def test_the_model_and_the_data_of_a_training_job_come_home_once_as_archives(age
     assert agent.run("pass", outputs=OF_TRAINING)["artifacts"] == []
 
 
+SMALL = pack_outputs._SMALL_BYTES
+
+
+@pytest.mark.parametrize(
+    ("files", "is_small"),
+    [
+        ({}, True),
+        ({"model/x": SMALL}, True),
+        ({"model/x": SMALL, "output/data/y": 1}, False),
+        ({f"model/{number}": 1 for number in range(16)}, True),
+        ({f"model/{number}": 1 for number in range(17)}, False),
+        ({"model/folder/x": 1}, False),
+    ],
+)
+def test_few_small_files_are_packed_by_the_agent_itself(tmp_path: Path, files: dict[str, int], is_small: bool) -> None:
+    for folder in ("model", "output/data"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name, size in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(size))
+    assert pack_outputs.is_small(str(tmp_path), [], str(tmp_path / "job")) is is_small
+    assert not pack_outputs.is_small(str(tmp_path), [("x", str(tmp_path / "x"))], str(tmp_path / "job"))
+
+
+def test_a_pipe_among_outputs_is_left_to_a_process_and_received_variables_are_not(tmp_path: Path) -> None:
+    for folder in ("model", "output/data", "job/artifacts"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "job/artifacts/result.pkl").write_bytes(bytes(10 * SMALL))
+    assert pack_outputs.is_small(str(tmp_path), [], str(tmp_path / "job"))
+    os.mkfifo(tmp_path / "model/pipe")
+    assert not pack_outputs.is_small(str(tmp_path), [], str(tmp_path / "job"))
+
+
 def test_an_output_of_a_processing_job_comes_home_once_as_files_wherever_it_lies(agent: Agent) -> None:
     source = "import os\nopen(os.environ['SMX_OUTPUT_M'] + '/x', 'w').write('x')"
     record = agent.run(source, kind="process", outputs=[{"name": "m", "path": "/opt/ml/model"}])

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.system.processes import process
@@ -35,6 +35,16 @@ def _close_all_but(fd: int) -> None:
                 os.close(number)
 
 
+def answer_of(work: Callable[[], Dict[str, Any]]) -> Tuple[Optional[Dict[str, Any]], str]:
+    """Do a piece of work here; give what ``OnDone`` takes."""
+    try:
+        return work(), ""
+    except RefusalError as refusal:
+        return None, str(refusal)
+    except Exception as error:  # noqa: BLE001 - border: any failure of the work is an answer
+        return None, f"{type(error).__name__}: {error}"
+
+
 def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
     code = 1
     try:
@@ -45,15 +55,11 @@ def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
         _close_all_but(fd)
         os.nice(_NICE)
         with open(fd, "w", encoding="utf-8") as pipe:
-            try:
-                json.dump({"result": work()}, pipe)
-            except RefusalError as refusal:
-                json.dump({"error": str(refusal)}, pipe)
-            except Exception as error:  # noqa: BLE001 - border: any failure of the work is an answer
-                json.dump({"error": f"{type(error).__name__}: {error}"}, pipe)
+            result, error = answer_of(work)
+            json.dump({"error": error} if result is None else {"result": result}, pipe)
         code = 0
-    except BaseException as error:  # noqa: BLE001 - border: this process must not go on as a second agent
-        process.print_error(error)
+    except BaseException as failure:  # noqa: BLE001 - border: this process must not go on as a second agent
+        process.print_error(failure)
     finally:
         os._exit(code)
 

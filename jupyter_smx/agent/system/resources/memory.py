@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import resource
 from typing import Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroups
 
+_ROW = re.compile(r"^([^:\n]+): +(\d+) kB$", re.MULTILINE)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _NO_LIMIT = 1 << 60
@@ -52,8 +54,8 @@ def _groups(root: str) -> List[str]:
 
 def machine_memory(root: str = "/") -> Dict[str, int]:
     """Give what the kernel says of the whole machine in bytes, by its names: MemTotal, MemAvailable, …."""
-    rows = (line.split() for line in process.read_file(os.path.join(root, "proc/meminfo")).splitlines())
-    return {row[0].rstrip(":"): int(row[1]) * _STEP for row in rows if row[2:] == ["kB"]}
+    rows = _ROW.findall(process.read_file(os.path.join(root, "proc/meminfo")))
+    return {name: int(count) * _STEP for name, count in rows}
 
 
 def limit(root: str = "/") -> Tuple[int, str]:
@@ -89,9 +91,10 @@ class OomCounter:
 
     def find(self) -> int:
         """Find the files that have the counts, and give their sum. To read them again takes a third of the time."""
-        known = (path for path in map(_kills_file, _groups(self._root)) if path)
-        self._files = list(itertools.islice(known, 1 + ("memory" in cgroups.current().groups)))
-        return self.read()
+        known = (found for found in map(_find_kills, _groups(self._root)) if found)
+        found = list(itertools.islice(known, 1 + ("memory" in cgroups.current().groups)))
+        self._files = [path for path, _count in found]
+        return sum(count for _path, count in found) if found else self.read()
 
     def read(self) -> int:
         """Give the sum of the files that were found before."""
@@ -99,9 +102,13 @@ class OomCounter:
         return sum(_read_kills(path) or 0 for path in paths)
 
 
-def _kills_file(folder: str) -> str:
-    paths = (os.path.join(folder, name) for name in ("memory.events.local", "memory.events", "memory.oom_control"))
-    return next((path for path in paths if _read_kills(path) is not None), "")
+def _find_kills(folder: str) -> Optional[Tuple[str, int]]:
+    for name in ("memory.events.local", "memory.events", "memory.oom_control"):
+        path = os.path.join(folder, name)
+        count = _read_kills(path)
+        if count is not None:
+            return path, count
+    return None
 
 
 def _read_kills(path: str) -> Optional[int]:

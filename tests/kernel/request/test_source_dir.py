@@ -6,11 +6,13 @@ import errno
 import os
 import tarfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from jupyter_smx.kernel.request import script, source_dir
 from jupyter_smx.kernel.request.payload import store_by_digest
@@ -426,3 +428,21 @@ def test_a_folder_that_may_not_be_read_is_one_sentence(
     assert caught.value.message == f"--source-dir: {shut} cannot be packed: Permission denied."
     assert caught.value.cure.startswith("Give yourself the right to read it, or name it in ")
     assert [each for each in (tmp_path / "smx").rglob("*") if each.is_file()] == []
+
+
+PARTS = st.sampled_from(["a", "b", "*", "**", "?", "[ab]", "!", "#", ".py", "\\", "/", " ", "(?P<x>"])
+LINES = st.lists(st.lists(PARTS, max_size=6).map("".join), max_size=5)
+NAMES = st.lists(st.sampled_from(["a", "b", "a.py", "!a", "(?P<x>"]), min_size=1, max_size=3).map("/".join)
+
+
+@given(LINES, NAMES, st.booleans())
+def test_a_quick_look_at_a_name_changes_no_answer(lines: list[str], name: str, is_folder: bool) -> None:
+    try:
+        spec = GitIgnoreSpec.from_lines(lines)
+    except ValueError:  # no pattern of git's
+        return
+    asked = f"{name}/" if is_folder else name
+    with TemporaryDirectory() as folder:
+        path = Path(folder, ".gitignore")
+        path.write_text("\n".join(lines), encoding="utf-8")
+        assert source_dir._read_rules("", path).includes(asked) == spec.check_file(asked).include

@@ -34,7 +34,7 @@ class BusEvent(Struct, frozen=True, kw_only=True):
 def to_bus_events(events: Iterable[Event]) -> list[BusEvent]:
     """Give one notice for each job and each pool among ``events``: the newest, in the order of their numbers.
 
-    The bus costs a validation for each event and each subscriber, and whoever gets one reads all the changes.
+    The bus costs a validation for each event and each subscriber, and each subscriber reads all the changes.
     """
     newest: dict[tuple[str, str], BusEvent] = {}
     for event in sorted(events, key=lambda event: event.seq):

@@ -96,7 +96,7 @@ class ControllerConnection:
         self.starter = ControllerStarter(then=_RESTART_HINT)
         self.clock, self.sleep = time.monotonic, asyncio.sleep
         self.problem: UnavailableError | None = None
-        """Why the last start failed; None as soon as a controller answers, whoever started it."""
+        """Why the last start failed; None as soon as a controller answers, also one that another process started."""
 
     async def request(
         self,

@@ -31,7 +31,7 @@ def _launcher(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     try:
         found = distribution.launcher_distribution(spec, host_info)
     except HyperparameterError:
-        return []  # whoever was killed before it could say so
+        return []  # it was killed before it could say so
     if found is None:
         return []
     variables = [*scriptmode.variables(spec, host_info), "PATH"]

@@ -226,7 +226,7 @@ class ForkServerPool:
         self._start_bare_zygote(zygote.modules)
 
     def _start_bare_zygote(self, modules: List[str]) -> None:
-        """Start a bare zygote, now or as soon as one can be started: whoever ran under the old one is looked after."""
+        """Start a bare zygote, now or as soon as one can be started: what ran under the old one is looked after."""
         if self._closing or self._current is not None:
             return  # a candidate took over meanwhile
         try:

@@ -197,7 +197,7 @@ class Sampler:
             self._stride *= 2
 
     def _append(self, text: str) -> None:
-        # What a full disk took half of is closed by a line's end, and passed over by whoever reads.
+        # What a full disk took half of is closed by a line's end, and readers skip it.
         line = ("\n" if self._has_partial_line else "") + text + "\n"
         self._has_partial_line = True
         with contextlib.suppress(OSError), safe_open.open_to_append(self._path) as file:

@@ -96,7 +96,7 @@ class LogMetricsReader:
         return self._log_metrics(more=more)
 
     def read_remaining(self) -> LogMetrics:
-        """Read what is left, at most the last :data:`SAMPLE` bytes of each log, and save."""
+        """Read what is left, at most the last :data:`SAMPLE` bytes of each log; save what was measured."""
         for host in self._hosts:
             while self._read(host, SAMPLE):
                 pass

@@ -30,7 +30,7 @@ async def launch_all(
     :raises UnavailableError: a host did not come up; the others were, or will be, released.
     """
     empty = Handle(engine=engine.name, cluster=request.cluster)
-    # From the next line on something may cost, and whoever saved this handle can find and release it.
+    # From the next line on something may cost, and a controller that saved this handle can find and release it.
     yield empty
     ready: dict[str, HostHandle] = {}
     pending = {asyncio.create_task(launch_host(host)) for host in request.hosts}

@@ -23,7 +23,7 @@ def open_to_read(path: str) -> BinaryIO:
 
     :raises OSError: it is not there, or it is a pipe, a socket, a device or a folder.
     """
-    file = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - whoever asked closes it
+    file = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - the caller closes it
     _check(file, path)
     return file
 
@@ -60,7 +60,7 @@ def open_to_append(path: str) -> BinaryIO:
 
     :raises OSError: it is a link, a pipe, a socket, a device or a folder.
     """
-    file = open(path, "ab", buffering=0, opener=_to_append)  # noqa: SIM115 - whoever asked closes it
+    file = open(path, "ab", buffering=0, opener=_to_append)  # noqa: SIM115 - the caller closes it
     _check(file, path)
     return file
 

@@ -248,7 +248,7 @@ def sweep(parents: ParentGroups, data_dir: str, living: Callable[[], Iterable[st
     If a user deleted the folders of hosts, nothing else would find their groups.
     """
     found = [folder for parent in set(parents.folders.values()) for folder in parent.glob(f"{_prefix(data_dir)}*")]
-    # Asked after the look: whoever makes a group has made the host's folder before.
+    # Asked after the look: a host makes its folder before its group.
     kept = set(living()) if found else set()
     for folder in found:
         if folder.name not in kept:

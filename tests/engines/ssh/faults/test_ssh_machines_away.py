@@ -87,7 +87,7 @@ def test_a_machine_that_is_off_is_waited_for_until_the_wait_is_over(ssh_controll
     began = time.monotonic()
     job = world.submit(spot=True, max_run=8, max_wait=8)
     seen = waits_for(job, "smx-one does not answer")
-    assert not seen.is_final
+    assert seen.ended_at is None
     ended = job.wait()
     assert ended.state.value == "MaxWaitTimeExceeded"
     assert 8.0 <= time.monotonic() - began < 8.0 + PATIENCE

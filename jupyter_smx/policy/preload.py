@@ -37,6 +37,9 @@ EXCLUDED_PACKAGES = {
 }
 """Packages that are not preloaded unless the administrator's list says otherwise, and why not."""
 
+PICKLER = "cloudpickle"
+"""Its import takes 15 ms or more, several times as long as a warm start."""
+
 _ADMIN_REASON = "the administrator excluded it (preload_never)"
 _PRELOADED = "Already imported: "
 _MIN_SAVED_SECONDS = 0.05
@@ -44,9 +47,16 @@ _MIN_SAVED_SECONDS = 0.05
 
 
 def preload_candidates(
-    asked: Iterable[str], imported: Iterable[str], host: Host, never: Collection[str] = ()
+    asked: Iterable[str],
+    imported: Iterable[str],
+    host: Host,
+    never: Collection[str] = (),
+    *,
+    has_values: bool = False,
 ) -> tuple[str, ...]:
     """Choose from what the code imports at its top (dotted) and what it had imported at its end.
+
+    With ``has_values``, where variables came with the job or go back, what reads and writes them is among it.
 
     ``imported`` are top-level packages that were installed; modules of the user's own files are not among them and
     are never learnt, since they may be others when the next job comes. What is there, what could not be preloaded
@@ -59,6 +69,8 @@ def preload_candidates(
     installed = [name for name in imported if name not in unwanted]
     parts = [name for name in asked if name not in known and _root(name) in installed]
     covered = roots | {_root(name) for name in parts}
+    if has_values and PICKLER not in unwanted:
+        installed.append(PICKLER)
     return tuple(dict.fromkeys([*parts, *(name for name in installed if name not in covered)]))
 
 

@@ -26,7 +26,7 @@ from jupyter_smx.policy.hosts.provenance import provenance_of
 from jupyter_smx.policy.lifecycle import abandonment, attempts, keep_alive, transitions
 from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 from jupyter_smx.policy.lifecycle.outcome import Outcome, exit_message, job_outcome, was_taken_away
-from jupyter_smx.policy.preload import note_missing_preloads, preload_candidates, preload_costs
+from jupyter_smx.policy.preload import PICKLER, note_missing_preloads, preload_candidates, preload_costs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -313,13 +313,15 @@ class JobFinalizer:
         if cluster is None or cluster.state is not ClusterState.AVAILABLE or not self._agents.is_open(cluster.id):
             return
         told = self._preload_requested.setdefault(cluster.id, set())
+        never, has_values = self._live_state.limits.preload_never, job.spec.has_values()
         for host in cluster.hosts:
             imported = runtime.records.get(host.name, {}).get("modules", ())
-            modules = preload_candidates(job.spec.imports, imported, host, self._live_state.limits.preload_never)
+            modules = preload_candidates(job.spec.imports, imported, host, never, has_values=has_values)
             if not told.issuperset(modules):
                 # The agent knows what came with something else; it is told of each module once.
                 self._agents.stream(cluster.id, host.name).preload(modules=list(modules))
         told.update(*(record.get("modules", ()) for record in runtime.records.values()), job.spec.imports)
+        told.update([PICKLER] if has_values else [])
         self._preload_requested = {
             live: names for live, names in self._preload_requested.items() if live in self._live_state.clusters
         }

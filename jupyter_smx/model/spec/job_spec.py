@@ -158,6 +158,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Count the hosts of all groups."""
         return sum(group.instance_count for group in self.instance_groups)
 
+    def has_values(self) -> bool:
+        """Return True if variables come with the job, or go back to the notebook."""
+        return self.send is not None or self.shared is not None or bool(self.receive)
+
     def instances(self) -> str:
         """Say the hosts in a few words, as ``ml.m5.xlarge × 2 + local × 1``."""
         return " + ".join(f"{group.instance_type} × {group.instance_count}" for group in self.instance_groups)

@@ -128,6 +128,7 @@ class ControllerServer:
             find_cure=find_cure,
         )
         finalizer.on_outcome = self._schedule_job_files
+        self._jobs_without_files: list[Job] = []
         finalizer.collect_samples = self._usage_recorder.collect
         return finalizer
 
@@ -262,22 +263,31 @@ class ControllerServer:
     def _schedule_job_files(self, job: Job) -> None:
         # The records have it all but the folder of code, which a rerun needs; else the files are for people, and a
         # client that waits for the job is answered first.
-        delay = 0.0 if job.spec.source_dir else _JOB_FILES_DELAY
-        asyncio.get_running_loop().call_later(delay, self._start_writing_job_files, job)
+        if job.spec.source_dir:
+            self._start_writing_job_files([job])
+            return
+        self._jobs_without_files.append(job)
+        if len(self._jobs_without_files) == 1:
+            asyncio.get_running_loop().call_later(_JOB_FILES_DELAY, self._write_delayed_job_files)
 
-    def _start_writing_job_files(self, job: Job) -> None:
+    def _write_delayed_job_files(self) -> None:
+        jobs, self._jobs_without_files = self._jobs_without_files, []
+        self._start_writing_job_files(jobs)
+
+    def _start_writing_job_files(self, jobs: Sequence[Job]) -> None:
         try:
-            is_deleted = self.store.job(job.id) is None
+            present = [job for job in jobs if self.store.has_job(job.id)]
         except SmxError:
             return  # the records are away: what is in no record needs no files
-        if not is_deleted:
-            asyncio.get_running_loop().run_in_executor(None, self._write_job_files, job)
+        if present:
+            asyncio.get_running_loop().run_in_executor(None, self._write_job_files, present)
 
-    def _write_job_files(self, job: Job) -> None:
-        try:
-            self._output_stager.write_job_files(job)
-        except SmxError as error:
-            _log.warning("job=%s writing the provenance file failed: %s", job.name, error)
+    def _write_job_files(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            try:
+                self._output_stager.write_job_files(job)
+            except SmxError as error:  # noqa: PERF203 - each job has a folder of its own
+                _log.warning("job=%s writing the provenance file failed: %s", job.name, error)
 
     def _on_fenced(self) -> None:
         self.reconciler.on_fenced()

@@ -219,6 +219,11 @@ class Store:
         return None if record is None else _decode_job(record)
 
     @_wrap_read_errors
+    def has_job(self, job_id: str) -> bool:
+        """Return True if there is a record of a job; nothing of it is read."""
+        return self._one(tables.JOB_EXISTS, job_id) is not None
+
+    @_wrap_read_errors
     def cluster(self, cluster_id: str) -> Cluster | None:
         """Give the cluster with exactly this id, also long after its end."""
         record = self._one(tables.CLUSTER, cluster_id)

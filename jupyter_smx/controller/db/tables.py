@@ -170,6 +170,7 @@ LIVE_CLUSTERS = Statement(
     select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
 )
 JOB = Statement(select(jobs.c.record).where(jobs.c.id == bindparam("ref")))
+JOB_EXISTS = Statement(select(jobs.c.id).where(jobs.c.id == bindparam("ref")))
 CLUSTER = Statement(select(clusters.c.record).where(clusters.c.id == bindparam("ref")))
 JOB_BY_NAME = Statement(select(jobs.c.record).where(jobs.c.name == bindparam("ref")))
 NEWEST_OF_BASE_NAME = Statement(

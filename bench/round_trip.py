@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.place import client, percentile, place, wait_for_preload
@@ -36,29 +37,50 @@ GIB = 1 << 30
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure round trips with pauses, then rates without pauses, then the CPU time of a job."""
+    """Measure round trips, rates and CPU time on a pool that has imported nothing, then one with scikit-learn."""
     import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
 
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
     print(f"{os.cpu_count()} processors, {memory:.0f} GiB, {platform.system()} {platform.release()}, ", end="")
-    print(f"Python {platform.python_version()}")
-    with place(), ExitStack() as stack:
-        calls = {"python -c pass": _bare, 'train("pass"), result': lambda: smx.train("pass", keep_alive=KEEP).result()}
-        if importlib.util.find_spec("sklearn"):
-            smx.train(RECEIVING, keep_alive=KEEP, receive=["x"]).result()
+    print(f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}")
+    count = max(options.jobs, 2 * BLOCK)
+    with place():
+        print("a pool without imports")
+        _print_round_trips({"python -c pass": _bare, 'train("pass"), result': lambda: _train(smx, "pass")}, count)
+        _print_end(smx, count)
+        _print_rates(smx, options.jobs)
+        _print_cpu(smx, options.jobs)
+    if importlib.util.find_spec("sklearn"):
+        with place():
+            print("a pool that has imported scikit-learn; a variable is received")
+            _train(smx, RECEIVING, receive=["x"])
             wait_for_preload(client(), MODULES)
-            calls["the same, sklearn, a variable"] = lambda: smx.train(
-                RECEIVING, keep_alive=KEEP, receive=["x"]
-            ).result()
+            calls = {"python -c pass": _bare, "train, result": lambda: _train(smx, RECEIVING, receive=["x"])}
+            _print_round_trips(calls, count)
+            _print_end(smx, count)
+    _print_peers(count)
+
+
+def _print_peers(count: int) -> None:
+    """Print the same of other tools, whose processes would take time from the figures above."""
+    print("other tools, a function that returns its argument")
+    for name in [name for name in PEERS if not importlib.util.find_spec(name)]:
+        print(f"  {name}: not installed here, not measured")
+    with ExitStack() as stack:
+        calls: dict[str, Call] = {"python -c pass": _bare}
         for name, peer in PEERS.items():
             if importlib.util.find_spec(name):
                 calls[name] = stack.enter_context(peer())
-            else:
-                print(f"{name}: not installed here, not measured")
-        _print_round_trips(calls, max(options.jobs, 2 * BLOCK))
-        _print_end(smx, max(options.jobs, 2 * BLOCK))
-        _print_rates(smx, options.jobs)
-        _print_cpu(smx, options.jobs)
+        _print_round_trips(calls, count)
+
+
+def _train(smx: Any, source: str, **options: Any) -> object:
+    return smx.train(source, keep_alive=KEEP, **options).result()
+
+
+def _commit() -> str:
+    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def _print_round_trips(calls: dict[str, Call], count: int) -> None:

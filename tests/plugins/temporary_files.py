@@ -3,7 +3,7 @@
 The folder is TMPDIR for the workers and all that they start. A run fails only if ``FAIL_VARIABLE`` is set and no other
 run goes on: of runs beside each other each sees what the other one uses. Nor does it fail with second chances: a worker
 that was ended removes nothing. CI does not set it yet: the ssh engine leaves the folder of its connections. Controllers
-and agents that a test kills leave the empty folders of their sockets and links to their hosts; those are removed.
+and agents that a test kills leave their sockets in folders in ``/tmp`` and links to their hosts; those are removed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _PREFIXES = ("smx-", "jupyter-smx-", "chaos-", "spark-local-", "toy-gateway-")
 _MOUNTS = Path("/proc/self/mounts")
 _OWN = "smx-t-"
 _SOCKET_FOLDER = re.compile(r"smx-[0-9a-f]{8}")
+_SOCKET = "s"
+"""Name of the only file in such a folder."""
 _UNUSED_SECONDS = 120.0
 """Seconds since the last change of a folder after which no test makes a socket in it."""
 
@@ -73,12 +75,13 @@ def find_ours() -> set[str]:
 
 
 def _is_removed(path: Path, base: Path) -> bool:
-    """Remove an empty folder, or a link that leads to a folder of a test below ``base``."""
+    """Remove a link that leads to a folder of a test below ``base``, or a folder whose socket has no process."""
     with suppress(OSError):
         if path.is_symlink() and path.readlink().is_relative_to(base):
             path.unlink()
             return True
-        if not path.is_symlink() and time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+        if _SOCKET_FOLDER.fullmatch(path.name) and not path.is_symlink() and _is_unused(path):
+            (path / _SOCKET).unlink(missing_ok=True)
             path.rmdir()
             return True
     return False
@@ -90,8 +93,13 @@ def _may_be_in_use(path: Path) -> bool:
         return True
     with suppress(OSError):
         is_new = time.time() - path.stat().st_mtime <= _UNUSED_SECONDS
-        return _SOCKET_FOLDER.fullmatch(path.name) is not None and (is_new or _listens(path / "s"))
+        return _SOCKET_FOLDER.fullmatch(path.name) is not None and (is_new or _listens(path / _SOCKET))
     return True  # it is gone
+
+
+def _is_unused(folder: Path) -> bool:
+    is_old = time.time() - folder.stat().st_mtime > _UNUSED_SECONDS
+    return is_old and not {path.name for path in folder.iterdir()} - {_SOCKET} and not _listens(folder / _SOCKET)
 
 
 def _listens(path: Path) -> bool:

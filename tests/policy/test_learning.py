@@ -47,6 +47,14 @@ def test_what_is_never_to_be_preloaded_is_neither_learnt_nor_tried_at_a_launch()
     assert all(reason for reason in EXCLUDED_PACKAGES.values())
 
 
+def test_what_reads_variables_is_imported_once_they_are_sent_or_received() -> None:
+    assert preload_candidates((), (), a_host()) == ()
+    assert preload_candidates((), ("numpy",), a_host(), has_values=True) == ("numpy", "cloudpickle")
+    assert preload_candidates((), (), a_host(), ("cloudpickle",), has_values=True) == ()
+    missing = a_host(preload_failures={"cloudpickle": "it is not installed"})
+    assert preload_candidates((), (), missing, has_values=True) == ()
+
+
 COSTS = {
     "numpy": PreloadCost(seconds=0.2, bytes=20),
     "sklearn": PreloadCost(seconds=1.5, bytes=60, needs=("numpy",)),

@@ -51,8 +51,12 @@ def test_a_run_of_ci_fails_that_leaves_files_elsewhere(
 
 
 def test_what_killed_processes_leave_is_removed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = "Path('{place}', 'smx-0').mkdir(); os.utime('{place}/smx-0', (0, 0))"
+    more = (
+        "import socket; folder = Path('{place}', 'smx-0011aaff'); folder.mkdir(); os.chdir(folder);"
+        "killed = socket.socket(socket.AF_UNIX); killed.bind('s'); killed.close(); os.utime(folder, (0, 0))"
+    )
     monkeypatch.setenv(temporary_files.FAIL_VARIABLE, "1")
+    monkeypatch.chdir(pytester.path)
     assert run(pytester, monkeypatch, more).ret == 0
     assert list((pytester.path / "place").iterdir()) == []
 
@@ -65,6 +69,14 @@ def test_what_may_be_of_another_run_is_left_alone(pytester: pytest.Pytester, mon
     monkeypatch.setenv(temporary_files.FAIL_VARIABLE, "1")
     assert run(pytester, monkeypatch, more).ret == 0
     assert len(list((pytester.path / "place").iterdir())) == 3
+
+
+def test_a_mount_point_of_another_run_is_named_and_left_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "Path('{place}', 'smx-shown-x').mkdir(); os.utime('{place}/smx-shown-x', (0, 0))"
+    run(pytester, monkeypatch, more).stdout.fnmatch_lines(["*temporary files left: */place/smx-shown-x"])
+    assert len(list((pytester.path / "place").iterdir())) == 1
 
 
 def test_a_folder_with_a_mount_is_not_removed(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ _SLOTS = 4
 
 @pytest.fixture
 async def sshs(ssh_world: SshWorld) -> AsyncIterator[Sshs]:
-    folder = Path(tempfile.mkdtemp(prefix="smx-ssh-"))
+    folder = Path(tempfile.mkdtemp(prefix="smx-ssh-", dir="/tmp"))  # TMPDIR may be too long for sockets
     made = Sshs(ssh_world, folder)
     yield made
     for connection in made.connections:

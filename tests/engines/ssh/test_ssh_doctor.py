@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
 from ssh_terminal import read_smx, run_smx
 
-from jupyter_smx.engines.ssh.engine import SshEngine
+from jupyter_smx.engines.ssh.engine import SshEngine, control_folder
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ async def engine(ssh_world: SshWorld, tmp_path: Path) -> AsyncIterator[SshEngine
     yield made
     for alias in ALIASES:
         await made.machine(alias).close()
+    shutil.rmtree(control_folder(made._folder))
 
 
 async def machines_of(engine: SshEngine, timeout: float = 15.0) -> dict[str, Any]:

@@ -117,9 +117,11 @@ describe('the view of a log', () => {
   it('starts the controller where none runs, and then reads', async () => {
     log.errors = [new ApiError(503, 'ServiceUnavailable', 'No controller runs.')];
     await shown();
-    expect(view.node.querySelector('[role=alert]')?.textContent).toContain('No controller runs.');
+    const alert = (): Element | null => view.node.querySelector('[role=alert]');
+    await become(() => alert() !== null);
+    expect(alert()?.textContent).toContain('No controller runs.');
     button(view.node, 'Start the controller').click();
-    await become(() => view.node.querySelector('[role=alert]') === null);
+    await become(() => alert() === null);
     expect(startController).toHaveBeenCalledTimes(1);
   });
 });

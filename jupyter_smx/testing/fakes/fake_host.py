@@ -124,6 +124,7 @@ class FakeHost:
             "deadline": self._set_deadline,
             "ping": lambda _header: {"now": self.world.remote_clock()},
             "have": self._have,
+            "preload": lambda _header: {},
             "put": lambda header: {"offset": header["offset"] + header["size"]},
             "place": self._place,
         }

@@ -46,6 +46,7 @@ def test_the_machine_bounds_hosts_where_the_configuration_says_so() -> None:
         sim.pass_time(1.0)
         assert sim.call(sim.controller.facade.doctor)["capacity"]["hosts"] == [0, 2]
         sim.engine.on_this_machine = True
+        sim.pass_time(1.0)  # engines are asked once a second
         with pytest.raises(ResourceLimitError, match="This machine runs at most 2 hosts"):
             sim.submit(hosts=3)
         assert sim.call(sim.controller.facade.doctor)["capacity"]["hosts"] == [3, 2]

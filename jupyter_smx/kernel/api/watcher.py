@@ -34,7 +34,7 @@ _SETTLE = 0.03
 at each would take the processor away from the job."""
 
 _SINCE_SECONDS = 1.0
-"""Seconds without an open job for which the number of the last change is kept. Asking for it anew, and for the job,
+"""Seconds without an open job for which the number of the last change is kept. Asking for it again, and for the job,
 takes two requests, which jobs one after another would pay each time."""
 
 _REDRAW = 2.0

@@ -114,7 +114,7 @@ class OutputStager:
         hosts = sorted(everything, key=lambda left: _natural(left.host))
         incoming = folder.path / "incoming"
         if _are_few(job, hosts):
-            brought = await asyncio.to_thread(_stage_out_here, job, folder, incoming, hosts)
+            brought = await asyncio.to_thread(_stage_out_local, job, folder, incoming, hosts)
             if brought is not None:
                 return brought
         for left in hosts:
@@ -153,7 +153,7 @@ def _are_few(job: Job, hosts: Sequence[HostOutputs]) -> bool:
     return len(sizes) <= _FEW and sum(sizes) <= PIECE and not any(is_url(each.destination) for each in job.spec.outputs)
 
 
-def _stage_out_here(
+def _stage_out_local(
     job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[HostOutputs]
 ) -> tuple[Artifact, ...] | None:
     """Do all steps for files that the hosts left on a disk of ours; None if one of them is elsewhere."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.cli import conventions
 from jupyter_smx.cli.subcommand import CliContext, TerminalSubcommand
 from jupyter_smx.kernel.options.subcommand_parser import match_choice
-from jupyter_smx.kernel.subcommands.completion import complete_argument, complete_option_value
+from jupyter_smx.kernel.subcommands.completion import complete_argument, complete_option_value, has_values
 from jupyter_smx.kernel.subcommands.surface_subcommands import COMPLETION, SHELLS
 from jupyter_smx.kernel.subcommands.table import TABLE, rows_on
 from jupyter_smx.model.errors import SmxError
@@ -87,6 +87,6 @@ def _from_table(argument: Argument) -> Callable[..., Iterable[str]]:
     return lambda prefix="", **_: complete_argument(argument, prefix)
 
 
-_OPTION_SOURCES = {option.name: _from_option(option) for option in OPTIONS if option.completion or option.choices}
+_OPTION_SOURCES = {option.name: _from_option(option) for option in OPTIONS if has_values(option)}
 
 PRINT_COMPLETION = TerminalSubcommand(COMPLETION, _run)

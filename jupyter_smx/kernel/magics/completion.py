@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import SimpleCompletion, context_matcher
-from IPython.core.getipython import get_ipython
+from IPython.core.completer import SimpleCompletion
 
+from jupyter_smx.kernel.magics.lazy_loading import MATCHER, is_magic_line, logical_line
 from jupyter_smx.kernel.options import defaults
 from jupyter_smx.kernel.subcommands.completion import complete_argument, complete_option_value
 from jupyter_smx.kernel.subcommands.table import TABLE, rows_on
-from jupyter_smx.model.options.table import BY_SPELLING, ROWS, SPELLINGS
+from jupyter_smx.model.options.table import BY_SPELLING, ROWS
+from jupyter_smx.model.options.table import TABLE as OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,50 +23,50 @@ if TYPE_CHECKING:
     from jupyter_smx.model.options.option import Option
 
 
-_MAGICS = ("%%train", "%%process", "%train", "%process", "%smx")
+class MagicMatcher:
+    """Completes the lines of our magics in one shell, and leaves out names of Python and of other magics there.
 
-
-def complete_option(chosen: defaults.Defaults, _: Any, event: Any) -> list[str]:
-    """Complete an option after a dash, or the value of one; asks a controller that runs, and starts none.
-
-    The engine of the line, or else of the defaults ``chosen``, decides which values there are.
+    ``chosen`` has the default engine. It asks a controller that runs, and starts none.
     """
-    before, word = _split(event)
-    option, typed = _option_at(before, word)
+
+    matcher_api_version = 2
+    matcher_identifier = MATCHER
+    matcher_priority = 0
+
+    def __init__(self, chosen: defaults.Defaults) -> None:
+        self._chosen = chosen
+        self.__qualname__ = type(self).__qualname__  # IPython reads it of each matcher
+
+    def __call__(self, context: CompletionContext) -> dict[str, Any]:
+        """Return what fits at the cursor; nothing on lines of others."""
+        line = logical_line(context.full_text, context.cursor_line)
+        if not is_magic_line(line):
+            return {"completions": []}
+        text = line.removesuffix(context.line_with_cursor[context.cursor_position :])
+        if not text.endswith(context.token):
+            text = line  # callers of shell.complete may give the word without the position of the cursor
+        engine = self._chosen.configured_options().get("engine", "")
+        found = complete_line(text, context.token, _engine_in(line.split()) or engine or str(ROWS["engine"].default))
+        return {"completions": [SimpleCompletion(word) for word in found], "suppress": True, "ordered": True}
+
+
+def complete_line(text: str, symbol: str, engine: str) -> list[str]:
+    """Complete a line at its end, ``text``, for jobs on ``engine``; the words returned replace ``symbol``."""
+    before, word = _split(text, symbol)
+    if not before:
+        return []  # the name of the magic itself
+    magic, *taken = before
+    if magic.strip("%") == "smx":
+        return _fit(_complete_arguments(taken, word) if taken else _names(), word, symbol)
+    option, typed = _option_at(taken, word)
     if option is None:
-        return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
-    engine = _engine_in(event.line.split()) or chosen.configured_options().get("engine", "")
-    return _fit(complete_option_value(option, typed, engine or str(ROWS["engine"].default)), typed, event.symbol)
+        return _fit(_free_spellings(magic.strip("%"), taken, word), word, symbol)
+    return _fit(complete_option_value(option, typed, engine), typed, symbol)
 
 
-def complete_subcommand(_: Any, event: Any) -> list[str]:
-    """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
-    before, word = _split(event)
-    known = _complete_arguments(before[1:], word) if before[1:] else _names()
-    return _fit(known, word, event.symbol)
-
-
-@context_matcher()  # type: ignore[untyped-decorator]  # IPython's
-def match_magic_line(context: CompletionContext) -> dict[str, Any]:
-    """Leave out names of Python on a line of a magic that has completions of its own.
-
-    IPython adds those of Jedi to what a hook offers, and sorts them before it: a machine came after 190 names.
-    """
-    words = context.line_with_cursor.split(maxsplit=1)
-    shell = get_ipython()
-    if shell is None or not words or words[0] not in _MAGICS:
-        return {"completions": []}
-    found = shell.Completer.dispatch_custom_completer(context.token) or []
-    return {"completions": [SimpleCompletion(text) for text in found], "suppress": True, "ordered": True}
-
-
-def _split(event: Any) -> tuple[list[str], str]:
-    """Split a line at the cursor into the words before it, and the word that the cursor is in.
-
-    Callers of ``shell.complete`` may give the word without the position of the cursor in the line.
-    """
-    text, symbol = event.text_until_cursor, event.symbol
-    words = (text if text.endswith(symbol) else f"{text} {symbol}").split()
+def _split(text: str, symbol: str) -> tuple[list[str], str]:
+    """Split a line at the cursor into the words before it, and the word that the cursor is in."""
+    words = text.split()
     return (words[:-1], words[-1]) if words and (symbol or not text[-1:].isspace()) else (words, "")
 
 
@@ -73,6 +74,14 @@ def _fit(candidates: Iterable[str], word: str, symbol: str) -> list[str]:
     """Keep what begins with a word; IPython replaces only ``symbol``, the end of the word after a colon or ``=``."""
     kept = word.removesuffix(symbol)
     return [each.removeprefix(kept) for each in candidates if each.startswith(word)]
+
+
+def _free_spellings(kind: str, taken: Sequence[str], word: str) -> list[str]:
+    """Return the options that a line may still have, by their long spelling; after one dash also by the short one."""
+    used = {each.partition("=")[0] for each in taken}
+    rows = [row for row in OPTIONS if not row.kinds or kind in row.kinds]
+    free = [row for row in rows if row.repeat or not used & set(row.spellings)]
+    return [spelling for row in free for spelling in row.spellings if word or spelling.startswith("--")]
 
 
 def _option_at(before: Sequence[str], word: str) -> tuple[Option | None, str]:

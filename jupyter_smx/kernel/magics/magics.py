@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -18,7 +18,8 @@ from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.handles.job_array import JobArray
 from jupyter_smx.kernel.logs.cell_log import SETTINGS
 from jupyter_smx.kernel.magics import subcommands
-from jupyter_smx.kernel.magics.completion import complete_option, complete_subcommand, match_magic_line
+from jupyter_smx.kernel.magics.completion import MagicMatcher
+from jupyter_smx.kernel.magics.lazy_loading import LazyMatcher, add_body, register_add_body
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.options.help_pages import manual
 from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
@@ -27,7 +28,7 @@ from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.request import check_identifier
-from jupyter_smx.kernel.text.pages import plan_page
+from jupyter_smx.kernel.text.pages import plan_page, text_page
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class SmxMagics(Magics, Defaults):
         session = self._session
         options = expand_expressions(parse(kind, line, self.configured_options()), session.namespace)
         if options.flag("help"):
-            session.screen.show_page(manual(kind), f"<pre>{manual(kind)}</pre>")
+            session.screen.show_page(*text_page(manual(kind)))
             return
         handle = options.text("handle")
         if handle:
@@ -158,24 +159,28 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
     for event in _EVENTS:
         shell.events.register(event, session.on_cell_boundary)
-    for name in ("%%train", "%%process", "%train", "%process"):
-        shell.set_hook("complete_command", partial(complete_option, magics), str_key=name)
-    shell.set_hook("complete_command", complete_subcommand, str_key="%smx")
-    if match_magic_line not in shell.Completer.custom_matchers:
-        shell.Completer.custom_matchers.append(match_magic_line)
+    _remove_matchers(shell, MagicMatcher)
+    shell.Completer.custom_matchers.append(MagicMatcher(magics))
+    register_add_body(shell)
 
 
 def unload(shell: Any) -> None:
     """Take back what :func:`load` registered; jobs go on."""
     session = current_session()
-    if match_magic_line in shell.Completer.custom_matchers:
-        shell.Completer.custom_matchers.remove(match_magic_line)
+    _remove_matchers(shell, MagicMatcher, LazyMatcher)
+    if add_body in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(add_body)
     for event in _EVENTS:
         shell.events.unregister(event, session.on_cell_boundary)
     for kind, names in {"cell": ("train", "process"), "line": ("train", "process", "smx")}.items():
         for name in names:
             shell.magics_manager.magics[kind].pop(name, None)
     close_session()
+
+
+def _remove_matchers(shell: Any, *kinds: type) -> None:
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [one for one in matchers if not isinstance(one, kinds)]
 
 
 _EVENTS = ("pre_run_cell", "post_run_cell")

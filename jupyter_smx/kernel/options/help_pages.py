@@ -25,8 +25,6 @@ def manual(magic: Kind) -> str:
     lines = [
         f"Run this cell as a {kind} job on warm hosts and go on working.",
         "",
-        "::",
-        "",
         f"  %%{magic} [options]",
         "  ... any Python ...",
         "",

@@ -44,6 +44,13 @@ _TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
     "manifest": "ManifestFile",
     "manifestfile": "ManifestFile",
 }
+PROPERTY_VALUES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_PROPERTIES, ()),
+    "mode": tuple(dict.fromkeys(_MODES.values())),
+    "distribution": tuple(dict.fromkeys(_DISTRIBUTIONS.values())),
+    "type": tuple(dict.fromkeys(_TYPES.values())),
+}
+"""The properties of a channel, and the values of each that has few."""
 _UPLOAD = re.compile(r",mode=")
 _UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob", "continuous": "Continuous"}
 _TRAINING_OUTPUT_PATHS = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from jupyter_smx.kernel.client import autostart
+from jupyter_smx.kernel.options.option_values import PROPERTY_VALUES
 from jupyter_smx.kernel.subcommands.job_subcommands import STATUSES
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.results.reports import EngineNames
+from jupyter_smx.model.spec.distribution import RUNNERS
 from jupyter_smx.model.spec.instance import catalogue
 from jupyter_smx.model.text import engine_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from jupyter_smx.kernel.client.client import Client
     from jupyter_smx.kernel.subcommands.declaration import Argument
@@ -24,6 +26,8 @@ ENGINE_GROUP = "jupyter_smx.engines"
 """Entry points of engines; ``engines.registry`` has the same, and this side imports no engine."""
 _MAX_JOBS = 100
 """Jobs whose names are offered."""
+_DISTRIBUTION_PROPERTIES: dict[str, tuple[str, ...]] = {"processes": (), "groups": ()}
+"""The properties that may follow a launcher."""
 _Names = TypeVar("_Names")
 
 
@@ -46,8 +50,41 @@ def complete_option_value(option: Option, word: str, engine: str) -> Iterable[st
     if option.completion == "interpreter":
         return _query_engine(engine).interpreters
     if option.completion == "instance_type":
-        return _query_engine(engine).instance_types or sorted(catalogue())
-    return option.choices
+        return _instance_types(engine)
+    special = _SPECIAL_VALUES.get(option.name)
+    return option.choices if special is None else special(word, engine)
+
+
+def has_values(option: Option) -> bool:
+    """Return True if :func:`complete_option_value` has values for an option."""
+    return bool(option.completion or option.choices) or option.name in _SPECIAL_VALUES
+
+
+def _instance_types(engine: str) -> Iterable[str]:
+    return _query_engine(engine).instance_types or sorted(catalogue())
+
+
+def _complete_group(word: str, engine: str) -> list[str]:
+    """Return ``NAME:TYPE:`` for each type, if the name is there and the count is not."""
+    name, *more = word.split(":")
+    return [f"{name}:{kind}:" for kind in _instance_types(engine)] if len(more) == 1 else []
+
+
+def _after_commas(names: Iterable[str], word: str) -> list[str]:
+    """Return names for the last part of a list with commas."""
+    kept = word[: word.rfind(",") + 1]
+    return [f"{kept}{name}" for name in names]
+
+
+def _complete_properties(word: str, first: Iterable[str], properties: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return what may stand before the first comma, and then the properties, or the values of the last one."""
+    before, comma, last = word.rpartition(",")
+    name, equals, _ = last.partition("=")
+    if not comma:
+        return [*first]
+    if equals:
+        return [f"{before},{name}={value}" for value in properties.get(name, ())]
+    return _after_commas((f"{each}=" for each in properties), word)
 
 
 def complete_engine(word: str) -> list[str]:
@@ -91,3 +128,12 @@ _NAMES_AT_CONTROLLER: dict[str, Callable[[Client], list[str]]] = {
     "job": lambda client: [job.name for job in client.jobs(_MAX_JOBS)],
     "live_job": lambda client: [job.name for job in client.jobs(_MAX_JOBS) if not job.ended_at],
 }
+
+
+_SPECIAL_VALUES: Mapping[str, Callable[[str, str], Iterable[str]]] = {
+    "after": lambda word, _: _after_commas(query_names(_NAMES_AT_CONTROLLER["job"], []), word),
+    "distribution": lambda word, _: _complete_properties(word, RUNNERS, _DISTRIBUTION_PROPERTIES),
+    "inputs": lambda word, _: _complete_properties(word, (), PROPERTY_VALUES),
+    "instance_groups": _complete_group,
+}
+"""What completes the value of an option that has a form of its own, from the word and the engine."""

@@ -13,7 +13,6 @@ from jupyter_smx import controller_launch
 from jupyter_smx.engines import registry
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.kernel.magics import completion as magic_completion
 from jupyter_smx.kernel.subcommands import completion
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.results.reports import EngineNames
@@ -145,12 +144,48 @@ def shell_with_engines(shell: InteractiveShell, controller: ScriptedController) 
         ("--engine ssh:gpu-box --instance-type g", ["gpu-box"]),
         ("-t ml", ["ml.t3.medium"]),
         ("--contract ", ["v2", "v3"]),
+        ("--distribution t", ["torchrun"]),
+        ("-d torchrun,", ["processes=", "groups="]),
+        ("--input train=data,mode=F", ["File", "FastFile"]),
+        ("--input train=data,dist", ["distribution="]),
+        ("--group data:ml", ["ml.t3.medium:"]),
+        ("--keep-alive 10m --keep", []),
+        ("--hp a=1 --hp b=2 --hp", ["--hp"]),
     ],
 )
 def test_tab_offers_what_the_engine_of_the_line_has(
     shell_with_engines: InteractiveShell, magic: str, line: str, expected: list[str]
 ) -> None:
     assert tab(shell_with_engines, f"{magic} {line}") == expected
+
+
+@pytest.mark.usefixtures("names")
+def test_after_takes_the_names_of_jobs_behind_each_comma(shell: InteractiveShell, names: tuple[str, str]) -> None:
+    assert tab(shell, "%%train --after dig") == [names[0]]
+    assert tab(shell, f"%%train --after {names[0]},cen") == [names[1]]
+
+
+@pytest.mark.parametrize(("magic", "other"), [("train", "--arg"), ("process", "--spot")])
+def test_tab_offers_no_option_of_the_other_kind_of_job(shell: InteractiveShell, magic: str, other: str) -> None:
+    found = tab(shell, f"%%{magic} --")
+    assert "--keep-alive" in found
+    assert other not in found
+
+
+def test_tab_completes_a_line_that_a_backslash_continues(shell_with_engines: InteractiveShell) -> None:
+    above = "\n%%train --engine ssh \\\n  --name x \\\n"
+    for typed, expected in (("  --python to", ["torch"]), ("  --keep", ["--keep-alive"])):
+        code = f"{above}{typed}"
+        with provisionalcompleter():
+            found = shell_with_engines.Completer.completions(f"{code}\nx = 1\n", len(code))
+            assert [each.text for each in found] == expected
+
+
+def test_tab_in_the_code_of_a_cell_is_that_of_python(shell: InteractiveShell) -> None:
+    code = "%%train --keep-alive 10m\nimpor"
+    with provisionalcompleter():
+        found = shell.Completer.completions(code, len(code))
+        assert "import" in [each.text for each in found]
 
 
 def test_tab_on_a_cell_completes_the_first_line(shell_with_engines: InteractiveShell) -> None:
@@ -161,9 +196,8 @@ def test_tab_on_a_cell_completes_the_first_line(shell_with_engines: InteractiveS
 
 @pytest.mark.parametrize(("line", "expected"), [("--engine ", ["docker", "local", "ssh"]), ("-e ssh:", [*MACHINES])])
 def test_names_of_python_are_left_out_where_a_kernel_completes_a_cell(
-    shell_with_engines: InteractiveShell, monkeypatch: pytest.MonkeyPatch, line: str, expected: list[str]
+    shell_with_engines: InteractiveShell, line: str, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(magic_completion, "get_ipython", lambda: shell_with_engines)
     code = f"%%train {line}\nx = 1\n"
     with provisionalcompleter():
         found = shell_with_engines.Completer.completions(code, len(code) - len("\nx = 1\n"))

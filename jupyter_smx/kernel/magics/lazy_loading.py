@@ -1,0 +1,92 @@
+"""Offer the magics before they are loaded: their names, their help, Tab on their lines, and cells without code.
+
+IPython loads this module as an extension when a kernel starts, by the configuration that the package installs. It
+imports nothing else of this package until a user names a magic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext
+
+EXTENSION = "jupyter_smx"
+MATCHER = "jupyter_smx.magics"
+"""Identifier of the matcher that the extension registers."""
+_NAMES = ("process", "smx", "train")
+_CELL_MAGICS = ("%%process", "%%train")
+_LINE_MAGICS = ("%process", "%smx", "%train")
+
+
+class LazyMatcher:
+    """Loads the magics at the first Tab on a line of one, and lets their own matcher answer it."""
+
+    matcher_api_version = 2
+    matcher_identifier = "jupyter_smx.lazy"
+    matcher_priority = 0
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.__qualname__ = type(self).__qualname__  # IPython reads it of each matcher
+
+    def __call__(self, context: CompletionContext) -> dict[str, Any]:
+        """Return the completions of the matcher that loading registers; none if the magics are loaded already."""
+        manager = self._shell.extension_manager
+        line = logical_line(context.full_text, context.cursor_line)
+        if EXTENSION in manager.loaded or not is_magic_line(line):
+            return {"completions": []}
+        manager.load_extension(EXTENSION)
+        matchers = self._shell.Completer.custom_matchers
+        loaded = next(one for one in matchers if getattr(one, "matcher_identifier", "") == MATCHER)
+        found: dict[str, Any] = loaded(context)
+        return found
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register names, completion and the transformer of cells without code; load no magic."""
+    for name in _NAMES:
+        shell.magics_manager.register_lazy(name, EXTENSION)
+    shell.Completer.custom_matchers.append(LazyMatcher(shell))
+    register_add_body(shell)
+
+
+def is_magic_line(line: str) -> bool:
+    """Return True if the first word of a line is one of our magics."""
+    return _first_word(line) in (*_CELL_MAGICS, *_LINE_MAGICS)
+
+
+def logical_line(text: str, row: int) -> str:
+    r"""Return the line in a row (from 0) of a cell, after the lines that a ``\`` joins to it.
+
+    Lines are joined only below a first line with one of our magics.
+    """
+    lines = text.split("\n")
+    begin = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    above = lines[begin:row]
+    if not above or not is_magic_line(above[0]) or not all(line.rstrip().endswith("\\") for line in above):
+        return lines[row]
+    return " ".join([*(line.rstrip()[:-1] for line in above), lines[row]])
+
+
+def add_body(lines: list[str]) -> list[str]:
+    """Add an empty line to a cell that has a line of our magics and no code.
+
+    IPython would refuse such a cell and name the line magic as the cure. With a body, the magic says what is missing.
+    """
+    is_bare = len(lines) == 1 and _first_word(lines[0]) in _CELL_MAGICS
+    return [*lines, "\n"] if is_bare else lines
+
+
+# IPython skips such a transformer when a terminal asks whether more lines follow.
+add_body.has_side_effects = True  # type: ignore[attr-defined]  # IPython's hook
+
+
+def register_add_body(shell: Any) -> None:
+    """Register :func:`add_body` in a shell, once."""
+    if add_body not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(add_body)
+
+
+def _first_word(line: str) -> str:
+    return next(iter(line.split(maxsplit=1)), "")

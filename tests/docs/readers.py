@@ -26,8 +26,9 @@ _VARYING = [
     (re.compile(r"(?<=-)[0-9a-f]{6}\b"), "<digits>"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s|min|h|d)\b( \d+ (s|min|h))?"), "<time>"),
     (re.compile(r"\$\d+\.\d+"), "<dollars>"),
+    (re.compile(r"\b\d\d:\d\d\b(?!:)"), "<clock>"),
 ]
-"""What is different each time: digits of ids, durations, costs."""
+"""What is different each time: digits of ids, durations, costs, times of day."""
 
 
 def form(text: str) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from jupyter_smx.kernel.client import job_refs
-from jupyter_smx.kernel.text.pages import Page, table_page, text_page
+from jupyter_smx.kernel.text.pages import text_page
+from jupyter_smx.kernel.text.tables import Page, table_page
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.comparison import Comparison, compare
 from jupyter_smx.model.records.summary import base_name_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel.text.pages import Page, facts_page, text_page
+from jupyter_smx.kernel.text.pages import facts_page, text_page
 from jupyter_smx.model.redaction import redact_values
 from jupyter_smx.model.text import format_count, format_size
 
 if TYPE_CHECKING:
+    from jupyter_smx.kernel.text.tables import Page
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.provenance import HostLimits, HostProvenance, InputDigest, Provenance
 

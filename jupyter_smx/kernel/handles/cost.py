@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.text.pages import Page, text_page
+from jupyter_smx.kernel.text.pages import text_page
 from jupyter_smx.model.status import is_final
 from jupyter_smx.model.text import format_duration, format_precise, format_usd
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.text.tables import Page
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.results.reports import Bill, GroupBill
 

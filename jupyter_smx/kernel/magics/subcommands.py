@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.client.array_rerun import ArrayRerun
     from jupyter_smx.kernel.client.client import ArrayDetail, Client
     from jupyter_smx.kernel.options.defaults import Defaults
-    from jupyter_smx.kernel.text.pages import Page
+    from jupyter_smx.kernel.text.tables import Page
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.job_spec import JobSpec
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traitlets import Enum, HasTraits, Int, TraitError, TraitType
 
 from jupyter_smx.kernel.front_end import LOG_LIMIT, STYLES
-from jupyter_smx.kernel.text.pages import table_page
+from jupyter_smx.kernel.text.tables import table_page
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.options.convert import to_field
 from jupyter_smx.model.options.table import ROWS, TABLE
@@ -15,7 +15,7 @@ from jupyter_smx.model.options.table import ROWS, TABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.kernel.text.pages import Page
+    from jupyter_smx.kernel.text.tables import Page
     from jupyter_smx.model.options.option import Kind, Option
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.text.pages import Page
+from jupyter_smx.kernel.text.tables import Page
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

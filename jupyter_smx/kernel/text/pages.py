@@ -11,15 +11,15 @@ from jupyter_smx.kernel.text.formats import (
     format_metrics,
     format_progress,
     format_queue_position,
-    readable,
 )
+from jupyter_smx.kernel.text.tables import Column, Page, table_page
 from jupyter_smx.model.records.lost_variables import COMPLETED_BUT
 from jupyter_smx.model.spec.array import format_counts
 from jupyter_smx.model.status import DISK_WAIT
-from jupyter_smx.model.text import format_count, format_duration, format_engine, format_list, format_size
+from jupyter_smx.model.text import format_count, format_duration, format_engine, format_list, format_moment, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from jupyter_smx.kernel.client.client import Plan
     from jupyter_smx.model.records.event import PoolSummary
@@ -32,30 +32,28 @@ _HALF_A_CENT = 0.005
 _NAMED = ("engines", "machines")
 """Facts of a doctor that are grouped by names."""
 
-Page = tuple[str, str]
-"""The same thing as text and as HTML."""
+_JOB_COLUMNS = (
+    Column("JOB", "name"),
+    "STATUS",
+    "START",
+    "INSTANCES",
+    Column("TIME", "number"),
+    Column("END TIME", "number"),
+    Column("COST", "number"),
+    "DETAILS",
+)
+_POOL_COLUMNS = (Column("POOL", "name"), "STATUS", Column("EXPIRES IN", "number"), "INSTANCES", "ENGINE")
+_POOL_USE_COLUMNS = (
+    Column("JOBS", "number"),
+    Column("SAVED", "number"),
+    Column("IDLE COST", "number"),
+    Column("JOB", "name"),
+)
 
 _NO_ADVICE = (
     "No recommendations for {job}. CPUBottleneck and LowGPUUtilization evaluate hosts with measured GPUs, after "
     "50 s and 500 s."
 )
-
-
-def table_page(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
-    """Lay rows out under their headers."""
-    rows = [[_single_line(word) for word in row] for row in rows]
-    lines = [headers, *rows]
-    widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
-    padded = ([word.ljust(width) for word, width in zip(row, widths, strict=True)] for row in lines)
-    text = "\n".join("  ".join(words).rstrip() for words in padded)
-    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in row)}</tr>" for row in rows)
-    return text, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _single_line(word: str) -> str:
-    """Write what jobs said, as the reason of a failure, so that it stays in its cell and steers no terminal."""
-    return " ".join(line for line in map(readable, word.splitlines()) if line) if not word.isprintable() else word
 
 
 def text_page(text: str) -> Page:
@@ -64,19 +62,19 @@ def text_page(text: str) -> Page:
 
 
 def jobs_page(jobs: Iterable[JobSummary], now: float, arrays: Iterable[ArraySummary] = ()) -> Page:
-    """List jobs and arrays, newest first: name, state, start, instances, how long, how far, what happened."""
+    """List jobs and arrays, newest first; the last column has what happened, or how far a job is."""
     dated = [(job.created_at, _job_row(job, now)) for job in jobs]
     dated += [(array.created_at, _array_row(array, now)) for array in arrays]
     if not dated:
         return text_page("No jobs yet.")
     rows = [row for _, row in sorted(dated, key=lambda each: -each[0])]
-    return table_page(("JOB", "STATUS", "START", "INSTANCES", "TIME", "COST", ""), rows)
+    return table_page(_JOB_COLUMNS, rows)
 
 
 def _array_row(array: ArraySummary, now: float) -> tuple[str, ...]:
     took = format_duration(max(0.0, now - array.created_at)) if array.counts.remaining_count() else ""
     said = ", ".join(part for part in (array.title, format_counts(array)) if part)
-    return (array.name, array.counts.status().value, "", array.instances, took, "", said)
+    return (array.name, array.counts.status().value, "", array.instances, took, "", "", said)
 
 
 def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
@@ -86,6 +84,7 @@ def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
         _format_start(job),
         job.instances,
         f"{format_duration(max(0.0, (job.ended_at or now) - job.created_at))} {format_expected_duration(job)}".strip(),
+        "" if job.ended_at is None else format_moment(job.ended_at, now),
         format_dollars(job.cost),
         _outcome(job, now),
     )
@@ -97,7 +96,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     if not pools:
         return text_page("No warm pools. To keep one after a job, add --keep-alive 10m.")
     of_images = any(pool.image for pool in pools)
-    headers = ("POOL", "STATUS", "EXPIRES IN", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
+    columns = (*_POOL_COLUMNS, *(("IMAGE",) if of_images else ()), *_POOL_USE_COLUMNS)
     rows = [
         (
             pool.name,
@@ -113,7 +112,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         )
         for pool in pools
     ]
-    return table_page((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+    return table_page(columns, rows)
 
 
 def _format_pool_state(pool: PoolSummary) -> str:
@@ -212,7 +211,12 @@ def _outcome(job: JobSummary, now: float) -> str:
         parts.insert(0, format_queue_position(job, now))
     elif job.message.startswith((DISK_WAIT, COMPLETED_BUT)) or _has_message(job, any(parts)):
         parts.insert(0, job.message)
-    return " · ".join(part for part in parts if part)
+    return _cut(" · ".join(part for part in parts if part))
+
+
+def _cut(text: str) -> str:
+    """Cut a text at its end to what a row takes; a job chose its length."""
+    return text if len(text) <= _LONGEST_OUTCOME else f"{text[: _LONGEST_OUTCOME - 1]}…"
 
 
 def _has_message(job: JobSummary, has_figures: bool) -> bool:
@@ -227,8 +231,7 @@ def _failure(job: JobSummary) -> str:
     if job.status.value != "Failed" or cause == job.message:
         return title
     cause = cause.removeprefix("OutOfMemory: ").removeprefix(f"{job.failure_type}: ")
-    whole = f"{title}: {cause}" if cause else title
-    return whole if len(whole) <= _LONGEST_OUTCOME else f"{whole[: _LONGEST_OUTCOME - 1]}…"
+    return _cut(f"{title}: {cause}" if cause else title)
 
 
 def types_page(found: TypesListing) -> Page:
@@ -245,8 +248,16 @@ def types_page(found: TypesListing) -> Page:
 
 _USER_ERROR = "AlgorithmError: "
 _LONGEST_OUTCOME = 240
-"""Characters of a failure in a list."""
-_TYPE_COLUMNS = ("TYPE", "VCPUS", "MEMORY", "GPUS", "PER HOUR", "PRICE SOURCE", "HARDWARE SOURCE")
+"""Characters of what happened in a row."""
+_TYPE_COLUMNS = (
+    Column("TYPE", "name"),
+    Column("VCPUS", "number"),
+    Column("MEMORY", "number"),
+    Column("GPUS", "number"),
+    Column("PER HOUR", "number"),
+    "PRICE SOURCE",
+    "HARDWARE SOURCE",
+)
 
 
 def _type_row(kind: InstanceType) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from jupyter_smx.kernel.display.card import MIME, card_of
 from jupyter_smx.kernel.display.screen import Screen
-from jupyter_smx.kernel.text.pages import table_page, text_page
+from jupyter_smx.kernel.text.pages import text_page
+from jupyter_smx.kernel.text.tables import table_page
 from jupyter_smx.model.records.job import HostEnd, Job, JobSummary, RemoteException, Transition
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.reports import Why
@@ -148,13 +149,13 @@ def test_a_failure_is_on_the_card_with_its_line() -> None:
 def test_what_a_job_said_stays_in_its_row_and_steers_no_terminal() -> None:
     text, html = table_page(("JOB", ""), [("a  b", "one\n\x1b[31mtwo\x1b[0m\x07")])
     assert text.splitlines()[1:] == ["a  b  one two"]
-    assert "<td>one two</td>" in html
+    assert ">one two</td>" in html
 
 
 def test_tables_and_notes_are_escaped() -> None:
     text, html = table_page(("A", "B"), [("<b>", "x")])
     assert text == "A    B\n<b>  x"
-    assert "<td>&lt;b&gt;</td>" in html
+    assert ">&lt;b&gt;</td>" in html
     assert text_page("<i>")[1] == "<pre>&lt;i&gt;</pre>"
 
 

@@ -161,6 +161,14 @@ def test_a_job_is_stopped(
     assert controller.jobs[job.id].state is SecondaryStatus.STOPPED
 
 
+def test_a_stop_of_a_job_that_is_over_says_so(shell: InteractiveShell, front_end: Screenshots, job: Record) -> None:
+    assert "over already" not in page(shell, front_end, "stop job")["text/plain"]
+    assert page(shell, front_end, "stop job")["text/plain"] == f"{job.name} was over already: Stopped."
+    assert shell.run_cell("%%train --sweep --hp lr=[1,2] --as grid\npass").success
+    assert "over already" not in page(shell, front_end, "stop grid")["text/plain"]
+    assert page(shell, front_end, "stop grid")["text/plain"].endswith(" was over already: 0 of 2 done, 2 stopped.")
+
+
 def test_why_answers(
     shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record
 ) -> None:
@@ -191,7 +199,7 @@ def test_pools_name_their_images_where_any_has_one(
     of_image = replace(POOL, id="ad" * 8, name="docker-adadad", engine="docker", image=image)
     controller.pools[of_image.name] = of_image
     shown = page(shell, front_end, "pools")
-    assert "<th>IMAGE</th>" in shown["text/html"]
+    assert ">IMAGE</th>" in shown["text/html"]
     capsys.readouterr()
     assert cli.main(["pools"]) == 0
     for text in (shown["text/plain"], capsys.readouterr().out.rstrip()):

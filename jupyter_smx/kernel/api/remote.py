@@ -41,6 +41,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
         :raises BaseException: what the function raised, or what :meth:`Reply.result` raises.
         :raises ValidationError: the function or an argument cannot be pickled; says which part of it.
         """
+        __tracebackhide__ = True  # IPython leaves the frame out: it is not the user's code
         if is_async(self.__wrapped__):
             return cast("_Value", self.aio(*args, **kwargs))  # a coroutine, as the function itself gives
         return cast("_Value", self.submit(*args, **kwargs).result())

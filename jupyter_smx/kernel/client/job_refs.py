@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
-from jupyter_smx.model.status import Status
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.array import ArraySummary
+from jupyter_smx.model.status import Status, is_final
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import ArrayDetail, Client
-    from jupyter_smx.model.records.job import Job
-    from jupyter_smx.model.spec.array import ArraySummary
 
 
 def resolve_job(client: Client, ref: str) -> Job:
@@ -45,7 +47,14 @@ def resolve_job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
     return found if task is None or ref not in (found.spec.base_name, task.name, task.id) else client.array(task.id)
 
 
-def stop_job_or_array(client: Client, ref: str, *, abandon: bool = False) -> Job | ArraySummary:
+class StopResult(Struct, frozen=True):
+    """The record after a request to stop, and whether the job or array was over before it."""
+
+    record: Job | ArraySummary
+    was_over: bool
+
+
+def stop_job_or_array(client: Client, ref: str, *, abandon: bool = False) -> StopResult:
     """Stop the job that a word means, or all tasks of the array that it means.
 
     The base name of a grid means its array and not the task that happens to be its newest job.
@@ -56,12 +65,18 @@ def stop_job_or_array(client: Client, ref: str, *, abandon: bool = False) -> Job
         found = client.job(ref)
     except ResourceNotFoundError as unknown:
         try:
-            return client.stop_array(ref, abandon=abandon)
+            return _stop_array(client, ref, abandon=abandon)
         except ResourceNotFoundError:
             raise unknown from None
     if found.spec.array is not None and ref == found.spec.base_name:
-        return client.stop_array(found.spec.array.id, abandon=abandon)
-    return client.stop(found.id, abandon=abandon)
+        return _stop_array(client, found.spec.array.id, abandon=abandon)
+    return StopResult(client.stop(found.id, abandon=abandon), was_over=is_final(found.state))
+
+
+def _stop_array(client: Client, ref: str, *, abandon: bool) -> StopResult:
+    before = client.array(ref, tasks=False)
+    stopped = client.stop_array(before.id, abandon=abandon)
+    return StopResult(stopped, was_over=not before.counts.remaining_count())
 
 
 def _array_error(array: ArrayDetail) -> ValidationError:

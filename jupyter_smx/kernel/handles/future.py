@@ -8,10 +8,12 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.failures.exceptions import JobFailed, MissingVariables
 from jupyter_smx.kernel.request import payload
-from jupyter_smx.kernel.request.call import RAISED, RECEIVE, VALUE
+from jupyter_smx.kernel.request.call import RAISED, RECEIVE, VALUE, remove_call_frame
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.records.lost_variables import lost_variables_of
 
@@ -51,6 +53,7 @@ class Reply(Generic[_Value]):
         :raises SmxError: the value could not be pickled there or cannot be loaded here; says why.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """
+        __tracebackhide__ = True  # IPython leaves the frame out: it is not the user's code
         failure = self.exception(timeout)
         if failure is not None:
             raise failure
@@ -83,6 +86,10 @@ class Reply(Generic[_Value]):
 
     def _function_exception(self, failure: JobFailed) -> BaseException:
         """Give the exception that the function raised, or the job's failure where that cannot be had."""
+        if failure.remote is not None:
+            spec = failure.job.spec
+            trace = remove_call_frame(failure.remote.traceback, spec.filename, spec.source)
+            failure.remote = replace(failure.remote, traceback=trace)
         try:
             raised = self._received_variables().get(RAISED)
         except SmxError:

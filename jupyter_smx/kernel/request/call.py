@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import re
 import sys
 import sysconfig
 import threading
@@ -60,6 +61,16 @@ class Call(Struct, frozen=True, kw_only=True):
     filename: str
     imports: tuple[str, ...]
     variables: Mapping[str, Any]
+
+
+def remove_call_frame(traceback: str, filename: str, source: str) -> str:
+    """Return the traceback of a job without the frame of :data:`_CELL`, which shows a line of the function's file.
+
+    ``filename`` and ``source`` are those of the job's request.
+    """
+    number = len(source) - len(source.lstrip("\n")) + 1
+    head = rf'^(?P<margin>[ |]*?)  File "{re.escape(filename)}", line {number}, in <module>\n'
+    return re.sub(rf"{head}(?:(?P=margin)    .*\n)*", "", traceback, flags=re.MULTILINE)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -98,10 +98,11 @@ def _jobs(found: Namespace, surface: Surface) -> Result:
 
 
 def _stop(found: Namespace, surface: Surface) -> Result:
-    stopped = job_refs.stop_job_or_array(surface.client, resolve_ref(found.job, surface), abandon=found.abandon)
+    result = job_refs.stop_job_or_array(surface.client, resolve_ref(found.job, surface), abandon=found.abandon)
+    stopped, verb = result.record, " was over already" if result.was_over else ""
     if isinstance(stopped, ArraySummary):
-        return Result(stopped, text_page(f"{stopped.name}: {format_counts(stopped)}."))
-    return Result(document(stopped), text_page(f"{stopped.name}: {stopped.status().value}."))
+        return Result(stopped, text_page(f"{stopped.name}{verb}: {format_counts(stopped)}."))
+    return Result(document(stopped), text_page(f"{stopped.name}{verb}: {stopped.status().value}."))
 
 
 def _interrupt(found: Namespace, surface: Surface) -> Result:

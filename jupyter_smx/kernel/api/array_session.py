@@ -53,6 +53,7 @@ def submit_array(
     session.show(array_card_of(summary, (), time.time()))
     made.add_listener(_ArrayCardUpdater(session).draw)
     session.watcher.watch_array(made)
+    session.follow_pool(made)
     return made
 
 

@@ -6,11 +6,13 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from jupyter_smx import controller_launch
+from jupyter_smx.kernel.api.pool_notices import PoolNotices
 from jupyter_smx.kernel.api.watcher import Watcher
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.display.card import card_of
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 _CARD_TAIL_LINES = 8
 """Lines of log on the last card of a job."""
+_NOTICE_PATIENCE = 0.3
+"""Seconds that a cell waits at most for what became of a pool."""
+_CELL_START = "pre_run_cell"
 _LOG_BUTTON_LINES = 200
 """Lines of log that a card shows when it is asked."""
 
@@ -72,6 +77,9 @@ class Session:
         self._pending_bindings: list[Job] = []
         self._jobs_without_tail: set[str] = set()
         self._has_noted_records = False
+        connect = partial(autostart.client_without_autostart, _NOTICE_PATIENCE)
+        self._pool_notices = PoolNotices(connect, client.released_pools)
+        self._reports_pools = False
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -117,7 +125,22 @@ class Session:
         self.show(card_of(record, time.time()))
         job.add_listener(self._draw)
         self.watcher.watch(job)
+        self.follow_pool(job)
         return job
+
+    def follow_pool(self, handle: Job | JobArray) -> None:
+        """Report before a later cell if the pool of a job or an array ends before its keep-alive."""
+        if self.shell is None:
+            return
+        self._pool_notices.follow(handle)
+        if not self._reports_pools:
+            self._reports_pools = True
+            self.shell.events.register(_CELL_START, self.report_ended_pools)
+
+    def report_ended_pools(self, _: object = None) -> None:
+        """Print a line for each kept pool that ended early; IPython calls it before a cell runs."""
+        for sentence in self._pool_notices.sentences():
+            _print_warning(sentence)
 
     def show(self, card: CardLike) -> None:
         """Show the card of what was handed in; the first one says if the records end with this machine."""
@@ -180,6 +203,9 @@ class Session:
 
     def close(self) -> None:
         """Let the thread and the connections go; jobs go on."""
+        if self._reports_pools:
+            self._reports_pools = False
+            self.shell.events.unregister(_CELL_START, self.report_ended_pools)
         self.watcher.close()
         self.client.close()
 

@@ -133,6 +133,8 @@ class Client:
         # Weakly, because a thread that ends takes its connection with it.
         self._connections = weakref.WeakSet({self._quick})
         self._closed = False
+        self.released_pools: set[str] = set()
+        """IDs of the pools that this client released."""
         self._engine_infos: dict[str, EngineInfo] = {}
 
     def controller_info(self) -> ControllerInfo:
@@ -275,11 +277,16 @@ class Client:
 
     def set_keep_alive(self, ref: str, seconds: int) -> PoolSummary:
         """Keep an available pool for ``seconds`` from now; 0 releases it."""
-        return self._request("extend_pool", PoolSummary, ref, body={"keep_alive": seconds})
+        pool = self._request("extend_pool", PoolSummary, ref, body={"keep_alive": seconds})
+        if not seconds:
+            self.released_pools.add(pool.id)
+        return pool
 
     def release(self, ref: str) -> PoolSummary:
         """Let a pool go."""
-        return self._request("release_pool", PoolSummary, ref)
+        pool = self._request("release_pool", PoolSummary, ref)
+        self.released_pools.add(pool.id)
+        return pool
 
     def changes(self, since: int, seconds: float) -> Changes:
         """Wait for what happened after ``since``, ``seconds`` at most."""

@@ -187,8 +187,7 @@ def test_a_new_row_is_in_both_manuals_and_both_completions(greet: Callable[..., 
     assert "greet loudly" in greet("greet", "--help")[0][0]
     assert "jupyter smx greet WORD [--loud]" in format_manual()
     assert "--loud" in parser_of(SUBCOMMANDS["greet"]).format_help()
-    line = SimpleNamespace(symbol="", text_until_cursor="%smx greet ")
-    assert completion.complete_subcommand(None, line) == [
+    assert completion.complete_line("%smx greet ", "", "local") == [
         "--loud",
         "InProgress",
         "Completed",
@@ -196,7 +195,7 @@ def test_a_new_row_is_in_both_manuals_and_both_completions(greet: Callable[..., 
         "Stopping",
         "Stopped",
     ]
-    assert "greet" in completion.complete_subcommand(None, SimpleNamespace(symbol="gr", text_until_cursor="%smx gr"))
+    assert "greet" in completion.complete_line("%smx gr", "gr", "local")
     parser = add_completers(parser_of(SUBCOMMANDS["greet"]), "greet")
     offered: Any = next(action for action in parser._actions if action.dest == "word")
     assert list(offered.completer()) == list(STATUSES)

@@ -53,7 +53,6 @@ class Reply(Generic[_Value]):
         :raises SmxError: the value could not be pickled there or cannot be loaded here; says why.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """
-        __tracebackhide__ = True  # IPython leaves the frame out: it is not the user's code
         failure = self.exception(timeout)
         if failure is not None:
             raise failure

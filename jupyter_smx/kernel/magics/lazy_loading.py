@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.magic import no_var_expand
+
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
 
 EXTENSION = "jupyter_smx"
 MATCHER = "jupyter_smx.magics"
 """Identifier of the matcher that the extension registers."""
-_NAMES = ("process", "smx", "train")
-_CELL_MAGICS = ("%%process", "%%train")
-_LINE_MAGICS = ("%process", "%smx", "%train")
+_NAMES = {"cell": ("process", "train"), "line": ("process", "smx", "train")}
+_CELL_MAGICS = tuple(f"%%{name}" for name in _NAMES["cell"])
+_LINE_MAGICS = tuple(f"%{name}" for name in _NAMES["line"])
 
 
 class LazyMatcher:
@@ -45,10 +47,30 @@ class LazyMatcher:
 
 def load_ipython_extension(shell: Any) -> None:
     """Register names, completion and the transformer of cells without code; load no magic."""
-    for name in _NAMES:
-        shell.magics_manager.register_lazy(name, EXTENSION)
+    for kind, names in _NAMES.items():
+        table = shell.magics_manager.magics[kind]
+        for name in names:
+            table.setdefault(name, _placeholder(shell, kind, name))
     shell.Completer.custom_matchers.append(LazyMatcher(shell))
     register_add_body(shell)
+
+
+def _placeholder(shell: Any, kind: str, name: str) -> Any:
+    """Make a magic that loads the real one when it runs, or when a user asks for its help.
+
+    IPython offers no names of magics that its configuration loads at their first use, and older versions no help.
+    """
+
+    def load() -> Any:
+        shell.extension_manager.load_extension(EXTENSION)
+        return shell.magics_manager.magics[kind][name]
+
+    @no_var_expand
+    def magic(*arguments: str) -> None:
+        load()(*arguments)
+
+    magic.getdoc = lambda: load().__doc__  # type: ignore[attr-defined]  # IPython asks for help by this name
+    return magic
 
 
 def is_magic_line(line: str) -> bool:

@@ -99,7 +99,7 @@ def test_help_is_plain_text_before_and_after_loading(fresh: BlockingKernelClient
     for _ in range(2):
         reply = fresh.execute(question, reply=True, timeout=60)["content"]
         (page,) = reply["payload"]
-        pages.append(page["data"]["text/plain"])
+        pages.append(page["data"]["text/plain"].partition("File:")[0])
     assert pages[0] == pages[1]
     assert ("--keep-alive DURATION" if "train" in question else "%smx rerun") in pages[0]
     assert "::" not in pages[0]

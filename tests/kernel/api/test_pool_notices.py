@@ -120,6 +120,19 @@ def test_a_later_job_of_this_kernel_that_ends_the_pool_is_not_reported(desk: Des
     assert desk.cell() == []
 
 
+def test_a_running_job_of_this_kernel_reports_the_end_of_its_pool_itself(desk: Desk) -> None:
+    first = desk.job()
+    assert desk.shell.run_cell("%%train --name second --as second\npass").success
+    second = desk.shell.user_ns["second"]
+    ended = WarmPool(status=WarmPoolStatus.TERMINATED, reason="The job asked for no keep-alive.")
+    desk.controller.change(second.id, state=SecondaryStatus.TRAINING, cluster=POOL, warm_pool=ended)
+    desk.controller.change(first.id, warm_pool=WarmPool(status=WarmPoolStatus.REUSED, reused_by_job=second.name))
+    assert "ended before" not in "".join(desk.cell())
+    desk.controller.end(second.id)
+    second.wait(30)
+    assert "ended before" not in "".join(desk.cell())
+
+
 def test_the_pool_of_an_array_is_reported(desk: Desk) -> None:
     assert desk.shell.run_cell("%%train --sweep --hp lr=[1,2] --as grid\npass").success
     for task in desk.controller.jobs.values():

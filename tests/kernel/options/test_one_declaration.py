@@ -48,13 +48,12 @@ import inspect
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 sys.path.insert(0, DOCS)
 import smx_reference
 from IPython.core.interactiveshell import InteractiveShell
 import jupyter_smx as smx
 from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
-from jupyter_smx.kernel.magics.completion import complete_option
+from jupyter_smx.kernel.magics.completion import complete_line
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.options import defaults, keyword_check, line_parser
 from jupyter_smx.kernel.request.builders import request_from_keywords, request_from_options
@@ -93,7 +92,7 @@ print(json.dumps({
     "near": refusal(lambda: line_parser.parse("train", "--volume-sze 1")),
     "near keyword": refusal(lambda: smx.train("pass", volume_sze=1)),
     "request check": refusal(lambda: check_fields(replace(spec, volume_size=2000))),
-    "completion": complete_option(defaults, None, SimpleNamespace(symbol="--vol", text_until_cursor="%train --vol")),
+    "completion": complete_line("%train --vol", "--vol", "local"),
     "manual": "--volume-size GIB" in SmxMagics.train.__doc__,
     "command line": "--volume-size" in parser_of(SUBCOMMANDS["run"]).format_help(),
     "reference": "`--volume-size GIB`" in smx_reference.magic_options(""),

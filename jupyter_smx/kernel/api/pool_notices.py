@@ -30,6 +30,8 @@ EXPECTED_ENDS = frozenset(
 """Reasons of the controller for an end that the user of the pool expects."""
 _PAUSE = 30.0
 """Seconds without a request after one without an answer, so that not every cell waits for it."""
+_INTERVAL = 10.0
+"""Seconds between two looks: one takes a millisecond or two, which cells one after another need not wait."""
 _MAX_CHAIN = 20
 """Jobs of others, one after another on a pool, that one look follows."""
 _LONGEST_REASON = 240
@@ -80,6 +82,7 @@ class PoolNotices:
         self._collect()
         if not self._kept or self._clock() < self._next_look:
             return []
+        self._next_look = self._clock() + _INTERVAL
         found: list[str] = []
         client = self._connect()
         try:

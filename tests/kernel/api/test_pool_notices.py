@@ -56,7 +56,9 @@ def desk(
     front_end: Screenshots,  # noqa: ARG001 - a person is there
     controller: ScriptedController,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Desk:
+    monkeypatch.setattr("jupyter_smx.kernel.api.pool_notices._INTERVAL", 0.0)
     return Desk(shell, controller, capsys)
 
 
@@ -174,3 +176,11 @@ def test_a_reason_is_one_line_of_text(desk: Desk) -> None:
     assert "keep-alive: <b>red</b> xxx" in line
     assert line.isprintable()
     assert len(line) < 400
+
+
+def test_cells_one_after_another_cost_one_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jupyter_smx.kernel.api.pool_notices._INTERVAL", 60.0)
+    desk.job()
+    before = len(desk.controller.targets)
+    assert [desk.cell() for _ in range(3)] == [[], [], []]
+    assert len(desk.controller.targets) - before <= 1

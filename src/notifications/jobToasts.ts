@@ -1,4 +1,4 @@
-// Toasts about jobs that ended: one for each, and one for all as soon as many end one after the other.
+// Toasts about jobs that ended: one for each, one for all as soon as many end one after the other, one for all failures.
 
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -15,6 +15,12 @@ const PAUSE = 10;
 /** Milliseconds that a toast stays: one that only says, and one that offers something. */
 const SHORT = 5000;
 const LONG = 15_000;
+
+/** Milliseconds that the toast of failures stays; its entry in the notification center stays until it is dismissed. */
+const FAILURE = 60_000;
+
+/** Buttons that have room on one line of a toast. */
+const MOST_ACTIONS = 2;
 
 export type IAction = Notification.IAction;
 
@@ -33,6 +39,33 @@ export class JobToasts {
 
   /** Say that jobs ended just now. */
   showEnded(jobs: readonly JobSummary[]): void {
+    const failed = jobs.filter(job => job.status === 'Failed');
+    const others = jobs.filter(job => job.status !== 'Failed');
+    if (others.length > 0) {
+      this._showInRun(others);
+    }
+    if (failed.length > 0) {
+      this._showFailed(failed);
+    }
+  }
+
+  /** Say in one entry what ended while nobody looked. */
+  showEndedWhileAway(jobs: readonly JobSummary[], isPart: boolean): void {
+    this._emit(formatEndedWhileAway(jobs, isPart, this.options.trans), jobs);
+  }
+
+  /** Replace the entry about failures by one that counts these, too; who dismissed it knows of the earlier ones. */
+  private _showFailed(jobs: readonly JobSummary[]): void {
+    const isOpen = this._failure !== '' && Notification.manager.has(this._failure);
+    this._failed = isOpen ? [...this._failed, ...jobs] : [...jobs];
+    if (isOpen) {
+      // An update of an entry whose toast is gone shows no toast.
+      Notification.dismiss(this._failure);
+    }
+    this._failure = this._say(this._failed);
+  }
+
+  private _showInRun(jobs: readonly JobSummary[]): void {
     const now = this.options.clock();
     if (now - this._last > PAUSE) {
       this._run = [];
@@ -46,11 +79,6 @@ export class JobToasts {
     } else {
       this._gather();
     }
-  }
-
-  /** Say in one entry what ended while nobody looked. */
-  showEndedWhileAway(jobs: readonly JobSummary[], isPart: boolean): void {
-    this._emit(formatEndedWhileAway(jobs, isPart, this.options.trans), jobs);
   }
 
   private _gather(): void {
@@ -90,23 +118,26 @@ export class JobToasts {
   private _looksOf(
     jobs: readonly JobSummary[],
     offer: IAction | null
-  ): { autoClose: number | false; actions: IAction[] } {
+  ): { autoClose: number; actions: IAction[] } {
+    const actions = this.options.actionsFor(jobs);
     return {
       autoClose: this._staysFor(jobs, offer !== null),
-      actions: [...this.options.actionsFor(jobs), ...(offer ? [offer] : [])]
+      actions: offer ? [...actions.slice(0, MOST_ACTIONS - 1), offer] : actions
     };
   }
 
-  /** A failure stays until it is closed. */
-  private _staysFor(jobs: readonly JobSummary[], isLong: boolean): number | false {
+  private _staysFor(jobs: readonly JobSummary[], isLong: boolean): number {
     if (jobs.some(job => job.status === 'Failed')) {
-      return false;
+      return FAILURE;
     }
     return isLong ? LONG : SHORT;
   }
 
   private _run: JobSummary[] = [];
   private _shown: string[] = [];
+  /** The entry about failures, and the jobs that it counts. */
+  private _failure = '';
+  private _failed: JobSummary[] = [];
   /** What a toast of the run offered: the one that takes its place offers it on. */
   private _offered: IAction | null = null;
   private _last = Number.NEGATIVE_INFINITY;

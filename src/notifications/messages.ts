@@ -25,9 +25,20 @@ export function formatEnded(jobs: readonly JobSummary[], trans: TranslationBundl
     return formatJobEnd(jobs[0], trans);
   }
   const array = jobs[0].array;
-  const sentence = trans.__('%1 jobs ended: %2', jobs.length, outcomes(jobs, trans).join(', '));
+  const isFailed = jobs.every(job => job.status === 'Failed');
+  const sentence = isFailed
+    ? formatFailedJobs(jobs, trans)
+    : trans.__('%1 jobs ended: %2', jobs.length, outcomes(jobs, trans).join(', '));
   const isOne = array !== null && jobs.every(job => job.array?.id === array.id);
   return isOne ? trans.__('%1: %2', array.title || array.name, sentence) : sentence;
+}
+
+/** Several jobs that failed, as `3 jobs failed at line 14`. */
+function formatFailedJobs(jobs: readonly JobSummary[], trans: TranslationBundle): string {
+  const line = commonLine(jobs);
+  return line === null
+    ? trans.__('%1 jobs failed', jobs.length)
+    : trans.__('%1 jobs failed at line %2', jobs.length, line);
 }
 
 /**
@@ -65,11 +76,15 @@ function outcomes(jobs: readonly JobSummary[], trans: TranslationBundle): string
   return parts;
 }
 
-/** Where several failed at one line it is one cause, most likely. */
-function failures(failed: readonly JobSummary[], trans: TranslationBundle): string {
+/** The line at which all of them failed: it is one cause, most likely; null if they differ. */
+function commonLine(failed: readonly JobSummary[]): number | null {
   const line = failed[0].failure_line;
-  const isOne = line !== null && failed.every(job => job.failure_line === line);
-  return isOne
+  return failed.every(job => job.failure_line === line) ? line : null;
+}
+
+function failures(failed: readonly JobSummary[], trans: TranslationBundle): string {
+  const line = commonLine(failed);
+  return line !== null
     ? trans.__('%1 failed at line %2', failed.length, line)
     : trans.__('%1 failed', failed.length);
 }

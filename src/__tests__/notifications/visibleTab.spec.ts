@@ -70,13 +70,15 @@ describe('a tab that is seen', () => {
       tab.model.end(number === 7 ? failed(7) : completed(number));
       await jest.advanceTimersByTimeAsync(1000);
     }
-    expect(said()).toEqual(['20 jobs ended: 19 finished, 1 failed at line 14']);
-    expect(Notification.manager.notifications[0].options.autoClose).toBe(false);
+    expect(said().sort()).toEqual([
+      '19 jobs ended: 19 finished',
+      'train-digits-7: Failed: KeyError, line 14'
+    ]);
     await jest.advanceTimersByTimeAsync(60_000);
     tab.model.tick(80);
     tab.model.end(completed(99));
     await claimed();
-    expect(said()).toHaveLength(2);
+    expect(said()).toHaveLength(3);
     tab.close();
   });
 
@@ -99,6 +101,38 @@ describe('a tab that is seen', () => {
     tab.model.end(completed(99));
     await claimed();
     expect(offered()).toEqual(['Open job', 'Show jobs']);
+    tab.close();
+  });
+
+  it('has two buttons in its first toast, so that they stand on one line', async () => {
+    const offers = [{ label: trans.__('On the desktop'), callback: () => undefined }];
+    const tab = await openTab({ trans, offer: () => offers.pop() ?? null });
+    tab.model.end(completed(1));
+    await claimed();
+    const [{ options }] = Notification.manager.notifications;
+    expect(options.actions?.map(action => action.label)).toEqual(['Open job', 'On the desktop']);
+    tab.close();
+  });
+
+  it('counts failures in one toast that goes after a minute, however far apart they are', async () => {
+    const tab = await openTab({ trans });
+    const toast = (): (typeof Notification.manager.notifications)[0] =>
+      Notification.manager.notifications[0];
+    tab.model.end(failed(1));
+    await claimed();
+    expect(said()).toEqual(['train-digits-1: Failed: KeyError, line 14']);
+    expect(toast().options.autoClose).toBe(60_000);
+    tab.model.tick(600);
+    tab.model.end(failed(2), { ...failed(3), failure_line: 3 });
+    await claimed();
+    expect(said()).toEqual(['3 jobs failed']);
+    expect(toast().options.autoClose).toBe(60_000);
+    expect(toast().type).toBe('error');
+    press('Show jobs');
+    expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
+    tab.model.end(failed(4), failed(5));
+    await claimed();
+    expect(said()).toEqual(['2 jobs failed at line 14']);
     tab.close();
   });
 

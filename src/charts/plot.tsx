@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 
 import type { AlignedData } from './downsample';
 import type { ICanvasTheme } from './style';
-import { onThemeChange, readCanvasTheme, seriesDash } from './style';
+import { GRID_DASH, onThemeChange, readCanvasTheme, seriesDash } from './style';
 import type { Unit } from './units';
 import { BYTE_TICK_STEPS, formatTimeTicks, TIME_TICK_STEPS } from './units';
 
@@ -127,7 +127,7 @@ function axisOf(paint: ICanvasTheme): uPlot.Axis {
     stroke: text,
     font,
     labelFont: font,
-    grid: { stroke: grid, width: 1 },
+    grid: { stroke: grid, width: 1, dash: GRID_DASH },
     ticks: { stroke: grid, width: 1, size: MARK }
   };
 }

@@ -28,6 +28,9 @@ export function seriesDash(turn: number): number[] {
   return DASHES[(turn + Math.floor(turn / COLOURS.length)) % DASHES.length];
 }
 
+/** Dashes of the grid: in themes of high contrast, its colour alone is as bright as the lines of the data. */
+export const GRID_DASH = [1, 4];
+
 /** What a canvas cannot take from a style sheet. */
 export interface ICanvasTheme {
   line: (turn: number) => string;

@@ -11,6 +11,7 @@ import { ApiClient } from '../api/client';
 import type * as Charts from '../charts';
 import { visibleCharts } from '../charts/openCharts';
 import { CommandIDs, JOB_ARGS, NO_ARGS } from '../commands/commandIds';
+import { jobsIcon } from '../components/icons';
 import type { INamedJob } from '../state/state';
 import { IJobsModel } from '../tokens';
 import { JobTabs } from '../widgets/jobTabs';
@@ -31,7 +32,9 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null
   ): void => {
     const trans = loadTranslation(translator);
-    const tabs = new JobTabs<Charts.ChartsView>(app, 'charts');
+    const tabs = new JobTabs<Charts.ChartsView>(app, 'charts', jobsIcon, name =>
+      trans.__('Charts: %1', name)
+    );
     app.commands.addCommand(CommandIDs.openCharts, {
       label: trans.__('Show Charts of Job'),
       caption: trans.__('Plot metrics and resource usage of a job over time'),

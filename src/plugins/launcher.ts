@@ -18,7 +18,8 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     launcher: ILauncher | null,
     translator: ITranslator | null
   ): void => {
-    const category = loadTranslation(translator).__('Other');
+    // A section of its own, named as in the palette: "Other" has files and terminals.
+    const category = loadTranslation(translator).__('Jobs and Pools');
     // Where the panel is switched off, there is nothing to show.
     void app.started.then(() => {
       if (app.commands.hasCommand(CommandIDs.openPanel)) {

@@ -2,17 +2,24 @@
 
 import type { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import type { Widget } from '@lumino/widgets';
 
 import { jobsIcon } from '../components/icons';
+import { NAME_LIMIT, plainText } from '../format/plainText';
 import type { INamedJob } from '../state/state';
 import { addToMainArea } from './mainArea';
 
 export class JobTabs<T extends Widget> {
-  /** `kind` is in the ids of the tabs, and so in every layout that is kept. */
+  /**
+   * `kind` is in the ids of the tabs, and so in every layout that is kept. `labelOf` says which kind it is, beside the
+   * name of the job; without it, the name alone is the label.
+   */
   constructor(
     private readonly app: JupyterFrontEnd,
-    private readonly kind: string
+    private readonly kind: string,
+    private readonly icon: LabIcon = jobsIcon,
+    private readonly labelOf: (name: string) => string = name => name
   ) {
     this._tabs = new WidgetTracker({ namespace: `jupyter-smx-${kind}` });
   }
@@ -30,7 +37,7 @@ export class JobTabs<T extends Widget> {
     const jobOf = (tab: Widget): string => tab.id.slice(this._prefix.length);
     void restorer?.restore(this._tabs, {
       command,
-      args: tab => ({ id: jobOf(tab), name: tab.title.label }),
+      args: tab => ({ id: jobOf(tab), name: this._names.get(tab.id) || tab.title.label }),
       name: jobOf
     });
   }
@@ -40,8 +47,9 @@ export class JobTabs<T extends Widget> {
     // What is shown has its own, and an empty one takes a line of the page.
     tab.toolbar.hide();
     tab.id = id;
-    tab.title.label = name;
-    tab.title.icon = jobsIcon;
+    this._names.set(id, name);
+    tab.title.label = this.labelOf(plainText(name, NAME_LIMIT));
+    tab.title.icon = this.icon;
     tab.title.closable = true;
     addToMainArea(this.app.shell, tab);
     void this._tabs.add(tab);
@@ -52,5 +60,7 @@ export class JobTabs<T extends Widget> {
     return `jupyter-smx-${this.kind}-`;
   }
 
+  /** The names of the jobs, by the ids of their tabs. */
+  private readonly _names = new Map<string, string>();
   private readonly _tabs: WidgetTracker<MainAreaWidget<T>>;
 }

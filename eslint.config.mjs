@@ -68,6 +68,8 @@ export default tseslint.config(
             '../model/jobsModel',
             '../notebook/cardRenderer',
             '../notebook/cardSnapshot',
+            '../notebook/closedFailures',
+            '../notifications/storage',
             '../sidebar/jobsPanel',
             '../sidebar/runningSessions',
             '../widgets/statusItem'

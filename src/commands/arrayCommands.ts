@@ -1,11 +1,14 @@
 // The actions on arrays, as commands.
 
-import type { CommandRegistry } from '@lumino/commands';
+import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { runIcon } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
+import type { JobSummary } from '../_types';
 import { filterFromArgs } from '../model/filter';
 import type { IArrayGroup } from '../state/arrays';
 import { arrayCounts, groupByArray, partitionJobs } from '../state/arrays';
@@ -25,6 +28,7 @@ export function addArrayCommands(
 ): IDisposable {
   const added = new DisposableSet();
   added.add(addStopArray(commands, model, trans));
+  added.add(addRerunFailedTasks(commands, model, trans));
   added.add(addDeleteArray(commands, model, trans));
   return added;
 }
@@ -47,7 +51,7 @@ function addStopArray(
       const sure = await confirmAction(
         trans.__('Stop all tasks of %1?', array.name),
         trans.__(
-          'Running tasks (%1) will be stopped, and pending tasks (%2) will not start. Logs and outputs written so far are kept.',
+          'Running tasks (%1) will be stopped, and waiting tasks (%2) will not start. Logs and outputs written so far are kept.',
           running,
           pending
         ),
@@ -58,6 +62,56 @@ function addStopArray(
         await notifyOnError(model.stopArray(array.id));
       }
     }
+  });
+}
+
+function addRerunFailedTasks(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.rerunFailedTasks, {
+    label: trans.__('Rerun Failed Tasks of Array'),
+    caption: trans.__('Rerun each failed task of an array as a job of its own, after confirmation'),
+    icon: runIcon,
+    describedBy: { args: idArgs('ID of the array; if omitted, a dialog asks for it') },
+    execute: async args => {
+      const array = await arrayOf(args, model, trans, 'finished');
+      const tasks = array?.tasks.filter(task => task.status === 'Failed') ?? [];
+      if (!array || tasks.length === 0) {
+        return;
+      }
+      const { length } = tasks;
+      const sure = await confirmAction(
+        trans._n(
+          'Rerun the failed task of %2?',
+          'Rerun %1 failed tasks of %2?',
+          length,
+          array.name
+        ),
+        trans.__('Each task runs again as a job of its own, with the same code and values.'),
+        trans.__('Cancel'),
+        trans.__('Rerun')
+      );
+      if (sure) {
+        await notifyOnError(rerunTasks(tasks, model, trans));
+      }
+    }
+  });
+}
+
+/** Submit one task after the other, so that the first refusal ends it, and say how many run again. */
+async function rerunTasks(
+  tasks: readonly JobSummary[],
+  model: IJobsModel,
+  trans: TranslationBundle
+): Promise<void> {
+  for (const task of tasks) {
+    await model.rerun(task);
+  }
+  const { length } = tasks;
+  Notification.info(trans._n('%1 task runs again', '%1 tasks run again', length), {
+    autoClose: 5000
   });
 }
 

@@ -9,6 +9,7 @@ export namespace CommandIDs {
   export const rerunJob = 'jupyter-smx:rerun-job';
   export const deleteJob = 'jupyter-smx:delete-job';
   export const stopArray = 'jupyter-smx:stop-array';
+  export const rerunFailedTasks = 'jupyter-smx:rerun-failed-tasks';
   export const deleteArray = 'jupyter-smx:delete-array';
   export const clearFinished = 'jupyter-smx:clear-finished';
   export const tellOnDesktop = 'jupyter-smx:tell-on-desktop';

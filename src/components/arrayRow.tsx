@@ -6,75 +6,12 @@ import React from 'react';
 
 import type { ArrayCounts } from '../_types';
 import type { IArrayGroup } from '../state/arrays';
-import {
-  arrayCounts,
-  arrayStatus,
-  formatArrayStatus,
-  formatTaskCounts,
-  formatTaskState
-} from '../state/arrays';
+import { arrayCounts, arrayStatus, formatArrayStatus } from '../state/arrays';
 import { InlineList } from './inlineText';
 import { IconButton } from './jobButtons';
+import { JobName } from './jobName';
 import { JobDuration } from './jobStatus';
 import type { RowAttributes } from './virtualList';
-
-/** Marks on one line; the words count the others all the same. */
-const SHOWN = 200;
-
-const MARKS: Record<string, [string, string]> = {
-  c: ['▣', 'Completed'],
-  f: ['✗', 'Failed'],
-  s: ['■', 'Stopped'],
-  r: ['▨', 'InProgress'],
-  p: ['▢', 'Pending']
-};
-
-export function ArrayStatusLine(props: {
-  name: string;
-  title: string;
-  states: string;
-  trans: TranslationBundle;
-  /** What comes after the marks. */
-  children: React.ReactNode;
-}): JSX.Element {
-  const { name, title, states, trans, children } = props;
-  return (
-    <div className="jp-smx-card-line" role="group" aria-label={trans.__('Array %1', name)}>
-      <span className="jp-smx-name">{title || name}</span>
-      <span className="jp-smx-words" role="status" aria-live="polite">
-        {formatTaskCounts(states, trans)}
-      </span>
-      <TaskMarks name={name} states={states} trans={trans} />
-      {children}
-    </div>
-  );
-}
-
-function TaskMarks(props: { name: string; states: string; trans: TranslationBundle }): JSX.Element {
-  const { name, states, trans } = props;
-  const shown = [...states].slice(0, SHOWN);
-  return (
-    <span role="list" aria-label={trans.__('Tasks of %1', name)}>
-      {shown.map((state, index) => {
-        const [mark, status] = MARKS[state] ?? MARKS.p;
-        const words = trans.__('task %1: %2', index, formatTaskState(state, trans));
-        return (
-          <span
-            key={index}
-            role="listitem"
-            className="jp-smx-mark"
-            data-status={status}
-            aria-label={words}
-            title={words}
-          >
-            {mark}
-          </span>
-        );
-      })}
-      {states.length > SHOWN ? trans.__(' and %1 more', states.length - SHOWN) : null}
-    </span>
-  );
-}
 
 /** What can be done to an array; a button whose act is not there is not there. */
 export interface IArrayActions {
@@ -89,6 +26,8 @@ interface ITasksRowProps extends IArrayActions {
   place: RowAttributes;
   isCurrent: boolean;
   onFold: (id: string, isOpen: boolean) => void;
+  /** The server does not answer: its button does nothing. */
+  isDisabled: boolean;
 }
 
 /** One row for all tasks of an array; under it stand those that are listed, while it is open. */
@@ -108,15 +47,13 @@ export function ArrayRow(props: ITasksRowProps): JSX.Element {
       <FoldButton {...props} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
-          <span className="jp-smx-name" title={array.name}>
-            {array.title ? `${array.title} · ${array.name}` : array.name}
-          </span>
-          <JobDuration job={whole} now={now} trans={trans} />
+          <JobName name={array.title ? `${array.title} · ${array.name}` : array.name} />
         </div>
         <CountBar counts={arrayCounts(array)} />
         <InlineList
           words={[
             formatArrayStatus(array, trans),
+            <JobDuration key="time" job={whole} now={now} trans={trans} />,
             isPart ? trans.__('%1 listed', array.tasks.length) : ''
           ]}
         />
@@ -144,12 +81,12 @@ function FoldButton({ row, trans, isCurrent, onFold }: ITasksRowProps): JSX.Elem
 }
 
 function ArrayButtons(props: ITasksRowProps & { status: string }): JSX.Element | null {
-  const { row, trans, isCurrent, status, onStopArray, onDeleteArray } = props;
+  const { row, trans, isCurrent, isDisabled, status, onStopArray, onDeleteArray } = props;
   const isLive = status === 'InProgress';
   const act = isLive ? onStopArray : onDeleteArray;
   const { name } = row.array;
   return act ? (
-    <span className={`jp-smx-row-buttons ${isLive ? '' : 'jp-mod-over'}`}>
+    <span className="jp-smx-row-buttons jp-mod-over">
       <IconButton
         label={
           isLive
@@ -158,6 +95,7 @@ function ArrayButtons(props: ITasksRowProps & { status: string }): JSX.Element |
         }
         icon={isLive ? stopIcon : deleteIcon}
         tabIndex={isCurrent ? 0 : -1}
+        isDisabled={isDisabled}
         onClick={() => act(row.array)}
       />
     </span>

@@ -50,7 +50,7 @@ function ReachNotice(props: IConnectionNoticeProps): JSX.Element | null {
 
 function AsleepNotice({ trans, onWake }: IConnectionNoticeProps): JSX.Element {
   return (
-    <div className="jp-smx-notice">
+    <div className="jp-smx-notice jp-smx-asleep" role="status">
       <p>{trans.__('The controller is idle and has stopped.')}</p>
       <p>{trans.__('It starts with your next %1 or %2 cell.', '%%train', '%%process')}</p>
       <NoticeButton label={trans.__('Show earlier jobs')} onClick={onWake} />

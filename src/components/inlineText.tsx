@@ -2,16 +2,38 @@
 
 import React from 'react';
 
-export function InlineList({ words }: { words: readonly string[] }): JSX.Element {
-  const said = words.filter(Boolean);
+export type InlineItem = string | JSX.Element;
+
+export function InlineList({ words }: { words: readonly InlineItem[] }): JSX.Element {
   return (
     <div className="jp-smx-row-detail">
+      <Items words={words} />
+    </div>
+  );
+}
+
+/** The same on one line that is cut at its end; `title` is the tooltip with all of it. */
+export function InlineLine(props: { words: readonly InlineItem[]; title: string }): JSX.Element {
+  return (
+    <div className="jp-smx-row-detail jp-smx-line" title={props.title}>
+      <Items words={props.words} />
+    </div>
+  );
+}
+
+function Items({ words }: { words: readonly InlineItem[] }): JSX.Element {
+  const said = words.filter(Boolean);
+  return (
+    <>
       {said.map((word, index) => (
         <React.Fragment key={index}>
-          <span className="jp-smx-word">{index < said.length - 1 ? `${word} ·` : word}</span>{' '}
+          <span className="jp-smx-word">
+            {word}
+            {index < said.length - 1 ? ' ·' : ''}
+          </span>{' '}
         </React.Fragment>
       ))}
-    </div>
+    </>
   );
 }
 

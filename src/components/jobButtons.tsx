@@ -23,20 +23,23 @@ interface IJobButtonsProps extends IJobActions {
   trans: TranslationBundle;
   /** Only the buttons of the current row can be tabbed to. */
   isCurrent: boolean;
+  /** The server does not answer: the buttons do nothing. */
+  isDisabled: boolean;
 }
 
 /** A running job can be stopped; a finished one be run again, compared and deleted. */
-export function JobButtons({ job, trans, isCurrent, ...acts }: IJobButtonsProps): JSX.Element {
-  const common = { job, isCurrent };
+export function JobButtons(props: IJobButtonsProps): JSX.Element {
+  const { job, trans, isCurrent, isDisabled, ...acts } = props;
+  const common = { job, isCurrent, isDisabled };
   if (!isFinal(job)) {
     return (
-      <span className="jp-smx-row-buttons">
+      <span className="jp-smx-row-buttons jp-mod-over">
         <ActButton
           label={trans.__('Stop %1', job.name)}
           icon={stopIcon}
           act={acts.onStop}
-          isDisabled={job.status === 'Stopping'}
           {...common}
+          isDisabled={isDisabled || job.status === 'Stopping'}
         />
       </span>
     );
@@ -88,14 +91,15 @@ function ActButton(props: {
 export function StopButton(props: {
   job: JobSummary;
   trans: TranslationBundle;
+  isDisabled?: boolean;
   onStop: (job: JobSummary) => void;
 }): JSX.Element {
-  const { job, trans, onStop } = props;
+  const { job, trans, isDisabled = false, onStop } = props;
   return (
     <IconButton
       label={trans.__('Stop %1', job.name)}
       icon={stopIcon}
-      isDisabled={job.status === 'Stopping'}
+      isDisabled={isDisabled || job.status === 'Stopping'}
       onClick={() => onStop(job)}
     />
   );

@@ -6,8 +6,8 @@ import React from 'react';
 import type { JobSummary } from '../_types';
 import { elapsedSeconds } from '../format/jobText';
 import { formatClock, formatDuration, formatSpokenDuration } from '../format/numbers';
-import { STATUS_ICONS } from '../format/statusIcons';
-import { isFinal } from '../state/state';
+import { STATUS_ICONS, WAITING_ICON } from '../format/statusIcons';
+import { isFinal, isWaiting } from '../state/state';
 
 /** How long a job took, or takes so far: a clock while it runs, the measured time afterwards. */
 export function JobDuration(props: {
@@ -21,20 +21,28 @@ export function JobDuration(props: {
     ? trans.__('took %1', formatSpokenDuration(seconds, trans))
     : trans.__('for %1', formatSpokenDuration(seconds, trans));
   return (
-    <span className="jp-smx-time">
-      <span aria-hidden="true">
-        {isFinal(job) ? formatDuration(seconds, trans) : formatClock(seconds)}
+    <span className="jp-smx-duration">
+      <span aria-hidden="true">{isFinal(job) ? trans.__('took') : trans.__('for')}</span>{' '}
+      <span className="jp-smx-time">
+        <span aria-hidden="true">
+          {isFinal(job) ? formatDuration(seconds, trans) : formatClock(seconds)}
+        </span>
+        <span className="jp-smx-spoken">{words}</span>
       </span>
-      <span className="jp-smx-spoken">{words}</span>
     </span>
   );
 }
 
 /** The state as one sign; the words beside it say the same. */
-export function StatusIcon({ job }: { job: Pick<JobSummary, 'status'> }): JSX.Element {
+export function StatusIcon({
+  job
+}: {
+  job: Pick<JobSummary, 'status' | 'secondary_status' | 'queue_position'>;
+}): JSX.Element {
+  const isIdle = isWaiting(job);
   return (
-    <span className="jp-smx-mark" data-status={job.status} aria-hidden="true">
-      {STATUS_ICONS[job.status]}
+    <span className="jp-smx-mark" data-status={isIdle ? 'Pending' : job.status} aria-hidden="true">
+      {isIdle ? WAITING_ICON : STATUS_ICONS[job.status]}
     </span>
   );
 }

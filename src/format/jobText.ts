@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Image, JobSummary, PoolSummary, SecondaryStatus } from '../_types';
 import type { IPool, IState } from '../state/state';
-import { idlePools, isFinal, runningJobs } from '../state/state';
+import { idlePools, isFinal, isWaiting, runningJobs } from '../state/state';
+import { formatFailure } from './failureText';
 import { formatDuration, formatMoney } from './numbers';
 
 const HOUR = 3600;
@@ -88,7 +89,7 @@ export function formatRemark(job: JobSummary, trans: TranslationBundle): string 
   if (job.status === 'Completed') {
     return job.message.startsWith(COMPLETED_BUT) ? job.message : '';
   }
-  const isSaid = isFinal(job) || job.queue_position !== null || USUAL.includes(job.message);
+  const isSaid = isFinal(job) || USUAL.includes(job.message);
   return isSaid || job.message === formatStep(job, trans) ? '' : job.message;
 }
 
@@ -103,19 +104,8 @@ function verdictWords(job: JobSummary, trans: TranslationBundle): string {
     case 'Stopped':
       return trans.__('Stopped');
     default:
-      return failureWords(job, trans);
+      return formatFailure(job, trans);
   }
-}
-
-function failureWords(job: JobSummary, trans: TranslationBundle): string {
-  if (!job.failure_type) {
-    // Where no code of the user's raised anything the reason begins with whose failure it is, as `ClientError:`.
-    const [, whose = ''] = /^(\w+Error): /.exec(job.message) ?? [];
-    return whose ? trans.__('Failed: %1', whose) : trans.__('Failed');
-  }
-  return job.failure_line === null
-    ? trans.__('Failed: %1', job.failure_type)
-    : trans.__('Failed: %1, line %2', job.failure_type, job.failure_line);
 }
 
 /** Warm or cold, with the time to the first line of user code when it is known; empty before that. */
@@ -124,10 +114,10 @@ export function formatStart(job: JobSummary, trans: TranslationBundle): string {
     return '';
   }
   if (job.first_line_seconds === null) {
-    return job.start === 'warm' ? trans.__('warm') : trans.__('cold');
+    return job.start === 'warm' ? trans.__('warm start') : trans.__('cold start');
   }
   const time = formatDuration(job.first_line_seconds, trans);
-  return job.start === 'warm' ? trans.__('warm, %1', time) : trans.__('cold, %1', time);
+  return job.start === 'warm' ? trans.__('warm start %1', time) : trans.__('cold start %1', time);
 }
 
 /** The engine of jobs that name none: this machine. */
@@ -182,7 +172,7 @@ export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string 
     case 'Stopped':
       return trans.__('%1 was stopped after %2', job.name, time);
     default:
-      return trans.__('%1: %2', job.name, failureWords(job, trans));
+      return trans.__('%1: %2', job.name, formatFailure(job, trans));
   }
 }
 
@@ -202,10 +192,13 @@ export function formatCostToday(state: IState, now: number, trans: TranslationBu
   return isWhole ? trans.__('%1 today', sum) : trans.__('over %1 today', sum);
 }
 
-/** The line that sums up: `3 running · 2 warm · $0.41 today`. */
+/** The line that sums up: `3 running · 4 waiting · 2 warm · $0.41 today`. */
 export function formatCounts(state: IState, now: number, trans: TranslationBundle): string {
+  const open = runningJobs(state);
+  const waiting = open.filter(isWaiting).length;
   const words = [
-    trans.__('%1 running', runningJobs(state).length),
+    trans.__('%1 running', open.length - waiting),
+    waiting > 0 ? trans.__('%1 waiting', waiting) : '',
     trans.__('%1 warm', idlePools(state).length),
     formatCostToday(state, now, trans)
   ];

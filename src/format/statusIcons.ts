@@ -9,3 +9,6 @@ export const STATUS_ICONS: Record<JobSummary['status'], string> = {
   Failed: '✗',
   Stopped: '■'
 };
+
+/** The sign of a job that waits: no host works for it yet. */
+export const WAITING_ICON = '◦';

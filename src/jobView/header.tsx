@@ -8,6 +8,7 @@ import type { JobSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
 import { commandRunner } from '../commands/commandRunner';
 import { ConnectionNotice } from '../components/connectionNotice';
+import { FailureNotice } from '../components/failureNotice';
 import { InlineList } from '../components/inlineText';
 import { JobExpectedDuration, JobMetrics, JobProgress } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
@@ -20,12 +21,15 @@ import {
   formatStart,
   formatStep
 } from '../format/jobText';
+import { describeJobFailure } from '../format/failureText';
+import type { IFailureText } from '../format/failureText';
 import { formatMoney } from '../format/numbers';
 import { formatExpectedStart } from '../format/progressText';
+import { isReachable, shownTime } from '../state/connectionState';
 import { canBeInterrupted, EMPTY_STATE, isFinal, jobHasHosts } from '../state/state';
 import { LiveWidget } from '../widgets/liveWidget';
 import type { IJobViewContext } from './context';
-import { describeRecordError } from './recordError';
+import { describeRecordError, recordErrorKind } from './recordError';
 
 export class HeaderView extends LiveWidget {
   constructor(private readonly context: IJobViewContext) {
@@ -53,14 +57,15 @@ export class HeaderView extends LiveWidget {
         <div className="jp-smx-view-title">
           {job ? <StatusIcon job={job} /> : null}
           <h2>{job?.name ?? name}</h2>
-          {job && record.failure === null ? this._buttons(job) : null}
+          {job && this._hasButtons() ? this._buttons(job) : null}
         </div>
         <RecordErrorNotice {...this.context} />
         {job ? (
           <State
             job={job}
             machines={this.model.state.pools.get(job.pool)?.machines}
-            now={this.model.now()}
+            failure={describeJobFailure(job, record.job, trans)}
+            now={shownTime(this.model.state, this.model.now())}
             trans={trans}
           />
         ) : (
@@ -68,6 +73,13 @@ export class HeaderView extends LiveWidget {
         )}
       </>
     );
+  }
+
+  /** A job that is gone has no buttons; if the server does not answer, they are there and disabled. */
+  private _hasButtons(): boolean {
+    const { failure } = this.context.record;
+    const kind = failure && recordErrorKind(failure, this.model.state.connectionStatus);
+    return kind === null || kind === 'failing' || kind === 'loggedOut';
   }
 
   private _buttons(job: JobSummary): JSX.Element {
@@ -88,6 +100,7 @@ export class HeaderView extends LiveWidget {
           ...(canBeInterrupted(job) ? { [CommandIDs.interruptJob]: trans.__('Interrupt…') } : {}),
           [CommandIDs.compareJobs]: trans.__('Compare…')
         };
+    const isOffline = record.failure !== null || !isReachable(this.model.state);
     return (
       <span className="jp-smx-acts">
         {Object.entries(labels)
@@ -95,12 +108,12 @@ export class HeaderView extends LiveWidget {
           .map(([id, label]) => {
             const act = (): Promise<unknown> =>
               commands.execute(id, { id: job.id, name: job.name });
-            const isDisabled = id === CommandIDs.stopJob && job.status === 'Stopping';
+            const isStopping = id === CommandIDs.stopJob && job.status === 'Stopping';
             return (
               <TextButton
                 key={id}
                 label={label}
-                isDisabled={isDisabled}
+                isDisabled={isOffline || isStopping}
                 // Of a job that is not listed nobody announces that it is gone.
                 onClick={() => void act().then(() => record.refresh())}
               />
@@ -115,12 +128,13 @@ interface IStateProps {
   job: JobSummary;
   /** Of its hosts, while they are there. */
   machines?: readonly string[];
+  /** Null if it did not fail. */
+  failure: IFailureText | null;
   now: number;
   trans: TranslationBundle;
 }
 
-function State({ job, machines, now, trans }: IStateProps): JSX.Element {
-  const reason = job.status === 'Failed' ? job.message : '';
+function State({ job, machines, failure, now, trans }: IStateProps): JSX.Element {
   const says = formatPreparation(job, trans) || formatRemark(job, trans);
   return (
     <>
@@ -142,7 +156,7 @@ function State({ job, machines, now, trans }: IStateProps): JSX.Element {
           ]}
         />
       </div>
-      {reason ? <p className="jp-smx-reason">{reason}</p> : null}
+      {failure ? <FailureNotice failure={failure} hasTitle={false} trans={trans} /> : null}
       {says ? <p className="jp-smx-says">{says}</p> : null}
       <JobProgress job={job} trans={trans} />
       <JobMetrics job={job} trans={trans} />

@@ -8,6 +8,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { ApiClient } from '../api/client';
 import { createHistorySource } from '../charts/historySource';
+import { describeJobFailure } from '../format/failureText';
 import type { ILogDisplayOptions } from '../log/index';
 import { createLogSource, LogView } from '../log/index';
 import type { INamedJob } from '../state/state';
@@ -45,6 +46,10 @@ export function createJobView(
     name,
     page: document,
     trans,
+    failure: {
+      read: () => record.summary && describeJobFailure(record.summary, record.job, trans),
+      changed: record.changed
+    },
     ...displayOptions
   });
   const view: JobView = new JobView(

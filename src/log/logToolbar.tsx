@@ -64,6 +64,7 @@ export function LogToolbar(props: ILogToolbarProps): JSX.Element {
         <IconButton
           label={trans.__('Download the full log')}
           icon={downloadIcon}
+          isDisabled={reader.problem !== null}
           onClick={actions.download}
         />
       </div>

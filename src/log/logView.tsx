@@ -2,9 +2,12 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
+import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { IPageVisibility } from '../api/pageVisibility';
+import { FailureNotice } from '../components/failureNotice';
+import type { IFailureText } from '../format/failureText';
 import { VisibleWidget } from '../widgets/visibleWidget';
 import type { ILogActions } from './actions';
 import { LOG_CLASS, registerActions } from './actions';
@@ -20,6 +23,13 @@ import { LogSearch } from './search';
 /** Milliseconds without a key after which one looks for what was typed. */
 const TYPED = 250;
 
+/** Where a log reads why its job failed. */
+export interface ILogFailure {
+  read: () => IFailureText | null;
+  /** Emitted when that may have changed. */
+  changed: ISignal<unknown, unknown>;
+}
+
 export interface ILogOptions extends ILogDisplayOptions {
   /** Where it is read: `logOf(api, job.id)`. */
   source: ILogSource;
@@ -27,6 +37,8 @@ export interface ILogOptions extends ILogDisplayOptions {
   name: string;
   page: IPageVisibility;
   trans: TranslationBundle;
+  /** Absent if the view does not know the job. */
+  failure?: ILogFailure;
 }
 
 /**
@@ -45,6 +57,8 @@ export class LogView extends VisibleWidget {
     registerActions(this.node, this._actions);
     this._reader.changed.connect(this._onRead, this);
     this._search.changed.connect(this._onFound, this);
+    options.failure?.changed.connect(this._onJob, this);
+    this._failure = options.failure?.read() ?? null;
   }
 
   dispose(): void {
@@ -105,9 +119,21 @@ export class LogView extends VisibleWidget {
           trans={trans}
           onSeen={end => (this._seen = end)}
         />
+        {this._failure && this._reader.isEnded ? (
+          <FailureNotice failure={this._failure} hasTitle={true} trans={trans} />
+        ) : null}
         <LogFooter reader={this._reader} trans={trans} />
       </>
     );
+  }
+
+  private _onJob(): void {
+    const failure = this.options.failure?.read() ?? null;
+    // Many jobs change while a log is open, and this one fails once.
+    if (JSON.stringify(failure) !== JSON.stringify(this._failure)) {
+      this._failure = failure;
+      this.update();
+    }
   }
 
   private _onRead(): void {
@@ -216,6 +242,7 @@ export class LogView extends VisibleWidget {
   private readonly _lines = React.createRef<HTMLDivElement>();
   private _words: ISearchTerm = { text: '', matchCase: false };
   private _isWrapped: boolean;
+  private _failure: IFailureText | null;
   private _isSeen = false;
   private _seen = 0;
   private _key = '';

@@ -2,13 +2,6 @@
 
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import {
-  caretDownIcon,
-  caretRightIcon,
-  launchIcon,
-  listIcon,
-  runIcon
-} from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
@@ -17,25 +10,28 @@ import type { JobSummary } from '../_types';
 import { errorText } from '../api/errors';
 import { CommandIDs } from '../commands/commandIds';
 import { commandRunner } from '../commands/commandRunner';
-import { ArrayStatusLine } from '../components/arrayRow';
+import { FailureNotice } from '../components/failureNotice';
 import { FocusFallback } from '../components/focusFallback';
-import { IconButton, StopButton } from '../components/jobButtons';
-import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
-import { JobDuration, StatusIcon } from '../components/jobStatus';
-import { formatOtherEngine, formatStart, formatStep } from '../format/jobText';
+import { JobRemark } from '../components/jobProgress';
+import { describeJobFailure } from '../format/failureText';
 import { formatMoment } from '../format/numbers';
-import { formatExpectedStart } from '../format/progressText';
 import type { IArraySnapshot } from '../state/arrays';
-import { currentTaskStates, isArrayFinal, mayBeStale } from '../state/arrays';
-import { describeStaleness } from '../state/connectionState';
+import { isArrayFinal } from '../state/arrays';
+import { describeStaleness, isReachable, shownTime } from '../state/connectionState';
 import { isFinal, isElsewhere, liveJob } from '../state/state';
-import type { ITrend } from '../state/trends';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
+import { ArrayCard } from './arrayCard';
 import type { CardDetailsModel, CardDetailsView } from './cardDetails';
+import type { ICardActs, ICardLineProps } from './cardLine';
+import { CardLine } from './cardLine';
 import type { ICardSnapshot } from './cardSnapshot';
 import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
+import type { ClosedFailures } from './closedFailures';
 import { OtherRecordsRemark } from './otherRecordsRemark';
+
+/** Seconds after its end in which the card of a failed job opens by itself; an old notebook stays as it is. */
+const RECENT = 3600;
 
 /**
  * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.
@@ -45,10 +41,12 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     model: IJobsModel,
     private readonly commands: CommandRegistry,
     private readonly trans: TranslationBundle,
-    private readonly open?: (id: string) => Promise<ICardDetails>
+    private readonly open?: (id: string) => Promise<ICardDetails>,
+    private readonly closedFailures?: ClosedFailures
   ) {
     super(model);
     this.addClass('jp-smx-card');
+    model.changed.connect(this._openFailure, this);
   }
 
   dispose(): void {
@@ -64,9 +62,12 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       this._opened?.detail.dispose();
       this._opened = null;
       this._loading = '';
+      this._isOpen &&= this._selfOpened !== before;
+      this._isUnfolded = false;
       this._see(this.isVisible);
     }
     this._expect();
+    this._openFailure();
     this.update();
     return this.renderPromise ?? Promise.resolve();
   }
@@ -124,10 +125,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return (
       <div role="group" aria-label={this.trans.__('Job %1', job.name)}>
         <CardLine job={job} isLive={live !== undefined} {...this._props(job)} />
-        {job.status === 'Failed' && job.failure_line === null && job.message ? (
-          // There is no traceback below it that would say why.
-          <p className="jp-smx-reason">{job.message}</p>
-        ) : null}
+        {this._failureNotice(job)}
         {this._remark(job, live !== undefined)}
         {this._otherRecordsRemark(job.name, isFinal(job))}
         {this._isOpen ? this._more(job) : null}
@@ -140,31 +138,52 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return isLive || isFinal(job) ? <JobRemark job={job} trans={this.trans} /> : null;
   }
 
+  /** Why the job failed: in the open card, and in a card that cannot be opened. */
+  private _failureNotice(job: JobSummary): JSX.Element | null {
+    const isShown = this._isOpen || this._acts(job).onFold === undefined;
+    const record = this._opened?.detail.record?.job ?? null;
+    const failure = isShown ? describeJobFailure(job, record, this.trans) : null;
+    return failure && <FailureNotice failure={failure} hasTitle={false} trans={this.trans} />;
+  }
+
   private _array(name: string, array: IArraySnapshot): JSX.Element {
-    const { model, trans } = this;
-    const states = currentTaskStates(array, model.state.jobs.values());
-    const isOver = isArrayFinal(states);
-    const stale = isOver ? '' : describeStaleness(model.state, model.now(), trans);
-    const saved = mayBeStale(array, model.state) ? this._savedWords() : '';
+    const isElsewhere = this._isElsewhere();
     return (
       <>
-        <ArrayStatusLine name={name} title={array.title} states={states} trans={trans}>
-          <Stale saved={saved} stale={stale} />
-        </ArrayStatusLine>
-        {this._otherRecordsRemark(name, isOver)}
+        <ArrayCard
+          name={name}
+          array={array}
+          state={this.model.state}
+          now={this._now()}
+          saved={this._savedWords()}
+          commands={isElsewhere ? null : this.commands}
+          isOpen={this._isUnfolded}
+          trans={this.trans}
+          onFold={() => {
+            this._isUnfolded = !this._isUnfolded;
+            this.update();
+          }}
+        />
+        {this._otherRecordsRemark(name, isArrayFinal(array.states))}
       </>
     );
+  }
+
+  /** The moment that its clocks show. */
+  private _now(): number {
+    return shownTime(this.model.state, this.model.now());
   }
 
   private _props(job: JobSummary): Omit<ICardLineProps, 'job' | 'isLive'> {
     const { state } = this.model;
     return {
-      now: this.model.now(),
+      now: this._now(),
       trend: state.trends.get(job.id),
       saved: this._savedWords(),
       stale: describeStaleness(state, this.model.now(), this.trans),
       trans: this.trans,
       isOpen: this._isOpen,
+      isDisabled: !isReachable(state),
       ...this._acts(job)
     };
   }
@@ -175,7 +194,9 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       const act = commandRunner(this.commands, command);
       return act && (() => act({ id, name }));
     };
-    return this.model.state.connectionStatus === 'ready' && !this._isElsewhere()
+    const { connectionStatus, lastResponseAt } = this.model.state;
+    const wasReady = connectionStatus === 'failing' && lastResponseAt !== null;
+    return (connectionStatus === 'ready' || wasReady) && !this._isElsewhere()
       ? {
           onStop: of(CommandIDs.stopJob),
           onRerun: of(CommandIDs.rerunJob),
@@ -203,8 +224,29 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     );
   }
 
+  /** Open the card of a job that failed a short time ago, unless the user closed it. */
+  private _openFailure(): void {
+    const job = this._card?.array ? undefined : this._live();
+    const isNew = job?.status === 'Failed' && this._selfOpened !== job.id && !this._isOpen;
+    if (!job || !isNew || this._acts(job).onFold === undefined) {
+      return;
+    }
+    const isRecent = this.model.now() - (job.ended_at ?? 0) < RECENT;
+    if (isRecent && !this.closedFailures?.has(job.id)) {
+      this._selfOpened = job.id;
+      this._isOpen = true;
+      this._see(this.isVisible);
+      this.update();
+    }
+  }
+
   private _fold(): void {
     this._isOpen = !this._isOpen;
+    const job = this._live();
+    if (!this._isOpen && job?.status === 'Failed') {
+      this._selfOpened = job.id;
+      this.closedFailures?.add(job.id);
+    }
     this._see(this.isVisible);
     this.update();
   }
@@ -276,6 +318,10 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   private _card: ICardSnapshot | null = null;
   private _isOpen = false;
+  /** Whether the tasks of an array are shown. */
+  private _isUnfolded = false;
+  /** The id of the failed job whose card opened by itself, or was closed. */
+  private _selfOpened = '';
   /** The id of the job whose open part is on its way. */
   private _loading = '';
   private _failure = '';
@@ -286,96 +332,4 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 export interface ICardDetails {
   More: typeof CardDetailsView;
   detail: CardDetailsModel;
-}
-
-/** What can be done from a card; a button whose act is not there is not there. */
-interface ICardActs {
-  onStop?: () => void;
-  onRerun?: () => void;
-  onLog?: () => void;
-  onView?: () => void;
-  onFold?: () => void;
-}
-
-interface ICardLineProps extends ICardActs {
-  job: JobSummary;
-  isLive: boolean;
-  now: number;
-  /** From when it is, where the page cannot follow it. */
-  saved: string;
-  /** Why it may be old; empty where it is not. */
-  stale: string;
-  trans: TranslationBundle;
-  trend?: ITrend;
-  isOpen: boolean;
-}
-
-/** Why what a card says of a running job may not be so any more. */
-function Stale({ saved, stale }: Pick<ICardLineProps, 'saved' | 'stale'>): JSX.Element {
-  const words = [saved, stale].filter(Boolean);
-  return words.length > 0 ? <span className="jp-smx-stale">{words.join(' · ')}</span> : <></>;
-}
-
-function CardLine(props: ICardLineProps): JSX.Element {
-  const { job, isLive, now, saved, stale, trend, trans } = props;
-  const isRunning = !isFinal(job);
-  const words = [
-    formatStep(job, trans),
-    job.instances,
-    formatOtherEngine(job.engine),
-    formatStart(job, trans)
-  ];
-  const wait = formatExpectedStart(job, now, trans);
-  return (
-    <div className="jp-smx-card-line">
-      <Fold {...props} />
-      <StatusIcon job={job} />
-      <span className="jp-smx-name">{job.name}</span>
-      <span className="jp-smx-words" role="status" aria-live="polite">
-        {words.filter(Boolean).join(' · ')}
-      </span>
-      {/* It gets shorter as one looks: nobody wants to hear that. */}
-      {wait ? <span className="jp-smx-words">{wait}</span> : null}
-      {isLive || !isRunning ? <JobDuration job={job} now={now} trans={trans} /> : null}
-      {isLive ? <JobExpectedDuration job={job} trans={trans} /> : null}
-      <JobProgress job={job} trans={trans} />
-      <JobMetrics job={job} trend={trend} trans={trans} />
-      {isRunning ? <Stale saved={isLive ? '' : saved} stale={stale} /> : null}
-      <CardButtons {...props} />
-    </div>
-  );
-}
-
-/** Opens and closes the part below the line. */
-function Fold({ job, isOpen, trans, onFold }: ICardLineProps): JSX.Element | null {
-  return onFold ? (
-    <button
-      type="button"
-      className="jp-smx-fold"
-      aria-expanded={isOpen}
-      aria-label={trans.__('Details of %1', job.name)}
-      onClick={onFold}
-    >
-      {isOpen ? <caretDownIcon.react tag="span" /> : <caretRightIcon.react tag="span" />}
-    </button>
-  ) : null;
-}
-
-function CardButtons(props: ICardLineProps): JSX.Element {
-  const { job, isLive, trans, onStop, onRerun, onLog, onView } = props;
-  const isOver = isFinal(job);
-  return (
-    <span className="jp-smx-row-buttons">
-      {isLive && !isOver && onStop ? <StopButton job={job} trans={trans} onStop={onStop} /> : null}
-      {isOver && onRerun ? (
-        <IconButton label={trans.__('Rerun %1', job.name)} icon={runIcon} onClick={onRerun} />
-      ) : null}
-      {onLog ? (
-        <IconButton label={trans.__('Log of %1', job.name)} icon={listIcon} onClick={onLog} />
-      ) : null}
-      {onView ? (
-        <IconButton label={trans.__('Open %1', job.name)} icon={launchIcon} onClick={onView} />
-      ) : null}
-    </span>
-  );
 }

@@ -7,6 +7,8 @@ import { ITranslator } from '@jupyterlab/translation';
 import type { ICardDetails } from '../notebook/cardRenderer';
 import { CardRenderer } from '../notebook/cardRenderer';
 import { CARD_MIME_TYPE } from '../notebook/cardSnapshot';
+import { ClosedFailures } from '../notebook/closedFailures';
+import { createStorage } from '../notifications/storage';
 import { IJobsModel } from '../tokens';
 import { loadTranslation } from './translation';
 
@@ -33,11 +35,15 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
         detail: createDetailsModel(new ApiClient(app.serviceManager.serverSettings), id, model)
       };
     };
+    const { baseUrl } = app.serviceManager.serverSettings;
+    // Servers of several users may have one origin.
+    const key = `jupyter-smx:${new URL(baseUrl).pathname}:closed-failures`;
+    const closedFailures = new ClosedFailures(createStorage(window), key);
     rendermime.addFactory(
       {
         safe: true,
         mimeTypes: [CARD_MIME_TYPE],
-        createRenderer: () => new CardRenderer(model, app.commands, trans, open)
+        createRenderer: () => new CardRenderer(model, app.commands, trans, open, closedFailures)
       },
       0
     );

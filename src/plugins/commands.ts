@@ -16,6 +16,7 @@ const IN_PALETTE = [
   CommandIDs.interruptJob,
   CommandIDs.rerunJob,
   CommandIDs.stopArray,
+  CommandIDs.rerunFailedTasks,
   CommandIDs.extendPool,
   CommandIDs.releasePool,
   CommandIDs.deleteJob,

@@ -5,6 +5,7 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
+import { listIcon } from '@jupyterlab/ui-components';
 
 import { ApiClient } from '../api/client';
 import { CommandIDs, JOB_ARGS, LOG_PLUGIN } from '../commands/commandIds';
@@ -31,7 +32,7 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
     registry: ISettingRegistry | null
   ): void => {
     const trans = loadTranslation(translator);
-    const tabs = new JobTabs<Log.LogView>(app, 'log');
+    const tabs = new JobTabs<Log.LogView>(app, 'log', listIcon, name => trans.__('Log: %1', name));
     app.commands.addCommand(CommandIDs.openLog, {
       label: trans.__('Open Log of Job'),
       caption: trans.__('Show the output of a job in the main area'),
@@ -44,7 +45,8 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
           const log = await import('../log/index');
           const displayOptions = await log.loadDisplayOptions(model, registry);
           const api = new ApiClient(app.serviceManager.serverSettings);
-          const options = { trans, ...displayOptions };
+          const failure = log.createLogFailure(model, job.id, trans);
+          const options = { trans, failure, ...displayOptions };
           tabs.show(job, () => viewOf(log, api, job, options));
         }
       }
@@ -58,7 +60,7 @@ function viewOf(
   { LogView, createLogSource }: typeof Log,
   api: ApiClient,
   { id, name }: INamedJob,
-  options: Log.ILogDisplayOptions & Pick<Log.ILogOptions, 'trans'>
+  options: Log.ILogDisplayOptions & Pick<Log.ILogOptions, 'trans' | 'failure'>
 ): Log.LogView {
   const view = new LogView({ source: createLogSource(api, id), name, page: document, ...options });
   view.title.caption = options.trans.__('Log of %1', name);

@@ -6,18 +6,21 @@ import React, { useState } from 'react';
 import type { ArraySummary, JobSummary } from '../_types';
 import type { IArrayActions } from '../components/arrayRow';
 import { ArrayRow } from '../components/arrayRow';
-import { InlineList } from '../components/inlineText';
+import { InlineLine } from '../components/inlineText';
 import type { IJobActions } from '../components/jobButtons';
 import { JobButtons } from '../components/jobButtons';
+import { JobName } from '../components/jobName';
 import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import type { RowAttributes } from '../components/virtualList';
 import { useLoadMore, VirtualList } from '../components/virtualList';
 import { formatImage, formatOtherEngine, formatStart, formatStep } from '../format/jobText';
-import { formatMoney } from '../format/numbers';
-import { formatExpectedStart } from '../format/progressText';
+import { formatMoment, formatMoney } from '../format/numbers';
+import { plainText } from '../format/plainText';
+import { formatExpectedStart, formatMetrics } from '../format/progressText';
+import { formatUsage } from '../format/usageText';
 import type { ListRow } from '../state/arrays';
-import { arrayStatus, buildRows } from '../state/arrays';
+import { arrayStatus, buildRows, taskName } from '../state/arrays';
 import { isFinal } from '../state/state';
 import type { Trends } from '../state/trends';
 
@@ -38,10 +41,12 @@ export interface IJobListProps extends IJobActions, IArrayActions {
   /** What `Rows` says of it. */
   page?: string | null;
   onEnd?: () => void;
+  /** The server does not answer: buttons and keys do nothing. */
+  isDisabled: boolean;
 }
 
-/** Pixels of a row of two lines. */
-const ROW = 48;
+/** Pixels of a row of two lines, and characters of a reason in a tooltip. */
+const [ROW, WHY_LIMIT] = [48, 600];
 
 export function JobList(props: IJobListProps): JSX.Element {
   const { jobs, arrays, label, empty, scroller, page = null, onEnd, ...row } = props;
@@ -59,7 +64,7 @@ export function JobList(props: IJobListProps): JSX.Element {
       onEnd={onEnd}
       onOpen={one => ('job' in one ? row.onOpen?.(one.job) : fold(one.id, !one.isOpen))}
       onFold={(one, isOpen) => ('job' in one ? undefined : fold(one.id, isOpen))}
-      onDelete={one => stopOrDelete(one, row)}
+      onDelete={row.isDisabled ? undefined : one => stopOrDelete(one, row)}
     >
       {(one, place, isCurrent) =>
         'job' in one ? (
@@ -118,19 +123,12 @@ export interface IJobRowProps extends IJobActions {
   trans: TranslationBundle;
   place: RowAttributes;
   isCurrent: boolean;
+  isDisabled: boolean;
 }
 
 function JobRow(props: IJobRowProps): JSX.Element {
   const { job, isTask, now, trends, trans, place } = props;
-  const words = [
-    formatStep(job, trans),
-    formatExpectedStart(job, now, trans),
-    isTask ? '' : job.instances,
-    isTask ? '' : formatOtherEngine(job.engine),
-    isTask ? '' : formatImage(job.image),
-    formatStart(job, trans),
-    job.cost ? formatMoney(job.cost) : ''
-  ];
+  const isOver = isFinal(job);
   return (
     <li
       className="jp-smx-row"
@@ -142,30 +140,41 @@ function JobRow(props: IJobRowProps): JSX.Element {
       <StatusIcon job={job} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
-          <span className="jp-smx-name" title={job.name}>
-            {isTask ? taskName(job, trans) : job.name}
-          </span>
-          <span className="jp-smx-times">
-            <JobDuration job={job} now={now} trans={trans} />
-            <JobExpectedDuration job={job} trans={trans} />
-          </span>
+          <JobName name={isTask ? taskName(job, trans) : job.name} title={job.name} />
         </div>
+        <Details job={job} isTask={isTask} now={now} trans={trans} />
         <JobProgress job={job} trans={trans} />
-        <InlineList words={words} />
         <JobRemark job={job} trans={trans} />
-        <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />
+        {isOver ? null : <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />}
       </div>
       <JobButtons {...props} />
     </li>
   );
 }
 
-/** A task says in what it differs; its array says the rest. */
-function taskName({ array, name }: JobSummary, trans: TranslationBundle): string {
-  if (array === null) {
-    return name;
-  }
-  return array.label
-    ? trans.__('%1: %2', array.index, array.label)
-    : trans.__('Task %1', array.index);
+/** The second line of a row: its state and its time first, then where it ran and what it measured. */
+function Details(props: Pick<IJobRowProps, 'job' | 'isTask' | 'now' | 'trans'>): JSX.Element {
+  const { job, isTask, now, trans } = props;
+  const isOver = isFinal(job);
+  const state = [formatStep(job, trans), formatExpectedStart(job, now, trans)];
+  const rest = [
+    isOver && job.ended_at !== null ? formatMoment(job.ended_at, now) : '',
+    formatStart(job, trans),
+    isTask ? '' : job.instances,
+    isTask ? '' : formatOtherEngine(job.engine),
+    isTask ? '' : formatImage(job.image),
+    job.cost ? formatMoney(job.cost) : '',
+    ...(isOver
+      ? [...formatMetrics(job, trans), ...formatUsage(job, trans).map(one => one.words)]
+      : [])
+  ];
+  const times = (
+    <>
+      <JobDuration job={job} now={now} trans={trans} />{' '}
+      <JobExpectedDuration job={job} trans={trans} />
+    </>
+  );
+  const why = job.status === 'Failed' ? plainText(job.message, WHY_LIMIT) : '';
+  const title = [...state, ...rest].filter(Boolean).join(' · ');
+  return <InlineLine words={[...state, times, ...rest]} title={why ? `${title}\n${why}` : title} />;
 }

@@ -5,6 +5,7 @@ import React from 'react';
 
 import type { PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
+import { JobName } from '../components/jobName';
 import { TextButton } from '../components/textButton';
 import { formatEngine, formatImage, idleCost, remainingSeconds } from '../format/jobText';
 import { formatClock, formatDuration, formatSpokenDuration, formatMoney } from '../format/numbers';
@@ -23,6 +24,8 @@ export interface IPoolListProps extends IPoolActions {
   trans: TranslationBundle;
   /** What stands there when there is no pool. */
   empty: string;
+  /** The server does not answer: the buttons do nothing. */
+  isDisabled: boolean;
 }
 
 export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element {
@@ -52,9 +55,7 @@ function PoolRow(
     <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
-          <span className="jp-smx-name" title={trans.__('%1: %2', pool.name, pool.instances)}>
-            {pool.instances}
-          </span>
+          <JobName name={pool.name} title={trans.__('%1: %2', pool.name, pool.instances)} />
           <Countdown left={left} trans={trans} />
         </div>
         <InlineList words={poolWords(pool, now, trans)} />
@@ -105,27 +106,30 @@ function Dial({ left }: { left: number }): JSX.Element {
 }
 
 function PoolButtons(
-  props: IPoolActions & { pool: PoolSummary; trans: TranslationBundle }
+  props: IPoolActions & { pool: PoolSummary; isDisabled: boolean; trans: TranslationBundle }
 ): JSX.Element {
-  const { pool, trans, onExtend, onRelease, onShell } = props;
+  const { pool, isDisabled, trans, onExtend, onRelease, onShell } = props;
   return (
     <div className="jp-smx-buttons">
       <PoolButton
         pool={pool}
         words={trans.__('+15 min')}
         label={trans.__('Extend pool %1 by 15 minutes', pool.name)}
+        isDisabled={isDisabled}
         act={onExtend}
       />
       <PoolButton
         pool={pool}
         words={trans.__('Release')}
         label={trans.__('Release pool %1', pool.name)}
+        isDisabled={isDisabled}
         act={onRelease}
       />
       <PoolButton
         pool={pool}
         words={trans.__('Shell')}
         label={trans.__('Open a shell on a host of pool %1', pool.name)}
+        isDisabled={isDisabled}
         act={onShell}
       />
     </div>
@@ -136,10 +140,18 @@ function PoolButton(props: {
   pool: PoolSummary;
   words: string;
   label: string;
+  isDisabled: boolean;
   act?: (pool: PoolSummary) => void;
 }): JSX.Element | null {
-  const { pool, words, label, act } = props;
-  return act ? <TextButton label={words} describedAs={label} onClick={() => act(pool)} /> : null;
+  const { pool, words, label, isDisabled, act } = props;
+  return act ? (
+    <TextButton
+      label={words}
+      describedAs={label}
+      isDisabled={isDisabled}
+      onClick={() => act(pool)}
+    />
+  ) : null;
 }
 
 /** Why it is there, and what its hosts have imported ahead for the next job. */
@@ -159,6 +171,7 @@ function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[]
   const saved = pool.saved_seconds;
   const cost = idleCost(pool, now);
   return [
+    pool.instances,
     formatEngine(pool.engine, pool.machines),
     formatImage(pool.image),
     stateWords(pool, trans),

@@ -7,6 +7,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
 import type { Filter } from '../model/filter';
+import { listedTasks } from '../state/arrays';
 import type { IState } from '../state/state';
 import { canBeInterrupted, isFinal, jobHasHosts, poolHasHosts } from '../state/state';
 import type { IJobsModel } from '../tokens';
@@ -25,7 +26,10 @@ export function rowCommands(row: IRowData, state: IState): string[][] {
     return isFinal(job) ? [look, OVER, [CommandIDs.deleteJob]] : [look, actsOn(job)];
   }
   if (row.array !== undefined) {
-    return [[row.status === 'InProgress' ? CommandIDs.stopArray : CommandIDs.deleteArray]];
+    const last = row.status === 'InProgress' ? CommandIDs.stopArray : CommandIDs.deleteArray;
+    const tasks = listedTasks(state, row.array);
+    const hasFailed = tasks.some(task => task.status === 'Failed');
+    return hasFailed ? [[CommandIDs.rerunFailedTasks], [last]] : [[last]];
   }
   const pool = state.pools.get(row.pool ?? '');
   return pool ? actsOnPool(pool) : [];

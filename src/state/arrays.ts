@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ArrayCounts, ArraySummary, JobSummary } from '../_types';
 import type { IState } from './state';
-import { arrayIds, finishedJobs, isFinal, liveJob, runningJobs } from './state';
+import { arrayIds, finishedJobs, isFinal, isWaiting, liveJob, runningJobs } from './state';
 
 /** What a notebook holds of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
 export interface IArraySnapshot {
@@ -38,7 +38,7 @@ export function taskState(task: JobSummary): string {
   if (isFinal(task)) {
     return task.status.charAt(0).toLowerCase();
   }
-  return task.secondary_status === 'Pending' ? WAITS : 'r';
+  return isWaiting(task) ? WAITS : 'r';
 }
 
 /**
@@ -78,37 +78,72 @@ function newer(saved: string, live: string): string {
   return OVER.includes(saved) ? saved : live;
 }
 
-/**
- * Say in words what the letters say, as `4 of 12 done, 1 failed, 2 running`.
- */
-export function formatTaskCounts(states: string, trans: TranslationBundle): string {
+/** How many tasks are in each state, by the letters of their states. */
+export function countTaskStates(states: string): ArrayCounts {
   const count = (letter: string): number => [...states].filter(one => one === letter).length;
-  const parts = [trans.__('%1 of %2 done', count('c'), states.length)];
-  if (count('f') > 0) {
-    parts.push(trans.__('%1 failed', count('f')));
+  return {
+    pending: count(WAITS),
+    running: count('r'),
+    completed: count('c'),
+    failed: count('f'),
+    stopped: count('s')
+  };
+}
+
+/** The counts of a card: those of the server if it counted the tasks, else by what page and notebook know. */
+export function cardCounts(saved: IArraySnapshot, state: IState): ArrayCounts {
+  const known = state.arrays.get(saved.id);
+  return known?.size === saved.states.length
+    ? known.counts
+    : countTaskStates(currentTaskStates(saved, state.jobs.values()));
+}
+
+/** The tasks of an array that the page knows, in their order. */
+export function listedTasks(state: IState, id: string): JobSummary[] {
+  const tasks = [...state.jobs.values()].filter(job => job.array?.id === id);
+  return tasks
+    .filter(job => liveJob(state, job.id) !== undefined)
+    .sort((a, b) => (a.array?.index ?? 0) - (b.array?.index ?? 0));
+}
+
+/** The task that a log or a view of an array begins with: the first that failed, else that runs, else the last. */
+export function mainTask(tasks: readonly JobSummary[]): JobSummary | undefined {
+  const first = (letter: string): JobSummary | undefined =>
+    tasks.find(task => taskState(task) === letter);
+  return first('f') ?? first('r') ?? tasks[tasks.length - 1];
+}
+
+/** What a task differs in, as `3: lr=0.1`; its array says the rest. */
+export function taskName({ array, name }: JobSummary, trans: TranslationBundle): string {
+  if (array === null) {
+    return name;
   }
-  if (count('s') > 0) {
-    parts.push(trans.__('%1 stopped', count('s')));
-  }
-  if (count('r') > 0) {
-    parts.push(trans.__('%1 running', count('r')));
-  }
-  return parts.join(', ');
+  return array.label
+    ? trans.__('%1: %2', array.index, array.label)
+    : trans.__('Task %1', array.index);
+}
+
+/** Say in words how many tasks are where, as `4 of 12 done, 1 failed, 2 running, 5 waiting`. */
+export function formatCardCounts(counts: ArrayCounts, trans: TranslationBundle): string {
+  const { pending, running, completed, failed, stopped } = counts;
+  const size = pending + running + completed + failed + stopped;
+  const others = [
+    failed > 0 ? trans.__('%1 failed', failed) : '',
+    stopped > 0 ? trans.__('%1 stopped', stopped) : '',
+    running > 0 ? trans.__('%1 running', running) : '',
+    pending > 0 ? trans.__('%1 waiting', pending) : ''
+  ];
+  return [trans.__('%1 of %2 done', completed, size), ...others].filter(Boolean).join(', ');
+}
+
+/** Say in words what the letters say. */
+export function formatTaskCounts(states: string, trans: TranslationBundle): string {
+  return formatCardCounts(countTaskStates(states), trans);
 }
 
 /** How many tasks of an array are where; those that are in the list where nobody counted all of them. */
 export function arrayCounts({ tasks, counts }: IArrayGroup): ArrayCounts {
-  const states = tasks.map(taskState);
-  const count = (letter: string): number => states.filter(one => one === letter).length;
-  return (
-    counts ?? {
-      pending: count('p'),
-      running: count('r'),
-      completed: count('c'),
-      failed: count('f'),
-      stopped: count('s')
-    }
-  );
+  return counts ?? countTaskStates(tasks.map(taskState).join(''));
 }
 
 /** Say where the tasks of an array are, as `3 running, 8 completed, 1 failed of 12 tasks`. */
@@ -117,7 +152,7 @@ export function formatArrayStatus(row: IArrayGroup, trans: TranslationBundle): s
   const words = (
     [
       [counts.running, trans.__('%1 running', counts.running)],
-      [counts.pending, trans.__('%1 pending', counts.pending)],
+      [counts.pending, trans.__('%1 waiting', counts.pending)],
       [counts.completed, trans.__('%1 completed', counts.completed)],
       [counts.failed, trans.__('%1 failed', counts.failed)],
       [counts.stopped, trans.__('%1 stopped', counts.stopped)]
@@ -148,7 +183,7 @@ export function formatTaskState(state: string, trans: TranslationBundle): string
     case 'r':
       return trans.__('running');
     default:
-      return trans.__('pending');
+      return trans.__('waiting');
   }
 }
 

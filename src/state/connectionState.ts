@@ -7,8 +7,6 @@ import { formatMoment } from '../format/numbers';
 import { VERSION } from '../version';
 import type { IState } from './state';
 
-/** Seconds after which a time of day alone says too little. */
-
 /**
  * The state after a request without a good answer: what was known stays, and may be out of date.
  */
@@ -18,6 +16,26 @@ export function applyFailure(state: IState, failure: IRequestFailure): IState {
     connectionStatus: failure.kind === 'missing' ? 'missing' : 'failing',
     failure
   };
+}
+
+/** Return true if the server answers, so that an action on a job or a pool can reach it. */
+export function isReachable({ connectionStatus }: IState): boolean {
+  return connectionStatus === 'ready' || connectionStatus === 'asleep';
+}
+
+/** The moment that clocks show: if the server does not answer, they stop at its last answer. */
+export function shownTime(state: IState, now: number): number {
+  const { connectionStatus, lastResponseAt } = state;
+  return connectionStatus === 'failing' && lastResponseAt !== null
+    ? Math.min(now, lastResponseAt)
+    : now;
+}
+
+/** Return true if this page knows of no job at all, neither of a running nor of an earlier one. */
+export function hasNoJobs({ connectionStatus, failure, jobs, cursor }: IState): boolean {
+  const isAnswered =
+    connectionStatus === 'ready' || (connectionStatus === 'asleep' && failure === null);
+  return isAnswered && jobs.size === 0 && cursor === null;
 }
 
 /** Whether anything can be said of jobs and pools, be it that there are none. */

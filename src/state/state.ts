@@ -92,6 +92,14 @@ export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
   return FINAL.has(job.status);
 }
 
+/** Return true if a job waits for its turn, for another job or for an environment: no host works for it. */
+export function isWaiting(
+  job: Pick<JobSummary, 'status' | 'secondary_status' | 'queue_position'>
+): boolean {
+  const isQueued = job.queue_position !== null && job.queue_position !== undefined;
+  return job.status === 'InProgress' && (isQueued || job.secondary_status === 'Pending');
+}
+
 /** A new state, and the jobs whose verdict it is the first to have. */
 export interface IStateUpdate {
   state: IState;

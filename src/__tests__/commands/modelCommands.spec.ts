@@ -101,8 +101,29 @@ describe('the commands', () => {
     await become([over(0, { status: 'InProgress', secondary_status: 'Training' })], { running: 1 });
     void commands.execute(CommandIDs.stopArray, { id: 'a1' });
     expect(await answer('Cancel')).toContain(
-      'Running tasks (1) will be stopped, and pending tasks (0) will not start.'
+      'Running tasks (1) will be stopped, and waiting tasks (0) will not start.'
     );
+  });
+
+  it('run the failed tasks of an array again, one after the other, until one is refused', async () => {
+    const failed = { status: 'Failed', secondary_status: 'Failed' } as const;
+    await become([over(0), over(1, failed), over(2, failed)], { completed: 10, failed: 2 });
+    void commands.execute(CommandIDs.rerunFailedTasks, { id: 'a1' });
+    expect(await answer('Rerun')).toContain('Rerun 2 failed tasks of train-a1?');
+    expect(model.rerun.mock.calls.map(([{ id }]) => id)).toEqual(['job-101', 'job-102']);
+    expect(Notification.manager.notifications[0].message).toBe('2 tasks run again');
+    model.rerun.mockClear().mockRejectedValueOnce(new Error('The variables are gone.'));
+    void commands.execute(CommandIDs.rerunFailedTasks, { id: 'a1' });
+    await answer('Rerun');
+    expect(model.rerun).toHaveBeenCalledTimes(1);
+    expect(Notification.manager.notifications[0].message).toBe('The variables are gone.');
+  });
+
+  it('run no task again of an array without a failed one', async () => {
+    await become([over(0)], { completed: 12 });
+    await commands.execute(CommandIDs.rerunFailedTasks, { id: 'a1' });
+    expect(document.querySelector('.jp-Dialog')).toBeNull();
+    expect(model.rerun).not.toHaveBeenCalled();
   });
 
   it.each([

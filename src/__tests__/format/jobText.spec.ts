@@ -110,9 +110,9 @@ describe('the step of a job', () => {
 describe('the start of a job', () => {
   it('is said with its time when it is known', () => {
     expect(formatStart(job(1, { start: 'warm', first_line_seconds: 0.006 }), trans)).toBe(
-      'warm, 6 ms'
+      'warm start 6 ms'
     );
-    expect(formatStart(job(1, { start: 'cold' }), trans)).toBe('cold');
+    expect(formatStart(job(1, { start: 'cold' }), trans)).toBe('cold start');
     expect(formatStart(job(1, { start: 'queued' }), trans)).toBe('');
   });
 });

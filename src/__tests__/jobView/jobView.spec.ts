@@ -9,6 +9,7 @@ import type { IJobViewContext } from '../../jobView/context';
 import { JobRecord } from '../../jobView/jobRecord';
 import { JobView } from '../../jobView/jobView';
 import type { LogView } from '../../log';
+import { applyFailure } from '../../state/connectionState';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import { button, fakeCommands, FakeModel, waitForRender } from '../fixtures/fakeModel';
@@ -264,6 +265,36 @@ describe('the view of a job', () => {
     button(view.node, 'Delete').click();
     await waitForRender();
     expect(view.node.querySelector('[role=alert]')?.textContent).toContain('was deleted');
+  });
+
+  it('says why the job failed, by the record, with the line that cures it', async () => {
+    const fields = {
+      status: 'Failed',
+      secondary_status: 'Failed',
+      failure_type: 'NameError'
+    } as const;
+    const summary = completed(0, {
+      ...fields,
+      message: 'AlgorithmError: NameError: x. Add --send x'
+    });
+    const told = { failure_message: 'AlgorithmError: NameError: x', failure_cure: 'Add --send x' };
+    answers.record.mockResolvedValue(record({ ...told, summary }));
+    model.become(applyListing(EMPTY_STATE, [summary], [], 2).state);
+    await waitForRender();
+    const head = view.node.querySelector('.jp-smx-view-head');
+    expect(head?.querySelector('[role=status]')?.textContent).toBe('Failed: NameError');
+    expect(head?.querySelector('.jp-smx-reason')?.textContent).toBe('x');
+    expect(head?.querySelector('code')?.textContent).toBe('--send x');
+  });
+
+  it('has its buttons disabled, and not gone, while the server does not answer', async () => {
+    await waitForRender();
+    const lost = { kind: 'lost', status: 0, message: '', retryAfter: 0 } as const;
+    model.become(applyFailure({ ...model.state, lastResponseAt: 1134 }, lost));
+    await waitForRender();
+    for (const name of ['Rerun', 'Compare…', 'Delete']) {
+      expect(button(view.node, name).disabled).toBe(true);
+    }
   });
 
   it('says that the job was deleted, and keeps what was read', async () => {

@@ -2,10 +2,12 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { ApiError } from '../../api/errors';
-import { LogView } from '../../log';
+import { createLogFailure, LogView } from '../../log';
 import type { ISearchResult } from '../../log/logSource';
+import { applyListing, EMPTY_STATE } from '../../state/state';
+import { completed } from '../fixtures/examples';
 import { FakeLog } from '../fixtures/fakeLog';
-import { button, layOut, waitForRender } from '../fixtures/fakeModel';
+import { button, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 beforeAll(layOut);
 
@@ -46,6 +48,30 @@ describe('the view of a log', () => {
     field.dispatchEvent(new Event('input', { bubbles: true }));
     await become(() => count() !== '');
   }
+
+  it('says at its end why the job failed, and not before', async () => {
+    view.dispose();
+    const trans = nullTranslator.load('jupyter_smx');
+    const message = "AlgorithmError: KeyError: 'x'";
+    const verdict = { status: 'Failed', failure_type: 'KeyError', failure_line: 2 } as const;
+    const model = new FakeModel();
+    const failure = createLogFailure(model, 'job-0', trans);
+    view = new LogView({ source: log, name: 'digits', page: document, trans, failure });
+    await shown();
+    const reason = (): Element | null => view.node.querySelector('.jp-smx-failure');
+    expect(reason()).toBeNull();
+    const summary = completed(0, { ...verdict, message });
+    model.become(applyListing(EMPTY_STATE, [summary], [], 1).state);
+    await waitForRender();
+    expect(reason()).toBeNull();
+    log.end();
+    await become(() => reason() !== null);
+    expect(reason()?.textContent).toBe("Failed: KeyError, line 2'x'");
+    // What else changes in the model changes nothing here.
+    const update = jest.spyOn(view, 'update');
+    model.become({ ...model.state, seq: 2 });
+    expect(update).not.toHaveBeenCalled();
+  });
 
   it('goes to what is looked for, and not again where that is drawn anew', async () => {
     await shown();

@@ -42,7 +42,7 @@ describe('the states of an array', () => {
 
   it('are counted in words', () => {
     expect(formatTaskCounts('cccc' + 'f' + 'rr' + 'ppppp', trans)).toBe(
-      '4 of 12 done, 1 failed, 2 running'
+      '4 of 12 done, 1 failed, 2 running, 5 waiting'
     );
     expect(formatTaskCounts('cs', trans)).toBe('1 of 2 done, 1 stopped');
   });
@@ -80,13 +80,15 @@ describe('the card of an array', () => {
     const widget = shown(card, model);
     await waitForRender();
     expect(widget.node.textContent).toContain('sweep lr');
-    expect(widget.node.querySelector('[role=status]')?.textContent).toBe('1 of 4 done, 1 failed');
+    expect(widget.node.querySelector('[role=status]')?.textContent).toBe(
+      '1 of 4 done, 1 failed, 2 waiting'
+    );
     const marks = [...widget.node.querySelectorAll('[role=listitem]')];
     expect(marks.map(mark => mark.getAttribute('aria-label'))).toEqual([
       'task 0: completed',
       'task 1: failed',
-      'task 2: pending',
-      'task 3: pending'
+      'task 2: waiting',
+      'task 3: waiting'
     ]);
     model.become(applyListing(EMPTY_STATE, [task(2), task(3, done), completed(1)], [], 1).state);
     await waitForRender();

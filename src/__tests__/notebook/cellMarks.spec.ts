@@ -36,8 +36,11 @@ describe('the mark of a cell', () => {
       return mark && [mark.sign, mark.words];
     };
     const warm = { start: 'warm', first_line_seconds: 0.006 } as const;
-    expect(sign(job(1, warm))).toEqual(['●', 'Job train-digits-1: Training, warm, 6 ms']);
-    expect(sign(job(1, { start: 'cold' }))).toEqual(['○', 'Job train-digits-1: Training, cold']);
+    expect(sign(job(1, warm))).toEqual(['●', 'Job train-digits-1: Training, warm start 6 ms']);
+    expect(sign(job(1, { start: 'cold' }))).toEqual([
+      '○',
+      'Job train-digits-1: Training, cold start'
+    ]);
     expect(sign(completed(1))).toEqual(['✓', 'Job train-digits-1: Completed']);
     const failed = { status: 'Failed', failure_type: 'KeyError', failure_line: 4 } as const;
     const verdict = { secondary_status: 'Failed' } as const;

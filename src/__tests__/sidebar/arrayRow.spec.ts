@@ -68,7 +68,7 @@ describe('the row of an array', () => {
   };
 
   it('counts all tasks, listed or not, in words and as a bar', () => {
-    expect(row().textContent).toContain('2 running, 5 pending, 4 completed, 1 failed of 12 tasks');
+    expect(row().textContent).toContain('2 running, 5 waiting, 4 completed, 1 failed of 12 tasks');
     expect(row().querySelectorAll('.jp-smx-count-bar span')).toHaveLength(12);
     expect(row().querySelector('.jp-smx-time [aria-hidden]')?.textContent).toBe('02:14');
   });

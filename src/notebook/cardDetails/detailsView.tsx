@@ -3,7 +3,6 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
 
-import type { JobSummary } from '../../_types';
 import type { SeriesKind } from '../../charts/history';
 import type { IPanel } from '../../charts/panels';
 import { buildPanels } from '../../charts/panels';
@@ -40,8 +39,7 @@ interface ICardDetailsViewProps {
 }
 
 export function CardDetailsView(props: ICardDetailsViewProps): JSX.Element {
-  const { detail, trans, onFiles } = props;
-  const { summary } = detail.record;
+  const { trans, onFiles } = props;
   return (
     <div className="jp-smx-card-more">
       <RecordErrorNotice {...props} />
@@ -49,7 +47,6 @@ export function CardDetailsView(props: ICardDetailsViewProps): JSX.Element {
       <Curves {...props} />
       <Tail {...props} />
       {onFiles ? <TextButton label={trans.__('Outputs')} onClick={onFiles} /> : null}
-      {summary ? <Failure job={summary} /> : null}
     </div>
   );
 }
@@ -67,13 +64,6 @@ function RecordErrorNotice({
   return <p role="status">{message || failure.message}</p>;
 }
 
-/** The whole sentence; the line above has the type of the error only. */
-function Failure({ job }: { job: JobSummary }): JSX.Element | null {
-  return job.status === 'Failed' && job.failure_type ? (
-    <p className="jp-smx-reason">{job.message}</p>
-  ) : null;
-}
-
 /** Warm or cold and why, what it cost so far, and where the time before the first line went. */
 function Start({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
   const { job, summary } = detail.record;
@@ -81,6 +71,7 @@ function Start({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
     return null;
   }
   const stages = timedStages(job.timings);
+  const total = stages.reduce((sum, { seconds }) => sum + seconds, 0);
   const words = stages.map(one => formatStage(one, trans)).join(' · ');
   const sum = summary?.cost ? formatMoney(summary.cost) : '';
   const cost = sum && summary && !isFinal(summary) ? trans.__('%1 so far', sum) : sum;
@@ -91,7 +82,12 @@ function Start({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
         <div className="jp-smx-way">
           <div className="jp-smx-way-bar" aria-hidden="true">
             {stages.map(({ stage, seconds }) => (
-              <span key={stage} data-stage={stage} style={{ flexGrow: seconds }} />
+              // If all shares together are below 1, they would not fill the bar.
+              <span
+                key={stage}
+                data-stage={stage}
+                style={{ flexGrow: total > 0 ? seconds / total : 1 }}
+              />
             ))}
           </div>
           <span>{words}</span>

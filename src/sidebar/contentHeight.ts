@@ -1,0 +1,39 @@
+// Limits the height of a section of the panel to that of its content, so that an empty section takes one line.
+
+import type { IDisposable } from '@lumino/disposable';
+import type { Widget } from '@lumino/widgets';
+
+export class ContentHeight implements IDisposable {
+  constructor(private readonly widget: Widget) {}
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._sizes?.disconnect();
+  }
+
+  /** Follow the height of `content`, the only child of the section; null if it has none. */
+  follow(content: HTMLElement | null): void {
+    this._sizes?.disconnect();
+    if (content === null || this._isDisposed) {
+      return;
+    }
+    this._sizes = new ResizeObserver(() => this._apply(content.offsetHeight));
+    this._sizes.observe(content);
+  }
+
+  private _apply(height: number): void {
+    // A section that is collapsed or hidden has no height, and shows its rows when it is opened.
+    const limit = `${height}px`;
+    if (height > 0 && this.widget.node.style.maxHeight !== limit) {
+      this.widget.node.style.maxHeight = limit;
+      this.widget.parent?.fit();
+    }
+  }
+
+  private _sizes: ResizeObserver | null = null;
+  private _isDisposed = false;
+}

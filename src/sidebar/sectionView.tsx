@@ -1,0 +1,96 @@
+// What all sections of the panel have: they follow the model and the filter, and keep the focus.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import React from 'react';
+
+import { CommandIDs } from '../commands/commandIds';
+import { commandRunner, itemCommandRunner } from '../commands/commandRunner';
+import type { IArrayActions } from '../components/arrayRow';
+import { FocusFallback } from '../components/focusFallback';
+import type { IJobActions } from '../components/jobButtons';
+import type { Filter } from '../model/filter';
+import { isStateKnown, shownTime } from '../state/connectionState';
+import type { IJobsModel } from '../tokens';
+import { LiveWidget } from '../widgets/liveWidget';
+
+export interface IViewOptions {
+  model: IJobsModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+  /** Where one logs in to the server. */
+  loginUrl?: string;
+}
+
+export type ISectionOptions = IViewOptions & { filter: Filter };
+
+export abstract class SectionView extends LiveWidget {
+  constructor(options: ISectionOptions, title: string) {
+    super(options.model);
+    this.trans = options.trans;
+    this.commands = options.commands;
+    this.filter = options.filter;
+    this.title.label = title;
+    this.addClass('jp-smx-section');
+    this.filter.changed.connect(() => this.update());
+  }
+
+  /** What stands in the section. */
+  protected abstract draw(): JSX.Element;
+
+  protected render(): JSX.Element {
+    return (
+      <FocusFallback node={this.node} onLost={() => this._handOn()}>
+        <div ref={content => this.onContent(content)}>{this.draw()}</div>
+      </FocusFallback>
+    );
+  }
+
+  /** Called with the element that has the content, and with null when that goes away. */
+  protected onContent(_content: HTMLElement | null): void {
+    return;
+  }
+
+  /** The moment that its clocks show. */
+  protected now(): number {
+    return shownTime(this.model.state, this.model.now());
+  }
+
+  /** Who acted on a row that went away goes on in the list. */
+  private _handOn(): void {
+    const find = (what: string): HTMLElement | null => this.node.querySelector(what);
+    const heir = find('li[tabindex="0"]') ?? find('button, input');
+    (heir ?? this.node.closest<HTMLElement>('.jp-smx-panel'))?.focus();
+  }
+
+  /** What the rows of a list of jobs can do here. */
+  protected jobActions(): IJobActions & IArrayActions {
+    const { commands, filter } = this;
+    const deleteArray = commandRunner(commands, CommandIDs.deleteArray);
+    return {
+      onStop: itemCommandRunner(commands, CommandIDs.stopJob),
+      onDelete: itemCommandRunner(commands, CommandIDs.deleteJob),
+      onRerun: itemCommandRunner(commands, CommandIDs.rerunJob),
+      onCompare: itemCommandRunner(commands, CommandIDs.compareJobs),
+      onStopArray: itemCommandRunner(commands, CommandIDs.stopArray),
+      onDeleteArray: deleteArray && (({ id }) => deleteArray({ id, filter: filter.text })),
+      onOpen:
+        itemCommandRunner(commands, CommandIDs.openJob) ??
+        itemCommandRunner(commands, CommandIDs.openLog)
+    };
+  }
+
+  /** What to say of an empty list: that nothing is there, or that the filter hides it. */
+  protected emptyWords(isFiltered: boolean, words: string): string {
+    return isFiltered ? this.trans.__('No items match the filter.') : words;
+  }
+
+  /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
+  protected isKnown(): boolean {
+    return isStateKnown(this.model.state);
+  }
+
+  protected readonly trans: TranslationBundle;
+  protected readonly commands: CommandRegistry;
+  protected readonly filter: Filter;
+}

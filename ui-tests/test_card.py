@@ -96,3 +96,20 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     pid = int((server.folder / "elsewhere" / "controller.lock").read_text())
     os.kill(pid, signal.SIGTERM)
     eventually_blocking(lambda: process_scan.read_process(pid) is None, "the other controller ended", within=20.0)
+
+
+def test_the_card_of_a_failed_job_opens_once_with_its_cure_and_stays_closed(lab: Lab, server: LabServer) -> None:
+    server.write_notebook("cure.ipynb", "%load_ext jupyter_smx", "x = 1", "%%train --name cure\nprint(x)")
+    lab.open("cure.ipynb")
+    lab.run_all()
+    card = lab.card("cure")
+    reason = card.get_by_role("group", name="Reason of the failure")
+    expect(reason).to_contain_text("name 'x' is not defined", timeout=WAKE)
+    expect(card).to_contain_text("Failed: NameError, line 1")
+    expect(reason.locator("code")).to_have_text("--send x", timeout=WAKE)
+    lab.photograph("card-failed")
+    card.get_by_role("button", name=re.compile("^Details of cure")).click()
+    expect(reason).to_have_count(0)
+    lab.save()
+    lab.reload("cure.ipynb")
+    expect(card.get_by_role("button", name=re.compile("^Details of cure"))).to_have_attribute("aria-expanded", "false")

@@ -150,3 +150,31 @@ def test_long_names_of_machines_are_whole_in_a_narrow_panel(lab: Lab, server: La
     expect(lab.panel.warm.first).to_contain_text(UNREACHABLE)
     lab.photograph("panel-narrow-machines")
     assert lab.panel.region.evaluate(CUT) == []
+
+
+SAME = "gradient-boosting-on-the-whole-census-of-the-year-"
+"""What the names of jobs that differ at their end begin with: with the end they have 60 characters."""
+ENDS = """region => [...region.querySelectorAll('[data-job] .jp-smx-name')].map(name => {
+    const [row, tail] = [name.closest('li'), name.querySelector('.jp-smx-name-tail')];
+    const isInside = tail.getBoundingClientRect().right <= row.getBoundingClientRect().right + 1;
+    return isInside && tail.scrollWidth <= tail.clientWidth + 1 ? tail.textContent : '';
+})"""
+"""The end of each name, if it is inside its row and whole."""
+
+
+def test_long_names_that_differ_at_their_end_are_told_apart_in_a_narrow_panel(lab: Lab, server: LabServer) -> None:
+    lab.open()
+    lab.panel.show()
+    lab.page.evaluate("window.jupyterapp.shell._hsplitPanel.setRelativeSizes([280, 1120])")
+    for number in range(4):
+        server.submit(f"{SAME}{number:02d}", "print('done')", keep_alive=600)
+    expect(lab.panel.finished(SAME)).to_have_count(4, timeout=WAKE)
+    ends = lab.panel.region.evaluate(ENDS)
+    assert len(set(ends)) == 4
+    assert "" not in ends
+    row = lab.panel.finished(SAME).first
+    box = row.bounding_box()
+    assert box is not None
+    assert box["height"] < 56, "a row has two lines"
+    lab.photograph("panel-narrow-names")
+    assert lab.panel.region.evaluate(CUT) == []

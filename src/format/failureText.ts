@@ -37,24 +37,28 @@ export function failureKind(job: IFailedJob, trans: TranslationBundle): string {
   if (job.failure_type) {
     return plainText(job.failure_type, KIND_LIMIT);
   }
-  if (!job.message.startsWith(USER_ERROR)) {
-    const [, type = ''] = /^(\w+Error): /.exec(job.message) ?? [];
-    return plainText(type, KIND_LIMIT);
+  if (job.message.startsWith(USER_ERROR)) {
+    return userErrorKind(job.message.slice(USER_ERROR.length), trans);
   }
-  const cause = job.message.slice(USER_ERROR.length);
-  const [, code] = EXIT_CODE.exec(cause) ?? [];
-  if (code !== undefined) {
-    return trans.__('exit code %1', code);
+  const [, type = ''] = /^(\w+Error): /.exec(job.message) ?? [];
+  return plainText(type, KIND_LIMIT);
+}
+
+/** The kind of a failure of the user's code without an exception that was reported. */
+function userErrorKind(cause: string, trans: TranslationBundle): string {
+  const code = EXIT_CODE.exec(cause);
+  if (code) {
+    return trans.__('exit code %1', code[1]);
   }
-  const [, number, name] = SIGNAL.exec(cause) ?? [];
-  if (number !== undefined) {
-    return trans.__('signal %1 (%2)', number, name);
+  const signal = SIGNAL.exec(cause);
+  if (signal) {
+    return trans.__('signal %1 (%2)', signal[1], signal[2]);
   }
   if (cause.startsWith(OUT_OF_MEMORY)) {
     return trans.__('out of memory');
   }
-  const [, type] = /^(\w+(?:Error|Exception)): /.exec(cause) ?? [];
-  return type ? plainText(type, KIND_LIMIT) : trans.__('error in the code');
+  const type = /^(\w+(?:Error|Exception)): /.exec(cause);
+  return type ? plainText(type[1], KIND_LIMIT) : trans.__('error in the code');
 }
 
 /** The title of a failure, as `Failed: KeyError, line 14`. */

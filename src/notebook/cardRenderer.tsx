@@ -227,17 +227,21 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   /** Open the card of a job that failed a short time ago, unless the user closed it. */
   private _openFailure(): void {
     const job = this._card?.array ? undefined : this._live();
-    const isNew = job?.status === 'Failed' && this._selfOpened !== job.id && !this._isOpen;
-    if (!job || !isNew || this._acts(job).onFold === undefined) {
-      return;
-    }
-    const isRecent = this.model.now() - (job.ended_at ?? 0) < RECENT;
-    if (isRecent && !this.closedFailures?.has(job.id)) {
+    if (job && !this._isOpen && this._opensItself(job)) {
       this._selfOpened = job.id;
       this._isOpen = true;
       this._see(this.isVisible);
       this.update();
     }
+  }
+
+  private _opensItself(job: JobSummary): boolean {
+    const isNew = job.status === 'Failed' && this._selfOpened !== job.id;
+    const isRecent = this.model.now() - (job.ended_at ?? 0) < RECENT;
+    if (!isNew || !isRecent || this.closedFailures?.has(job.id)) {
+      return false;
+    }
+    return this._acts(job).onFold !== undefined;
   }
 
   private _fold(): void {

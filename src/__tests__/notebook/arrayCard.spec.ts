@@ -34,7 +34,7 @@ describe('the card of an array', () => {
     Widget.attach(card, document.body);
     const array = { title: trans.__('sweep lr') };
     const data = { [CARD_MIME_TYPE]: { id: 'a1', name: 'train-a1', array, states: 'pppp' } };
-    await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() } as never);
+    await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() });
     await waitForRender();
   });
 

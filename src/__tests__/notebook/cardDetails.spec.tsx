@@ -162,6 +162,10 @@ describe('a card', () => {
     expect(text()).toContain(WHY);
     expect(text()).toContain('$0.02 so far');
     expect(text()).toContain('submit 3 ms · queue 1 ms · hosts 2 ms');
+    const shares = [...card.node.querySelectorAll<HTMLElement>('.jp-smx-way-bar > span')];
+    const sum = shares.reduce((all, { style }) => all + Number(style.flexGrow), 0);
+    // Shares of less than 1 together leave a part of the bar empty.
+    expect([shares.length, sum]).toEqual([3, expect.closeTo(1)]);
   });
 
   it('draws figures over time with the newest value, and the last five lines of the log', async () => {

@@ -3,6 +3,9 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { Widget } from '@lumino/widgets';
 
+/** Pixels for rounding, so that a section without more rows has no scrollbar. */
+const SLACK = 1;
+
 export class ContentHeight implements IDisposable {
   constructor(private readonly widget: Widget) {}
 
@@ -21,13 +24,13 @@ export class ContentHeight implements IDisposable {
     if (content === null || this._isDisposed) {
       return;
     }
-    this._sizes = new ResizeObserver(() => this._apply(content.offsetHeight));
+    this._sizes = new ResizeObserver(() => this._apply(content.getBoundingClientRect().height));
     this._sizes.observe(content);
   }
 
   private _apply(height: number): void {
     // A section that is collapsed or hidden has no height, and shows its rows when it is opened.
-    const limit = `${height}px`;
+    const limit = `${Math.ceil(height) + SLACK}px`;
     if (height > 0 && this.widget.node.style.maxHeight !== limit) {
       this.widget.node.style.maxHeight = limit;
       this.widget.parent?.fit();

@@ -41,7 +41,7 @@ export abstract class SectionView extends LiveWidget {
   protected render(): JSX.Element {
     return (
       <FocusFallback node={this.node} onLost={() => this._handOn()}>
-        <div ref={content => this.onContent(content)}>{this.draw()}</div>
+        <div ref={this._content}>{this.draw()}</div>
       </FocusFallback>
     );
   }
@@ -90,6 +90,8 @@ export abstract class SectionView extends LiveWidget {
     return isStateKnown(this.model.state);
   }
 
+  /** One function for all renderings: React calls another one with null and with the element again. */
+  private readonly _content = (content: HTMLElement | null): void => this.onContent(content);
   protected readonly trans: TranslationBundle;
   protected readonly commands: CommandRegistry;
   protected readonly filter: Filter;

@@ -70,6 +70,7 @@ export default tseslint.config(
             '../notebook/cardSnapshot',
             '../notebook/closedFailures',
             '../notifications/storage',
+            '../sidebar/insertCell',
             '../sidebar/jobsPanel',
             '../sidebar/runningSessions',
             '../widgets/statusItem'

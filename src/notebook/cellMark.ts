@@ -4,10 +4,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../_types';
 import { formatStart, formatStep } from '../format/jobText';
-import { STATUS_ICONS } from '../format/statusIcons';
+import { STATUS_ICONS, WAITING_ICON } from '../format/statusIcons';
 import { currentTaskStates, formatTaskCounts, mayBeStale } from '../state/arrays';
 import type { IState } from '../state/state';
-import { isFinal, liveJob } from '../state/state';
+import { isFinal, isWaiting, liveJob } from '../state/state';
 import type { ICardSnapshot } from './cardSnapshot';
 
 /** What stands in the prompt area of a cell. */
@@ -85,8 +85,11 @@ function jobMark(
   };
 }
 
-/** A job that runs from cold has an empty circle, one on a warm pool a full one. */
+/** A job that runs from cold has an empty circle, one on a warm pool a full one, and one that waits a small one. */
 function signOf(job: JobSummary): string {
+  if (isWaiting(job)) {
+    return WAITING_ICON;
+  }
   const isCold = job.status === 'InProgress' && job.start !== 'warm';
   return isCold ? '○' : STATUS_ICONS[job.status];
 }

@@ -4,11 +4,13 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { jobsIcon } from '../components/icons';
+import { insertCell } from '../sidebar/insertCell';
 import { JobsPanel } from '../sidebar/jobsPanel';
 import { IJobsModel } from '../tokens';
 import { holdFocus } from '../widgets/focusHold';
@@ -24,18 +26,27 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Adds the panel "Jobs and pools" to the left sidebar.',
   autoStart: true,
   requires: [IJobsModel],
-  optional: [ITranslator, ILayoutRestorer, ICommandPalette, ISettingRegistry],
+  optional: [ITranslator, ILayoutRestorer, ICommandPalette, ISettingRegistry, INotebookTracker],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,
-    registry: ISettingRegistry | null
+    registry: ISettingRegistry | null,
+    notebooks: INotebookTracker | null
   ): void => {
     const trans = loadTranslation(translator);
     const loginUrl = URLExt.join(app.serviceManager.serverSettings.baseUrl, 'login');
-    const panel = new JobsPanel({ model, commands: app.commands, trans, loginUrl });
+    const panel = new JobsPanel({
+      model,
+      commands: app.commands,
+      trans,
+      loginUrl,
+      insertCell: notebooks
+        ? source => void insertCell(source, app.commands, notebooks, trans)
+        : undefined
+    });
     app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
     restorer?.add(panel, panel.id);
     app.commands.addCommand(CommandIDs.openPanel, {

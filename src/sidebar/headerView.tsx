@@ -25,6 +25,7 @@ export class HeaderView extends SectionView {
   constructor(options: ISectionOptions) {
     super(options, '');
     this._loginUrl = options.loginUrl;
+    this._insertCell = options.insertCell;
   }
 
   protected isTicking(): boolean {
@@ -45,7 +46,7 @@ export class HeaderView extends SectionView {
           onRefresh={refresh}
           onSettings={settings && (() => settings({ query: SETTINGS_QUERY }))}
         />
-        {hasNoJobs(state) ? <Welcome commands={this.commands} trans={this.trans} /> : null}
+        {hasNoJobs(state) ? <Welcome trans={this.trans} onInsert={this._insertCell} /> : null}
         <ConnectionNotice
           state={state}
           now={this.model.now()}
@@ -64,4 +65,5 @@ export class HeaderView extends SectionView {
   }
 
   private readonly _loginUrl: string | undefined;
+  private readonly _insertCell: ((source: string) => void) | undefined;
 }

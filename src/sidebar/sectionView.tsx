@@ -20,6 +20,8 @@ export interface IViewOptions {
   trans: TranslationBundle;
   /** Where one logs in to the server. */
   loginUrl?: string;
+  /** Insert a cell into the notebook in front; absent on a page without notebooks. */
+  insertCell?: (source: string) => void;
 }
 
 export type ISectionOptions = IViewOptions & { filter: Filter };

@@ -41,6 +41,8 @@ describe('the mark of a cell', () => {
       '○',
       'Job train-digits-1: Training, cold start'
     ]);
+    const queued = { secondary_status: 'Pending', queue_position: 2 } as const;
+    expect(sign(job(1, queued))).toEqual(['◦', 'Job train-digits-1: Queued, position 2']);
     expect(sign(completed(1))).toEqual(['✓', 'Job train-digits-1: Completed']);
     const failed = { status: 'Failed', failure_type: 'KeyError', failure_line: 4 } as const;
     const verdict = { secondary_status: 'Failed' } as const;

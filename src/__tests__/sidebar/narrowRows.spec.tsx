@@ -1,4 +1,6 @@
+import { Notification } from '@jupyterlab/apputils';
 import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
@@ -6,6 +8,7 @@ import { CommandIDs } from '../../commands/commandIds';
 import { formatMoment } from '../../format/numbers';
 import { sortJobs } from '../../model/jobOrder';
 import { ContentHeight } from '../../sidebar/contentHeight';
+import { insertCell } from '../../sidebar/insertCell';
 import { JobsPanel } from '../../sidebar/jobsPanel';
 import { FIRST_CELL } from '../../sidebar/welcome';
 import { applyFailure } from '../../state/connectionState';
@@ -23,26 +26,22 @@ describe('the rows of a narrow panel', () => {
   let panel: JobsPanel;
   let executed: [string, unknown][];
   let added: [string, unknown][];
-  let isNotebook: boolean;
 
   beforeEach(() => {
     model = new FakeModel();
     const { commands, executed: list } = fakeCommands();
     executed = list;
     added = [];
-    isNotebook = true;
-    for (const id of ['notebook:insert-cell-below', 'notebook:replace-selection']) {
-      commands.addCommand(id, {
-        describedBy: { args: { type: 'object' } },
-        isEnabled: () => isNotebook,
-        execute: args => added.push([id, args.text])
-      });
-    }
     commands.addCommand('settingeditor:open', {
       describedBy: { args: { type: 'object' } },
       execute: args => added.push(['settings', args.query])
     });
-    panel = new JobsPanel({ model, commands, trans });
+    panel = new JobsPanel({
+      model,
+      commands,
+      trans,
+      insertCell: source => added.push(['insert', source])
+    });
     Widget.attach(panel, document.body);
   });
 
@@ -166,15 +165,7 @@ describe('the rows of a narrow panel', () => {
     expect(find('.jp-smx-welcome pre').textContent).toBe(FIRST_CELL);
     expect(find('[role=alert]')).toBeNull();
     button(panel.node, 'Insert the cell below the selected cell of the open notebook').click();
-    await waitForRender();
-    expect(added).toEqual([
-      ['notebook:insert-cell-below', undefined],
-      ['notebook:replace-selection', FIRST_CELL]
-    ]);
-    isNotebook = false;
-    button(panel.node, 'Insert the cell below the selected cell of the open notebook').click();
-    await waitForRender();
-    expect(added).toHaveLength(2);
+    expect(added).toEqual([['insert', FIRST_CELL]]);
     button(panel.node, 'Show earlier jobs').click();
     expect(executed).toEqual([[CommandIDs.wake, undefined]]);
   });
@@ -199,6 +190,35 @@ it('jobs stay in the order of their ends unless another is chosen', () => {
   const jobs = [completed(2), completed(1)];
   expect(sortJobs(jobs, 'newest')).toBe(jobs);
   expect(sortJobs(jobs, 'name').map(one => one.id)).toEqual(['job-1', 'job-2']);
+});
+
+describe('a cell that is inserted', () => {
+  const setSource = jest.fn();
+  const tracker = { activeCell: { model: { sharedModel: { setSource } } } } as never;
+  const insert = async (isEnabled: boolean): Promise<unknown[]> => {
+    const commands = new CommandRegistry();
+    const execute = jest.fn();
+    commands.addCommand('notebook:insert-cell-below', {
+      describedBy: { args: { type: 'object' } },
+      isEnabled: () => isEnabled,
+      execute
+    });
+    await insertCell(FIRST_CELL, commands, tracker, trans);
+    return execute.mock.calls;
+  };
+
+  it('is below the selected one and has the code', async () => {
+    expect(await insert(true)).toHaveLength(1);
+    expect(setSource.mock.calls).toEqual([[FIRST_CELL]]);
+  });
+
+  it('needs a notebook, and says so', async () => {
+    setSource.mockClear();
+    expect(await insert(false)).toEqual([]);
+    expect(setSource).not.toHaveBeenCalled();
+    expect(Notification.manager.notifications[0].message).toContain('Open one');
+    Notification.dismiss();
+  });
 });
 
 describe('the height of a section', () => {

@@ -7,6 +7,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
+import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { jobsIcon } from '../components/icons';
@@ -43,9 +44,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       commands: app.commands,
       trans,
       loginUrl,
-      insertCell: notebooks
-        ? source => void insertCell(source, app.commands, notebooks, trans)
-        : undefined
+      insertCell: cellInserter(app, notebooks, trans)
     });
     app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
     restorer?.add(panel, panel.id);
@@ -79,3 +78,12 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     );
   }
 };
+
+/** What inserts a cell into the notebook in front; undefined on a page without notebooks. */
+function cellInserter(
+  { commands }: JupyterFrontEnd,
+  notebooks: INotebookTracker | null,
+  trans: TranslationBundle
+): ((source: string) => void) | undefined {
+  return notebooks ? source => void insertCell(source, commands, notebooks, trans) : undefined;
+}

@@ -15,6 +15,7 @@ import { FocusFallback } from '../components/focusFallback';
 import { JobRemark } from '../components/jobProgress';
 import { describeJobFailure } from '../format/failureText';
 import { formatMoment } from '../format/numbers';
+import { NAME_LIMIT, plainText } from '../format/plainText';
 import type { IArraySnapshot } from '../state/arrays';
 import { isArrayFinal } from '../state/arrays';
 import { describeStaleness, isReachable, shownTime } from '../state/connectionState';
@@ -120,7 +121,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     const live = this._live();
     const job = live ?? this._card.summary;
     if (!job) {
-      return <span className="jp-smx-name">{this._card.name}</span>;
+      return <span className="jp-smx-name">{plainText(this._card.name, NAME_LIMIT)}</span>;
     }
     return (
       <div role="group" aria-label={this.trans.__('Job %1', job.name)}>

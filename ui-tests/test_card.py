@@ -105,7 +105,7 @@ def test_the_card_of_a_failed_job_opens_once_with_its_cure_and_stays_closed(lab:
     card = lab.card("cure")
     reason = card.get_by_role("group", name="Reason of the failure")
     expect(reason).to_contain_text("name 'x' is not defined", timeout=WAKE)
-    expect(card).to_contain_text("Failed: NameError, line 1")
+    expect(card).to_contain_text("Failed: NameError, line 2")
     expect(reason.locator("code")).to_have_text("--send x", timeout=WAKE)
     lab.photograph("card-failed")
     card.get_by_role("button", name=re.compile("^Details of cure")).click()

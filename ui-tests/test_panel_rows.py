@@ -169,6 +169,8 @@ def test_long_names_that_differ_at_their_end_are_told_apart_in_a_narrow_panel(la
     for number in range(4):
         server.submit(f"{SAME}{number:02d}", "print('done')", keep_alive=600)
     expect(lab.panel.finished(SAME)).to_have_count(4, timeout=WAKE)
+    lab.panel.filter.fill(SAME)
+    expect(lab.panel.region.locator("[data-job]")).to_have_count(4)
     ends = lab.panel.region.evaluate(ENDS)
     assert len(set(ends)) == 4
     assert "" not in ends

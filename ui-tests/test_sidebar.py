@@ -59,12 +59,15 @@ def test_a_cells_job_is_seen_from_its_first_line_to_its_end(lab: Lab, server: La
     lab.photograph("finished")
 
 
-def test_the_toast_of_a_job_that_failed_leads_to_the_panel_which_says_the_line(lab: Lab, server: LabServer) -> None:
+def test_the_toast_of_a_job_that_failed_leads_to_the_job_and_the_panel_says_the_line(
+    lab: Lab, server: LabServer
+) -> None:
     lab.open()
     server.submit("broken", "print('so far')\n1 / 0\n")
     expect(lab.toast("broken")).to_contain_text("ZeroDivisionError", timeout=WAKE)
-    lab.toast("broken").get_by_role("button", name="Show jobs").click()
-    expect(lab.panel.region).to_be_focused()
+    lab.toast("broken").get_by_role("button", name="Open job").click()
+    expect(lab.page.get_by_role("tab", name=re.compile("^broken"))).to_be_visible()
+    lab.panel.show()
     expect(lab.panel.finished("broken")).to_contain_text("Failed: ZeroDivisionError, line 2")
 
 

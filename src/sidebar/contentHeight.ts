@@ -2,6 +2,7 @@
 
 import type { IDisposable } from '@lumino/disposable';
 import type { Widget } from '@lumino/widgets';
+import { SplitPanel } from '@lumino/widgets';
 
 /** Pixels for rounding, so that a section without more rows has no scrollbar. */
 const SLACK = 1;
@@ -31,9 +32,15 @@ export class ContentHeight implements IDisposable {
   private _apply(height: number): void {
     // A section that is collapsed or hidden has no height, and shows its rows when it is opened.
     const limit = `${Math.ceil(height) + SLACK}px`;
-    if (height > 0 && this.widget.node.style.maxHeight !== limit) {
-      this.widget.node.style.maxHeight = limit;
-      this.widget.parent?.fit();
+    const { node, parent } = this.widget;
+    if (height === 0 || node.style.maxHeight === limit) {
+      return;
+    }
+    node.style.maxHeight = limit;
+    parent?.fit();
+    // The panel gives what a section no longer takes to the others, and takes nothing back by itself.
+    if (parent instanceof SplitPanel && height > node.offsetHeight) {
+      parent.setRelativeSizes(parent.widgets.map(() => 1));
     }
   }
 

@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { Widget } from '@lumino/widgets';
+import { SplitPanel, Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
@@ -234,10 +234,13 @@ describe('the height of a section', () => {
       unobserve = jest.fn();
       disconnect = disconnect;
     } as never;
-    const parent = new Widget();
+    const parent = new SplitPanel();
     const widget = new Widget();
-    widget.parent = parent;
-    const fit = jest.spyOn(parent, 'fit');
+    parent.addWidget(widget);
+    parent.addWidget(new Widget());
+    const fit = jest.spyOn(parent, 'fit').mockReset();
+    const share = jest.spyOn(parent, 'setRelativeSizes');
+    jest.spyOn(widget.node, 'offsetHeight', 'get').mockReturnValue(90);
     let pixels = 0;
     const content = { getBoundingClientRect: () => ({ height: pixels }) };
     const height = new ContentHeight(widget);
@@ -249,6 +252,12 @@ describe('the height of a section', () => {
     report();
     expect(widget.node.style.maxHeight).toBe('97px');
     expect(fit).toHaveBeenCalledTimes(1);
+    // A section that is cut gets its share again, and one that has room keeps what a user gave it.
+    expect(share.mock.calls).toEqual([[[1, 1]]]);
+    pixels = 42;
+    report();
+    expect(widget.node.style.maxHeight).toBe('43px');
+    expect(share).toHaveBeenCalledTimes(1);
     height.dispose();
     expect(disconnect).toHaveBeenCalledTimes(1);
     window.ResizeObserver = before;

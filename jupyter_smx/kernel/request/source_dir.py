@@ -35,6 +35,7 @@ MAX_FILES = 50_000
 IGNORE = ".gitignore"
 
 _GROUP_NAME = re.compile(r"\(\?P<\w+>")
+"""A name may occur once in an expression, and each pattern of a ``.gitignore`` has the same one."""
 _EXCLUDED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"})
 _VENV_MARKERS = ("pyvenv.cfg", "conda-meta")
 _MTIME_RESOLUTION = 2.0
@@ -91,7 +92,7 @@ def _is_settled(files: Iterable[SourceFile], started: int) -> bool:
 
 
 class _Rules(NamedTuple):
-    """What a ``.gitignore`` says; most names match nothing in it, which ``any_pattern`` tells four times as fast."""
+    """The rules of a ``.gitignore``. To try ``any_pattern`` first is four times as fast: most names match none."""
 
     base: str
     spec: GitIgnoreSpec
@@ -150,9 +151,13 @@ def _read_rules(base: str, path: Path) -> _Rules:
     except OSError as error:
         raise _read_error(path, error) from error
     spec = GitIgnoreSpec.from_lines(lines)
-    # A group's name may occur once in an expression, and each line has the same ones.
-    found = (_GROUP_NAME.sub("(?:", each.regex.pattern) for each in spec.patterns if each.regex is not None)
-    return _Rules(base, spec, re.compile("|".join(f"(?:{pattern})" for pattern in found) or r"(?!)"))
+    found = [_GROUP_NAME.sub("(?:", each.regex.pattern) for each in spec.patterns if each.regex is not None]
+    return _Rules(base, spec, re.compile("|".join(map(_anchored, found)) or r"(?!)"))
+
+
+def _anchored(pattern: str) -> str:
+    """Write a pattern that is searched for, as that of ``*/``, so that it matches from the beginning."""
+    return f"(?:{pattern})" if pattern.startswith("^") else f"(?s:.*?)(?:{pattern})"
 
 
 def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
@@ -436,6 +436,9 @@ NAMES = st.lists(st.sampled_from(["a", "b", "a.py", "!a", "(?P<x>"]), min_size=1
 
 
 @given(LINES, NAMES, st.booleans())
+@example(["*/", "!b/"], "a/b", True)
+@example(["**/"], "a/b", True)
+@example(["*"], "a/b", False)
 def test_a_quick_look_at_a_name_changes_no_answer(lines: list[str], name: str, is_folder: bool) -> None:
     try:
         spec = GitIgnoreSpec.from_lines(lines)

@@ -34,6 +34,8 @@ _INTERVAL = 10.0
 """Seconds between two looks: one takes a millisecond or two, which cells one after another need not wait."""
 _MAX_CHAIN = 20
 """Jobs of others, one after another on a pool, that one look follows."""
+_LONGEST_LOOK = 0.3
+"""Seconds after which one look asks no more; the next one goes on."""
 _LONGEST_REASON = 240
 
 
@@ -84,10 +86,11 @@ class PoolNotices:
             return []
         self._next_look = self._clock() + _INTERVAL
         found: list[str] = []
-        client = self._connect()
+        client, end = self._connect(), self._clock() + _LONGEST_LOOK
         try:
             for pool, kept in tuple(self._kept.items()):
-                found += self._look(client, pool, kept)
+                if self._clock() < end:
+                    found += self._look(client, pool, kept, end)
         except SmxError:
             self._next_look = self._clock() + _PAUSE
         finally:
@@ -108,9 +111,9 @@ class PoolNotices:
             if use.is_kept:
                 self._kept[use.pool] = KeptPool(use.name, use.job)
 
-    def _look(self, client: Client, pool: str, kept: KeptPool) -> list[str]:
+    def _look(self, client: Client, pool: str, kept: KeptPool, end: float) -> list[str]:
         try:
-            last = _last_job(client, kept.last_job)
+            last = self._last_job(client, kept.last_job, end)
         except ResourceNotFoundError:
             del self._kept[pool]  # its record was deleted, so the reason is unknown
             return []
@@ -124,6 +127,18 @@ class PoolNotices:
         sentence = "" if pool in self._released else end_sentence(kept, last)
         return [sentence] if sentence else []
 
+    def _last_job(self, client: Client, ref: str, end: float) -> Record:
+        """Follow a pool from a job to the job that took it over, and on to the last one, until the time is over.
+
+        :raises SmxError: a record was deleted, or there is no answer.
+        """
+        record = client.job(ref)
+        for _ in range(_MAX_CHAIN):
+            if record.warm_pool is None or not record.warm_pool.reused_by_job or self._clock() >= end:
+                break
+            record = client.job(record.warm_pool.reused_by_job)
+        return record
+
 
 def end_sentence(kept: KeptPool, last: Record) -> str:
     """Say that a pool ended and why, in one line; "" if its user expects that. ``last`` is the last job on it."""
@@ -132,7 +147,7 @@ def end_sentence(kept: KeptPool, last: Record) -> str:
         return ""
     used = "" if last.name == kept.owner else f", after {last.name} used it"
     why = single_line(reason)[:_LONGEST_REASON] or "The controller has no reason on record."
-    return f"The warm pool of {kept.owner} ended before its keep-alive{used}: {why} The next job starts cold."
+    return f"The warm pool of {kept.owner} ended before its keep-alive{used}: {why} A job that needs it starts cold."
 
 
 def _is_over(handle: Job | JobArray) -> bool:
@@ -149,19 +164,6 @@ def _uses(handle: Job | JobArray) -> Iterator[PoolUse]:
     for ended_at, pool, job, name, status in ends:
         if pool:
             yield PoolUse(ended_at or 0.0, pool, job, name, status == WarmPoolStatus.AVAILABLE.value)
-
-
-def _last_job(client: Client, ref: str) -> Record:
-    """Follow a pool from a job to the job that took it over, and on to the last one.
-
-    :raises SmxError: a record was deleted, or there is no answer.
-    """
-    record = client.job(ref)
-    for _ in range(_MAX_CHAIN):
-        if record.warm_pool is None or not record.warm_pool.reused_by_job:
-            break
-        record = client.job(record.warm_pool.reused_by_job)
-    return record
 
 
 def _has_ended(last: Record) -> bool:

@@ -224,7 +224,7 @@ class Watcher:
 
     def _refresh(self, job_id: str) -> None:
         if self._close_if_final(job_id):
-            return  # whoever waited for it has asked already
+            return  # the thread that waited for it has its record
         try:
             record = self._client.job(job_id)
         except ResourceNotFoundError:
@@ -232,7 +232,7 @@ class Watcher:
             self._discard_summary(job_id)
             raise
         over = is_final(record.state)
-        # Who begins to watch after this finds it open anew, and looks for himself.
+        # A handle that is added after this opens it again and asks by itself.
         handles = self._close(job_id) if over else self._handles(job_id)
         if all(job.latest_record == record for job in handles):
             self._redraw(job_id, handles)

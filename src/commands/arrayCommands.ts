@@ -76,12 +76,13 @@ function addRerunFailedTasks(
     icon: runIcon,
     describedBy: { args: idArgs('ID of the array; if omitted, a dialog asks for it') },
     execute: async args => {
-      const array = await arrayOf(args, model, trans, 'finished');
-      const tasks = array?.tasks.filter(task => task.status === 'Failed') ?? [];
+      const array = await arrayOf(args, model, trans, 'failed');
+      const tasks = failedTasks(array);
       if (!array || tasks.length === 0) {
         return;
       }
       const { length } = tasks;
+      const others = arrayCounts(array).failed - length;
       const sure = await confirmAction(
         trans._n(
           'Rerun the failed task of %2?',
@@ -89,7 +90,14 @@ function addRerunFailedTasks(
           length,
           array.name
         ),
-        trans.__('Each task runs again as a job of its own, with the same code and values.'),
+        trans.__('Each task runs again as a job of its own, with the same code and values.') +
+          (others > 0
+            ? trans._n(
+                ' One more failed task is not in the list of the panel, and stays as it is.',
+                ' %1 more failed tasks are not in the list of the panel, and stay as they are.',
+                others
+              )
+            : ''),
         trans.__('Cancel'),
         trans.__('Rerun')
       );
@@ -100,19 +108,31 @@ function addRerunFailedTasks(
   });
 }
 
-/** Submit one task after the other, so that the first refusal ends it, and say how many run again. */
+function failedTasks(array: IArrayGroup | null): JobSummary[] {
+  return array?.tasks.filter(task => task.status === 'Failed') ?? [];
+}
+
+/** Submit one task after the other, so that the first refusal ends it; say how many run again, also then. */
 async function rerunTasks(
   tasks: readonly JobSummary[],
   model: IJobsModel,
   trans: TranslationBundle
 ): Promise<void> {
-  for (const task of tasks) {
-    await model.rerun(task);
+  let count = 0;
+  try {
+    for (const task of tasks) {
+      await model.rerun(task);
+      count += 1;
+    }
+  } finally {
+    if (count > 0) {
+      const words =
+        count === tasks.length
+          ? trans._n('%1 task runs again', '%1 tasks run again', count)
+          : trans.__('%1 of %2 failed tasks run again', count, tasks.length);
+      Notification.info(words, { autoClose: 5000 });
+    }
   }
-  const { length } = tasks;
-  Notification.info(trans._n('%1 task runs again', '%1 tasks run again', length), {
-    autoClose: 5000
-  });
 }
 
 function addDeleteArray(
@@ -152,15 +172,19 @@ function arrayOf(
   args: ReadonlyPartialJSONObject,
   { state }: IJobsModel,
   trans: TranslationBundle,
-  section: 'running' | 'finished'
+  section: 'running' | 'finished' | 'failed'
 ): Promise<IArrayGroup | null> {
   const rows = (jobs: ReturnType<typeof partitionJobs>['running']): IArrayGroup[] =>
     groupByArray(jobs, state.arrays).filter((row): row is IArrayGroup => 'tasks' in row);
   const id = idFromArgs(args);
+  const all = rows([...state.jobs.values()]);
   if (id) {
-    const all = rows([...state.jobs.values()]);
     return Promise.resolve(all.find(row => row.id === id) ?? null);
   }
+  const offered =
+    section === 'failed'
+      ? all.filter(row => failedTasks(row).length > 0)
+      : rows(partitionJobs(state)[section]);
   const nameOf = ({ title, name }: IArrayGroup): string => (title ? `${title} · ${name}` : name);
-  return chooseItem(rows(partitionJobs(state)[section]), nameOf, trans.__('Select Array'), trans);
+  return chooseItem(offered, nameOf, trans.__('Select Array'), trans);
 }

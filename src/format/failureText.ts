@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Job, JobSummary } from '../_types';
 import { plainText } from './plainText';
 
-/** What a failed job says in each view. */
+/** The texts about a failed job, the same in each view. */
 export interface IFailureText {
   /** The kind of the failure with its line, as `Failed: KeyError, line 14`. */
   title: string;
@@ -17,7 +17,7 @@ export interface IFailureText {
   line: string;
 }
 
-/** What the record of a job knows of its failure beside its summary. */
+/** What the record of a job has on its failure beside the summary. */
 export type IFailureRecord = Pick<Job, 'failure_message' | 'failure_reason' | 'failure_cure'>;
 
 type IFailedJob = Pick<JobSummary, 'failure_type' | 'failure_line' | 'message'>;

@@ -70,7 +70,7 @@ export function CardLine(props: ICardLineProps): JSX.Element {
       <span className="jp-smx-words" role="status" aria-live="polite">
         {words.filter(Boolean).join(' · ')}
       </span>
-      {/* It gets shorter as one looks: nobody wants to hear that. */}
+      {/* Outside of the live region: it changes each second. */}
       {wait ? <span className="jp-smx-words">{wait}</span> : null}
       {isLive || !isRunning ? <JobDuration job={job} now={now} trans={trans} /> : null}
       {isLive ? <JobExpectedDuration job={job} trans={trans} /> : null}

@@ -17,7 +17,7 @@ import { describeJobFailure } from '../format/failureText';
 import { formatMoment } from '../format/numbers';
 import { NAME_LIMIT, plainText } from '../format/plainText';
 import type { IArraySnapshot } from '../state/arrays';
-import { isArrayFinal } from '../state/arrays';
+import { isArrayFinal, listedTasks } from '../state/arrays';
 import { describeStaleness, isReachable, shownTime } from '../state/connectionState';
 import { isFinal, isElsewhere, liveJob } from '../state/state';
 import type { IJobsModel } from '../tokens';
@@ -94,6 +94,10 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   }
 
   protected isTicking(): boolean {
+    const { array, id } = this._card ?? {};
+    if (array && id) {
+      return this._isUnfolded && listedTasks(this.model.state, id).some(task => !isFinal(task));
+    }
     const job = this._live();
     return job !== undefined && !isFinal(job);
   }

@@ -49,14 +49,17 @@ export class JobToasts {
     }
   }
 
-  /** Say in one entry what ended while nobody looked. */
+  /** Say in one entry what ended while the page was hidden or closed. */
   showEndedWhileAway(jobs: readonly JobSummary[], isPart: boolean): void {
     this._emit(formatEndedWhileAway(jobs, isPart, this.options.trans), jobs);
   }
 
-  /** Replace the entry about failures by one that counts these, too; who dismissed it knows of the earlier ones. */
+  /** Replace the entry about failures of the last minute, unless a user dismissed it, by one that counts these, too. */
   private _showFailed(jobs: readonly JobSummary[]): void {
-    const isOpen = this._failure !== '' && Notification.manager.has(this._failure);
+    const now = this.options.clock();
+    const isRecent = now - this._failedAt <= FAILURE / 1000;
+    const isOpen = isRecent && this._failure !== '' && Notification.manager.has(this._failure);
+    this._failedAt = now;
     this._failed = isOpen ? [...this._failed, ...jobs] : [...jobs];
     if (isOpen) {
       // An update of an entry whose toast is gone shows no toast.
@@ -137,6 +140,7 @@ export class JobToasts {
   private _shown: string[] = [];
   /** The entry about failures, and the jobs that it counts. */
   private _failure = '';
+  private _failedAt = Number.NEGATIVE_INFINITY;
   private _failed: JobSummary[] = [];
   /** What a toast of the run offered: the one that takes its place offers it on. */
   private _offered: IAction | null = null;

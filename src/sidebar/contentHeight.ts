@@ -36,12 +36,25 @@ export class ContentHeight implements IDisposable {
     if (height === 0 || node.style.maxHeight === limit) {
       return;
     }
+    const wasWhole = node.offsetHeight + SLACK >= Number.parseFloat(node.style.maxHeight);
     node.style.maxHeight = limit;
     parent?.fit();
     // The panel gives what a section no longer takes to the others, and takes nothing back by itself.
-    if (parent instanceof SplitPanel && height > node.offsetHeight) {
-      parent.setRelativeSizes(parent.widgets.map(() => 1));
+    if (wasWhole && parent instanceof SplitPanel && height > node.offsetHeight) {
+      this._takeBack(parent, height);
     }
+  }
+
+  /** Take what the section lacks from the highest one, and leave the others as a user may have set them. */
+  private _takeBack(panel: SplitPanel, height: number): void {
+    const own = panel.widgets.indexOf(this.widget);
+    const sizes = panel.widgets.map(({ node }) => node.offsetHeight);
+    const missing = height - sizes[own];
+    const others = sizes.map((size, index) => (index === own ? 0 : size));
+    const highest = others.indexOf(Math.max(...others));
+    sizes[own] = height;
+    sizes[highest] = Math.max(0, sizes[highest] - missing);
+    panel.setRelativeSizes(sizes);
   }
 
   private _sizes: ResizeObserver | null = null;

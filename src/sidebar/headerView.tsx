@@ -46,7 +46,9 @@ export class HeaderView extends SectionView {
           onRefresh={refresh}
           onSettings={settings && (() => settings({ query: SETTINGS_QUERY }))}
         />
-        {hasNoJobs(state) ? <Welcome trans={this.trans} onInsert={this._insertCell} /> : null}
+        {hasNoJobs(state) ? (
+          <Welcome trans={this.trans} isFirst={isReady} onInsert={this._insertCell} />
+        ) : null}
         <ConnectionNotice
           state={state}
           now={this.model.now()}

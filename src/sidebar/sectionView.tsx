@@ -58,7 +58,7 @@ export abstract class SectionView extends LiveWidget {
     return shownTime(this.model.state, this.model.now());
   }
 
-  /** Who acted on a row that went away goes on in the list. */
+  /** Move the focus to the list if its row went away. */
   private _handOn(): void {
     const find = (what: string): HTMLElement | null => this.node.querySelector(what);
     const heir = find('li[tabindex="0"]') ?? find('button, input');
@@ -87,7 +87,7 @@ export abstract class SectionView extends LiveWidget {
     return isFiltered ? this.trans.__('No items match the filter.') : words;
   }
 
-  /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
+  /** False without an answer of the server: then the panel claims nothing, not even that there are no jobs. */
   protected isKnown(): boolean {
     return isStateKnown(this.model.state);
   }

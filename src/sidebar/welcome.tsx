@@ -13,13 +13,19 @@ for step in range(3):
 
 export function Welcome(props: {
   trans: TranslationBundle;
+  /** True if the server said that there is no job; else there may be earlier ones. */
+  isFirst: boolean;
   /** Absent on a page without notebooks. */
   onInsert?: (source: string) => void;
 }): JSX.Element {
-  const { trans, onInsert } = props;
+  const { trans, isFirst, onInsert } = props;
   return (
-    <section className="jp-smx-welcome" aria-label={trans.__('Your first job')}>
-      <p>{trans.__('No jobs yet. Run this cell in a notebook to start your first job:')}</p>
+    <section className="jp-smx-welcome" aria-label={trans.__('A cell to run')}>
+      <p>
+        {isFirst
+          ? trans.__('No jobs yet. Run this cell in a notebook to start your first job:')
+          : trans.__('Run a cell like this in a notebook to start a job:')}
+      </p>
       <pre>{FIRST_CELL}</pre>
       <div className="jp-smx-buttons">
         <CopyButton text={FIRST_CELL} label={trans.__('Copy cell')} trans={trans} />

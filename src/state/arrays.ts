@@ -90,7 +90,7 @@ export function countTaskStates(states: string): ArrayCounts {
   };
 }
 
-/** The counts of a card: those of the server if it counted the tasks, else by what page and notebook know. */
+/** The counts of a card: those of the server if it counted the tasks, else those of the page and the notebook. */
 export function cardCounts(saved: IArraySnapshot, state: IState): ArrayCounts {
   const known = state.arrays.get(saved.id);
   return known?.size === saved.states.length
@@ -98,7 +98,7 @@ export function cardCounts(saved: IArraySnapshot, state: IState): ArrayCounts {
     : countTaskStates(currentTaskStates(saved, state.jobs.values()));
 }
 
-/** The tasks of an array that the page knows, in their order. */
+/** The tasks of an array that the page has, in their order. */
 export function listedTasks(state: IState, id: string): JobSummary[] {
   const tasks = [...state.jobs.values()].filter(job => job.array?.id === id);
   return tasks

@@ -31,7 +31,7 @@ export function shownTime(state: IState, now: number): number {
     : now;
 }
 
-/** Return true if this page knows of no job at all, neither of a running nor of an earlier one. */
+/** Return true if this page shows no job; without a controller there may be earlier ones. */
 export function hasNoJobs({ connectionStatus, failure, jobs, cursor }: IState): boolean {
   const isAnswered =
     connectionStatus === 'ready' || (connectionStatus === 'asleep' && failure === null);

@@ -48,6 +48,7 @@ export class JobTabs<T extends Widget> {
     tab.toolbar.hide();
     tab.id = id;
     this._names.set(id, name);
+    tab.disposed.connect(() => this._names.delete(id));
     tab.title.label = this.labelOf(plainText(name, NAME_LIMIT));
     tab.title.icon = this.icon;
     tab.title.closable = true;

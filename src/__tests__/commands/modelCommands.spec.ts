@@ -117,6 +117,20 @@ describe('the commands', () => {
     await answer('Rerun');
     expect(model.rerun).toHaveBeenCalledTimes(1);
     expect(Notification.manager.notifications[0].message).toBe('The variables are gone.');
+    model.rerun.mockClear().mockResolvedValueOnce(undefined as never);
+    model.rerun.mockRejectedValueOnce(new Error('The queue is full.'));
+    void commands.execute(CommandIDs.rerunFailedTasks, { id: 'a1' });
+    await answer('Rerun');
+    const told = Notification.manager.notifications.map(({ message }) => message);
+    expect(told).toContain('1 of 2 failed tasks run again');
+    expect(told).toContain('The queue is full.');
+  });
+
+  it('say of failed tasks that are not listed that they stay', async () => {
+    const failed = { status: 'Failed', secondary_status: 'Failed' } as const;
+    await become([over(1, failed)], { completed: 2, failed: 10 });
+    void commands.execute(CommandIDs.rerunFailedTasks, { id: 'a1' });
+    expect(await answer('Cancel')).toContain('9 more failed tasks are not in the list');
   });
 
   it('run no task again of an array without a failed one', async () => {

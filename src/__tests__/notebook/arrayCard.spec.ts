@@ -63,8 +63,10 @@ describe('the card of an array', () => {
   it('unfolds into its tasks in their order, each with its state, log and view', async () => {
     const fold = button(card.node, 'Tasks of train-a1');
     expect(fold.getAttribute('aria-expanded')).toBe('false');
+    expect(card['isTicking']()).toBe(false);
     fold.click();
     await waitForRender();
+    expect(card['isTicking']()).toBe(true);
     const rows = [...card.node.querySelectorAll<HTMLElement>('li[data-job]')];
     expect(rows.map(row => row.dataset.job)).toEqual(['job-0', 'job-1', 'job-2', 'job-3']);
     expect(rows[1].textContent).toContain('1: lr=1');

@@ -163,6 +163,7 @@ describe('the rows of a narrow panel', () => {
   it('welcome a user without jobs by a cell to copy or insert, and warn of nothing', async () => {
     await show({ ...EMPTY_STATE, connectionStatus: 'asleep' });
     expect(find('.jp-smx-welcome pre').textContent).toBe(FIRST_CELL);
+    expect(find('.jp-smx-welcome').textContent).not.toContain('No jobs yet');
     expect(find('[role=alert]')).toBeNull();
     button(panel.node, 'Insert the cell below the selected cell of the open notebook').click();
     expect(added).toEqual([['insert', FIRST_CELL]]);
@@ -237,10 +238,13 @@ describe('the height of a section', () => {
     const parent = new SplitPanel();
     const widget = new Widget();
     parent.addWidget(widget);
-    parent.addWidget(new Widget());
+    const other = new Widget();
+    parent.addWidget(other);
+    jest.spyOn(other.node, 'offsetHeight', 'get').mockReturnValue(500);
+    let shown = 300;
     const fit = jest.spyOn(parent, 'fit').mockReset();
     const share = jest.spyOn(parent, 'setRelativeSizes');
-    jest.spyOn(widget.node, 'offsetHeight', 'get').mockReturnValue(90);
+    jest.spyOn(widget.node, 'offsetHeight', 'get').mockImplementation(() => shown);
     let pixels = 0;
     const content = { getBoundingClientRect: () => ({ height: pixels }) };
     const height = new ContentHeight(widget);
@@ -252,11 +256,17 @@ describe('the height of a section', () => {
     report();
     expect(widget.node.style.maxHeight).toBe('97px');
     expect(fit).toHaveBeenCalledTimes(1);
-    // A section that is cut gets its share again, and one that has room keeps what a user gave it.
-    expect(share.mock.calls).toEqual([[[1, 1]]]);
-    pixels = 42;
+    expect(share).not.toHaveBeenCalled();
+    // A section that was whole takes from the highest one what it lacks now.
+    shown = 97;
+    pixels = 137;
     report();
-    expect(widget.node.style.maxHeight).toBe('43px');
+    expect(share.mock.calls).toEqual([[[137, 460]]]);
+    // One that a user made smaller stays so.
+    shown = 60;
+    pixels = 177;
+    report();
+    expect(widget.node.style.maxHeight).toBe('178px');
     expect(share).toHaveBeenCalledTimes(1);
     height.dispose();
     expect(disconnect).toHaveBeenCalledTimes(1);

@@ -126,8 +126,7 @@ describe('a tab that is seen', () => {
     tab.model.end(failed(2), { ...failed(3), failure_line: 3 });
     await claimed();
     expect(said()).toEqual(['3 jobs failed']);
-    expect(toast().options.autoClose).toBe(60_000);
-    expect(toast().type).toBe('error');
+    expect([toast().options.autoClose, toast().type]).toEqual([60_000, 'error']);
     press('Show jobs');
     expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
     tab.model.end(failed(4), failed(5));

@@ -80,9 +80,18 @@ def test_a_line_is_enough_for_an_entry_point_and_not_for_code(
     )
 
 
-def test_an_empty_cell_is_led_to_the_line(shell: InteractiveShell, controller: ScriptedController) -> None:
-    said = refused(shell, controller, "%%train --entry-point alone.py")
-    assert "Did you mean the line magic %train" in said  # IPython's own words
+def test_an_empty_cell_with_an_entry_point_runs_it(
+    shell: InteractiveShell, controller: ScriptedController, project: Path
+) -> None:
+    assert shell.run_cell("%%train --entry-point alone.py").success
+    found = spec(controller)
+    assert (found.source, found.entry_point) == ((project / "alone.py").read_text(), "alone.py")
+
+
+def test_an_empty_cell_without_one_is_refused_with_our_sentence(
+    shell: InteractiveShell, controller: ScriptedController
+) -> None:
+    assert refused(shell, controller, "%%train").startswith("The cell is empty.")
 
 
 def test_code_and_an_entry_point_are_one_too_many(shell: InteractiveShell, controller: ScriptedController) -> None:

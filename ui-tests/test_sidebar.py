@@ -34,7 +34,7 @@ def test_nothing_complains_and_nothing_starts_when_lab_opens_before_any_job(lab:
     expect(lab.panel.region).to_contain_text("It starts with your next %%train or %%process cell.")
     assert not server.is_running()
     lab.panel.region.get_by_role("button", name="Show earlier jobs").click()
-    expect(lab.panel.region).to_contain_text("0 running · 0 warm")
+    expect(lab.panel.region).to_contain_text("0 running · 0 warm", timeout=WAKE)
     assert server.is_running()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx
-from jupyter_smx.kernel.api.pool_notices import EXPECTED_ENDS
+from jupyter_smx.kernel.api.pool_notices import EXPECTED_ENDS, PoolNotices
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.status import SecondaryStatus
@@ -180,7 +180,14 @@ def test_a_reason_is_one_line_of_text(desk: Desk) -> None:
 
 def test_cells_one_after_another_cost_one_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jupyter_smx.kernel.api.pool_notices._INTERVAL", 60.0)
+    looks: list[str] = []
+    look = PoolNotices._look
+
+    def count(notices: PoolNotices, client: Any, pool: str, *rest: Any) -> list[str]:
+        looks.append(pool)
+        return look(notices, client, pool, *rest)
+
+    monkeypatch.setattr(PoolNotices, "_look", count)
     desk.job()
-    before = len(desk.controller.targets)
     assert [desk.cell() for _ in range(3)] == [[], [], []]
-    assert len(desk.controller.targets) - before == 1
+    assert looks == [POOL]

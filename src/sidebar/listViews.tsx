@@ -47,15 +47,9 @@ export class RunningView extends ListView {
     return (
       <JobList
         jobs={this.filter.jobs(all)}
-        arrays={this.model.state.arrays}
-        trends={this.model.state.trends}
-        now={this.now()}
-        trans={this.trans}
         label={this.trans.__('Running jobs')}
         empty={this.emptyWords(all.length > 0, this._welcome())}
-        scroller={this.node}
-        isDisabled={!isReachable(this.model.state)}
-        {...this.jobActions()}
+        {...this.jobListProps()}
       />
     );
   }
@@ -146,17 +140,11 @@ export class FinishedView extends SectionView {
     return (
       <JobList
         jobs={this.filter.jobs(all)}
-        arrays={this.model.state.arrays}
-        trends={this.model.state.trends}
-        now={this.now()}
-        trans={this.trans}
         label={this.trans.__('Finished jobs')}
         empty={this.emptyWords(all.length > 0, none)}
-        scroller={this.node}
         page={this.isVisible && state.connectionStatus === 'ready' ? state.cursor : null}
         onEnd={() => void this.model.loadMore()}
-        isDisabled={!isReachable(this.model.state)}
-        {...this.jobActions()}
+        {...this.jobListProps()}
       />
     );
   }

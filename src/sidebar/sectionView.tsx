@@ -10,9 +10,10 @@ import type { IArrayActions } from '../components/arrayRow';
 import { FocusFallback } from '../components/focusFallback';
 import type { IJobActions } from '../components/jobButtons';
 import type { Filter } from '../model/filter';
-import { isStateKnown, shownTime } from '../state/connectionState';
+import { isReachable, isStateKnown, shownTime } from '../state/connectionState';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
+import type { IJobListProps } from './jobList';
 
 export interface IViewOptions {
   model: IJobsModel;
@@ -66,7 +67,7 @@ export abstract class SectionView extends LiveWidget {
   }
 
   /** What the rows of a list of jobs can do here. */
-  protected jobActions(): IJobActions & IArrayActions {
+  private _jobActions(): IJobActions & IArrayActions {
     const { commands, filter } = this;
     const deleteArray = commandRunner(commands, CommandIDs.deleteArray);
     return {
@@ -79,6 +80,20 @@ export abstract class SectionView extends LiveWidget {
       onOpen:
         itemCommandRunner(commands, CommandIDs.openJob) ??
         itemCommandRunner(commands, CommandIDs.openLog)
+    };
+  }
+
+  /** What all lists of jobs show and do alike. */
+  protected jobListProps(): Omit<IJobListProps, 'jobs' | 'label' | 'empty' | 'page' | 'onEnd'> {
+    const { state } = this.model;
+    return {
+      arrays: state.arrays,
+      trends: state.trends,
+      now: this.now(),
+      trans: this.trans,
+      scroller: this.node,
+      isDisabled: !isReachable(state),
+      ...this._jobActions()
     };
   }
 

@@ -32,8 +32,6 @@ _PAUSE = 30.0
 """Seconds without a request after one without an answer, so that not every cell waits for it."""
 _INTERVAL = 10.0
 """Seconds between two looks: one takes a millisecond or two, which cells one after another need not wait."""
-_MAX_CHAIN = 20
-"""Jobs of others, one after another on a pool, that one look follows."""
 _LONGEST_LOOK = 0.3
 """Seconds after which one look asks no more; the next one goes on."""
 _LONGEST_REASON = 240
@@ -57,7 +55,7 @@ class PoolUse(Struct, frozen=True):
 
 
 class PoolNotices:
-    """The kept pools of one kernel. Call it in the main thread; it sends one request for each pool.
+    """The kept pools of one kernel. Call it in the main thread; it sends few requests, and none within ``_INTERVAL``.
 
     ``connect`` returns a client that starts no controller. ``released`` has the pools that this kernel released.
     """
@@ -133,9 +131,7 @@ class PoolNotices:
         :raises SmxError: a record was deleted, or there is no answer.
         """
         record = client.job(ref)
-        for _ in range(_MAX_CHAIN):
-            if record.warm_pool is None or not record.warm_pool.reused_by_job or self._clock() >= end:
-                break
+        while record.warm_pool is not None and record.warm_pool.reused_by_job and self._clock() < end:
             record = client.job(record.warm_pool.reused_by_job)
         return record
 

@@ -2,7 +2,8 @@
 
 The folder is TMPDIR for the workers and all that they start. A run fails only if ``FAIL_VARIABLE`` is set and no other
 run goes on: of runs beside each other each sees what the other one uses. Nor does it fail with second chances: a worker
-that was ended removes nothing. CI does not set it yet. Controllers and agents that a test kills leave their sockets in folders in ``/tmp`` and links to their hosts; those are removed.
+that was ended removes nothing. CI does not set it yet. Controllers and agents that a test kills leave their sockets in
+folders in ``/tmp`` and links to their hosts; those are removed.
 """
 
 from __future__ import annotations

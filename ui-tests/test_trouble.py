@@ -96,11 +96,11 @@ def test_a_server_half_of_another_version_is_named_with_both_versions_and_nothin
     expect(lab.panel.region).to_contain_text("Running")
     expect(notice).to_have_count(0)
     mended.restart(environment=installed(tmp_path, NEWER))
-    mended.submit("between", "print('done')")
+    name = mended.submit("between", "print('done')")
     expect(notice).to_contain_text(f"the Jupyter server runs version {NEWER}.", timeout=NOTICED)
     expect(notice).to_contain_text("Reload the page.")
     expect(notice).to_contain_text(f"pip install jupyter-smx=={NEWER}")
-    expect(lab.panel.finished("between")).to_contain_text("Completed", timeout=WAKE)
+    expect(lab.panel.finished(name)).to_contain_text("Completed", timeout=NOTICED)
     lab.photograph("trouble-version")
 
 

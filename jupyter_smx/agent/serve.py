@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
 
 CONTAINED = "--contained"
-"""The word of an engine whose hosts are containers, whose variables are the host's own."""
+"""Option of engines whose hosts are containers: their environment variables are the host's own."""
 
 
 def _redirect_output(path: str) -> None:
@@ -31,7 +31,7 @@ def _first_zygote(folder: str) -> SpawnedZygote:
     try:  # noqa: SIM105 - `contextlib` is one of what is not loaded yet
         _redirect_output(os.path.join(folder, host_layout.AGENT_LOG))
     except OSError:
-        pass  # who may not write there is told so by what comes, in the container's own log
+        pass  # if it is not writable, the next steps report that in the container's own log
     clean = environment.scrub(os.environ, os.environ.get(environment.MARKER, ""))
     return spawn(sys.argv[0], environment.zygote_environment(clean, "/tmp"))  # noqa: S108 - the container's own
 
@@ -45,7 +45,7 @@ def main(words: List[str]) -> int:
 
         return startup.run_agent(words, first)
     except OSError as error:
-        from jupyter_smx.agent import errors  # noqa: PLC0415 - nobody else here needs it
+        from jupyter_smx.agent import errors  # noqa: PLC0415 - needed only after an error
         from jupyter_smx.agent.system.processes import process  # noqa: PLC0415 - likewise
 
         if not errors.is_temporary(error):

@@ -70,8 +70,8 @@ class _DestinationMissingError(OSError):
 class FolderStore:
     """A folder as the place of checkpoints.
 
-    ``writer`` names the file that is being written, so that hosts and jobs which share the place do not meet there.
-    Of a place that is not ours alone no folder is deleted.
+    ``writer`` is part of the temporary file's name, so that hosts and jobs that share the folder do not collide.
+    Unless ``is_ours``, no subfolder is deleted there.
     """
 
     is_flat = False
@@ -123,7 +123,7 @@ class FolderStore:
         except FileNotFoundError as error:
             if not os.path.exists(path):
                 raise
-            # Only of a file that is gone here nothing is to be said.
+            # A missing source is no error: the job deleted the file. Here the destination is missing.
             raise _DestinationMissingError(error.errno, error.strerror, error.filename) from error
 
     def delete(self, names: List[str]) -> List[FileResult]:
@@ -157,7 +157,7 @@ class FolderStore:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
             shutil.rmtree(target)  # a folder here became a file
         for _try in range(_TRIES):
-            # Whoever leaves the folder empty takes it away, and the copy above may have taken its time.
+            # Another host may have removed the folder, empty, during the copy above: create it again.
             with contextlib.suppress(FileNotFoundError):
                 walk.make_folders(os.path.dirname(target))
                 os.replace(self._part, target)
@@ -178,7 +178,7 @@ class FolderStore:
 
 
 class Mirror:
-    """A folder of the job and the place that it is kept in; ``known`` are the files that are there as they are here."""
+    """A folder of the job and the place that stores it; ``known`` are the files that are the same in both."""
 
     propagates_deletes = True
     """What the job deletes is deleted there, too."""
@@ -193,7 +193,7 @@ class Mirror:
         """What cannot be kept now, by name: a sentence without its end."""
 
     def restore(self) -> FileStamps:
-        """Bring everything here; gives what is known then.
+        """Copy everything to this host; return the stamps of the files.
 
         :raises CheckpointError: the place cannot be used.
         :raises OSError: the host's disk is full, or a file cannot be read.
@@ -264,7 +264,7 @@ class Mirror:
 
     def _is_settled(self, name: str, stamp: scan.Stamp, now: float) -> bool:
         self._unsettled.setdefault(name, now)
-        # A time that lies ahead was set by somebody, and says nothing of when the file was written.
+        # A time in the future was set by a program, and does not show when the file was written.
         return not 0 <= now - stamp[1] / 1e9 < SETTLE_SECONDS or self._is_settle_timed_out(name, now)
 
     def _is_settle_timed_out(self, name: str, now: float) -> bool:
@@ -290,7 +290,7 @@ class Mirror:
                     # It may be there, and only the answer be lost: what the job removes now has to go there, too.
                     self._known.setdefault(name, _UNKNOWN_STAMP)
                 self._record_error(name, found)
-                # Of one that is gone the job may have made another one since, which the next look finds.
+                # If a file is gone, the job may have made it again since; the next scan finds that.
                 is_whole = is_whole and found.status == FULL
         return is_whole
 

@@ -50,7 +50,7 @@ class ObjectStore:
         try:
             return self._worker.request(self._url, do, top=self._url, **words)
         except worker_client.FetchError:
-            self._worker.close()  # the next wish gets another one
+            self._worker.close()  # the next request starts another one
             raise
 
     def names(self) -> List[str]:
@@ -109,7 +109,7 @@ class ObjectStore:
         for start in range(0, len(rows), _BATCH_SIZE):
             away = next((one for one in found if one.status == UNREACHABLE), None)
             if away is not None:
-                # Each try takes its time, and who waits for a store comes back to all of them.
+                # Each failing try takes long, and callers that wait for a store repeat all rows.
                 return found + [away] * (len(rows) - start)
             part = rows[start : start + _BATCH_SIZE]
             try:

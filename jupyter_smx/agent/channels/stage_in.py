@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def _copy(source: str, target: str, drop_link: Optional[Callable[[str], bool]] = None) -> None:
     """Copy a file, or a folder with what its links lead to, without links that ``drop_link`` leaves out.
 
-    :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
+    :raises OSError: the first error; ``shutil.copytree`` would go on and collect all, without their ``errno``.
     """
     if not os.path.isdir(source):
         input_cache.copy_file(source, target)
@@ -45,7 +45,7 @@ def _copy(source: str, target: str, drop_link: Optional[Callable[[str], bool]] =
         made.append((level.path, here))
         for entry in level.files:
             input_cache.copy_file(entry.path, os.path.join(here, entry.name))
-    for folder, copied in reversed(made):  # nobody could write to one that shall be read only
+    for folder, copied in reversed(made):  # last: files cannot be written to a read-only folder
         shutil.copystat(folder, copied)
 
 
@@ -65,13 +65,13 @@ def stage(
     hidden: Tuple[Tuple[str, str], ...],
     limit: int,
     known: digest.DigestCache,
-    capabilities: ChannelCapabilities = ChannelCapabilities(),  # noqa: B008 - a tuple, which nobody changes
+    capabilities: ChannelCapabilities = ChannelCapabilities(),  # noqa: B008 - a tuple is immutable
 ) -> Dict[str, Any]:
-    """Present every channel in its folder, or say what is to be mounted there. Gives a digest of each (``inputs``).
+    """Present every channel in its folder, or return what to mount there, with a digest of each (``inputs``).
 
     ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them.
-    ``limit`` is the number of bytes of a channel above which its content is not read for its digest, ``known`` what is
-    known of files from jobs before; ``fresh`` is what was learnt. FastFile is described by :func:`describe_lazy`.
+    ``limit`` is the number of bytes of a channel above which its content is not read for its digest. ``known`` has the
+    digests of files from earlier jobs, ``fresh`` the new ones. FastFile is described by :func:`describe_lazy`.
 
     :raises ChannelError: a source is not there.
     :raises OSError: it cannot be read, or the host's disk is full.
@@ -250,7 +250,7 @@ def _sources(pairs: Pairs, drop_link: Callable[[str], bool]) -> Dict[str, digest
                 continue
             inner = list(digest.list_files(source, drop_link=drop_link))
         except (OSError, digest.TooManyFilesError):
-            continue  # then there is nothing that could be known of it; the copy will tell what is wrong
+            continue  # no digest can be reused then, and the copy raises the error
         found.update((os.path.join(name, file.name), file) for file in inner)
     return found
 

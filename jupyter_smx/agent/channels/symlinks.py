@@ -140,7 +140,7 @@ def _sample_folder(folder: str, most: int) -> _FolderSample:
 
 
 def _is_broken(link: str) -> bool:
-    """Return True if a link leads nowhere; one whose target gives another error stays, and its reader gets that."""
+    """Return True if a link leads nowhere; for other errors of its target False, so that its reader gets them."""
     try:
         return leads_nowhere(link)
     except OSError:
@@ -161,7 +161,7 @@ def _link_target(path: str, folder: str) -> str:
 
 
 def has_outbound_links(folder: str, ways: Optional[LinkScan] = None) -> bool:
-    """Say whether a folder has links that lead out of it; a quick look. ``ways`` is what is known of links already."""
+    """Return True if a folder has links that lead out of it. ``ways`` has the links that were read already."""
     return (ways or LinkScan()).has_outbound_links(accessible_path(folder))
 
 
@@ -171,7 +171,7 @@ def real_path(path: str) -> str:
         opened = os.open(path, os.O_PATH)
     except AttributeError:  # no Linux, and nowhere else is a folder hidden
         return os.path.realpath(path)
-    except OSError:  # it leads nowhere, or nobody may look
+    except OSError:  # it leads nowhere, or permissions are missing
         whole = os.path.abspath(path)
         return os.path.normpath(os.path.join(os.path.dirname(whole), _text(whole) or whole))
     try:

@@ -172,7 +172,7 @@ def _line(error: BaseException, filenames: Tuple[str, str]) -> Optional[int]:
 
 
 def describe_exception(error: BaseException, filename: str, cell: str = "") -> Dict[str, Any]:
-    """Tell class, text, traceback, and the last line of the cell that an exception went through.
+    """Return class, text, traceback, and the last line of the cell that an exception went through.
 
     ``cell`` is what the notebook calls the code in ``filename``, or the file of the function that this code calls; ''
     where ``filename`` is a file of the user's.
@@ -227,7 +227,7 @@ def _print(text: str) -> None:
 
 
 class RunResult:
-    """What is known when the user's code has ended: exit code, exception, and sentences about what went wrong."""
+    """The result of the user's code: exit code, exception, and sentences about what went wrong."""
 
     def __init__(self) -> None:
         self.exit_code = 0
@@ -245,7 +245,7 @@ class RunResult:
         sys.stderr.write(sentence + "\n")
 
     def fail_with_message(self, sentence: str) -> None:
-        """End a job whose code could not be made ready, in words that SageMaker has for it."""
+        """Fail a job whose code could not be prepared, with the message that SageMaker has for it."""
         self.exit_code = 1
         self.report["failure"] = sentence
         sys.stderr.write(sentence + "\n")
@@ -257,9 +257,9 @@ class RunResult:
         self.report["refused"] = f"job: it could not be made ready ({exception['type']}: {exception['message']})."
 
     def rename_traceback_files(self, folder: str, theirs: str) -> None:
-        """Let the traceback name the user's own files, where this host has copies of them in ``folder``.
+        """Let the traceback of the exception name the user's files in ``theirs``, not their copies in ``folder``.
 
-        As the script itself would tell it, it stays in the report: that is what SageMaker has as the reason.
+        ``traceback`` of the report stays as the script printed it, because SageMaker uses that as the reason.
         """
         exception = self.report["exception"]
         if exception is not None and theirs:
@@ -273,7 +273,7 @@ class RunResult:
         if isinstance(error, MemoryError):
             _EMERGENCY_MEMORY.clear()
         self.report["exception"] = describe_exception(_strip_own_frames(error), filename, self.cell)
-        # A full disk speaks through any library, so whatever the exception is, it is worth a look.
+        # Any library may raise its own error for a full disk, so check the disk after every exception.
         self.report["remark"] = (
             memory.format_own_memory() if isinstance(error, MemoryError) else disk.format_full_disk(self.places)
         )
@@ -362,7 +362,7 @@ def flush() -> Optional[OSError]:
 
 
 def _suggest_name(name: str, main: types.ModuleType) -> str:
-    import difflib  # noqa: PLC0415 - only who misses a variable waits for it
+    import difflib  # noqa: PLC0415 - needed only for a missing variable
 
     found = difflib.get_close_matches(name, [known for known in main.__dict__ if not known.startswith("_")], 1)
     return f" Did you mean {found[0]}?" if found else ""

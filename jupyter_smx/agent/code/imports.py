@@ -90,7 +90,7 @@ class _Watcher:
 
 
 class _WatchedLoader:
-    """Stands before the loader of a module until the module's code runs, and tells when that begins and ends."""
+    """Wraps the loader of a module until the module's code runs, and records when that begins and ends."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -112,7 +112,7 @@ class _WatchedLoader:
 
 
 def _record_dependency(needed: str) -> None:
-    frame = sys._getframe(2)  # noqa: SLF001 - who imports is only known by its frame
+    frame = sys._getframe(2)  # noqa: SLF001 - only the frame shows which module imports
     while frame is not None:
         importer = top_level_package(str(frame.f_globals.get("__name__", "")))
         if importer not in _MACHINERY:
@@ -315,7 +315,7 @@ def _put(name: str, found: Dict[str, List[str]]) -> None:
     if folder:
         found.setdefault(folder, []).append(name)
     elif getattr(spec, "origin", None) is None and getattr(spec, "submodule_search_locations", None) is not None:
-        # A namespace belongs to nobody; what is in it may belong to several.
+        # A namespace package has no folder of its own; its modules may come from several.
         depth = name.count(".") + 1
         inside = [one for one in list(sys.modules) if one.startswith(name + ".") and one.count(".") == depth]
         for one in sorted(inside):
@@ -342,7 +342,7 @@ def is_user_module(name: str) -> bool:
     try:
         spec = importlib.util.find_spec(top_level_package(name))
     except (ImportError, ValueError):
-        return False  # there is none, or it cannot be told; to import it will
+        return False  # there is none, or the search failed; the import reports that
     folder = folder_of(top_level_package(name), spec)
     return bool(folder) and not _is_installed(folder)
 

@@ -226,7 +226,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, part: str) -> No
     content = archive.extractfile(member)
     with open(path, "xb") as file:
         shutil.copyfileobj(content, file, _PIECE)  # type: ignore[arg-type]  # a file has content
-    # Nobody may write to what later jobs get, not even by accident.
+    # Read-only, so that no job changes by accident what later jobs get.
     os.chmod(path, 0o555 if member.mode & 0o100 else 0o444)
 
 
@@ -325,7 +325,7 @@ def unload_shadowing_modules(folders: List[str], keep: AbstractSet[str] = frozen
     ours -= imports.STDLIB | {"__main__"}
     kept = ours & keep
     imports.unload(ours - kept)
-    # The folders were filled within the tick in which Python last looked. What it knows of others stays, for
+    # The folders may have been filled within the clock tick of Python's last look. Other entries stay, because
     # importlib.invalidate_caches() takes milliseconds.
     for path in [path for path in sys.path_importer_cache if path.startswith(tuple(folders))]:
         del sys.path_importer_cache[path]

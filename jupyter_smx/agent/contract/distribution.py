@@ -100,7 +100,7 @@ def read_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distr
 def _runner(framework: Dict[str, Any], host_info: HostInfo) -> str:
     wanted = [name for flag, name in RUNNERS if framework.get(flag)]
     if len(host_info.hosts) == 1 and tfconfig.PARAMETER_SERVER in wanted:
-        wanted.remove(tfconfig.PARAMETER_SERVER)  # with nobody to serve SageMaker has none
+        wanted.remove(tfconfig.PARAMETER_SERVER)  # SageMaker starts none for a single host
     return wanted[0] if wanted else ""
 
 
@@ -153,7 +153,7 @@ def _forwarded_variables(environment: Iterable[str]) -> List[str]:
 
 
 def _network_settings(host_info: HostInfo) -> List[Tuple[str, str]]:
-    """Give Open MPI's settings by which hosts speak to each other in both contracts."""
+    """Return Open MPI's network settings, which are the same in both contracts."""
     interface = host_info.interface
     return [("btl_tcp_if_include", interface), ("oob_tcp_if_include", interface), ("plm_rsh_no_tree_spawn", "1")]
 

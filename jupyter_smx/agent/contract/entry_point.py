@@ -111,7 +111,7 @@ def exec_program(words: List[str], path: str) -> NoReturn:
     """
     shell, option, line = words
     os.chmod(path, 0o755)  # noqa: S103 - as sagemaker-training does; the folder is the job's own
-    # Python ignores them, and a program would inherit that: a pipe that nobody reads would never end it.
+    # Python ignores both signals, and the program would inherit that: a pipe without a reader would never end it.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execve(shell, [shell, option, f"exec {line}"], os.environ)  # noqa: S606 - the user's program
@@ -130,7 +130,7 @@ def install(folder: str, target: str) -> None:
     program = [*(_pip() if has_pip else _uv()), "--target", target]
     if has_pip or importlib.util.find_spec("packaging") is not None:
         _call([*program, "--no-deps", *_build_arguments(folder), folder])
-        # With --target they would install everything anew that is there already.
+        # With --target the installer would install again what is there already.
         missing = _call([sys.executable, "-I", "-c", _MISSING, target], listen=True).splitlines()
         if missing:
             _call([*program, *missing])
@@ -150,7 +150,7 @@ def add_to_path(code: str, folders: List[str], programs: str) -> None:
 
 
 def print_note(sentence: str) -> None:
-    """Write a sentence of ours into the job's log."""
+    """Write a sentence to the job's log, marked as ours."""
     sys.stdout.write(f"jupyter_smx: {sentence}\n")
     sys.stdout.flush()
 

@@ -17,14 +17,14 @@ _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def region_of(environment: Mapping[str, str]) -> str:
-    """Give the region that a user's tools would take: of the variables, of the profile in AWS' config file, or ours."""
+    """Return the region that AWS tools would use: of the variables, of the profile in AWS's config file, or ours."""
     for name in _REGION_VARIABLES:
         if environment.get(name):
             return environment[name]
     path = environment.get("AWS_CONFIG_FILE") or os.path.join(environment.get("HOME", ""), ".aws", "config")
     if not os.path.isfile(path):
         return REGION
-    import configparser  # noqa: PLC0415 - only who has the file waits for it
+    import configparser  # noqa: PLC0415 - needed only if the file exists
 
     profile = environment.get("AWS_PROFILE") or "default"
     section = profile if profile == "default" else f"profile {profile}"

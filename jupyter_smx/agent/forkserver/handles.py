@@ -25,7 +25,7 @@ EXIT_CHECK_INTERVAL = 1.0
 
 
 class OutputFiles:
-    """The open files that a child writes its stdout and stderr with: their offsets tell where each was written last."""
+    """The open files of a child's stdout and stderr; each offset is the position of the last write."""
 
     def __init__(self) -> None:
         self._fds: List[int] = []
@@ -75,21 +75,21 @@ class ChildHandle:
         self._on_readable: Callable[[], None] = lambda: None
         self._is_sending = False
         self.reported_code: Optional[int] = None
-        """The exit code that it told itself, when its code was over."""
+        """The exit code that the child reported when its code ended."""
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
 
     def listen(self, loop: Loop, hear: Callable[[], None]) -> None:
-        """Call back when there is something to be read of what it says."""
+        """Call back whenever the child's socket is readable."""
         self._on_readable = hear
         loop.watch(self.sock.fileno(), READ, hear)
 
     def send(self, loop: Loop, words: memoryview, failed: Callable[[OSError], None]) -> None:
-        """Tell it something, as fast as it reads: one that is spawned reads nothing before it has done its imports.
+        """Send bytes to the child without blocking: a spawned child reads nothing before its imports are done.
 
-        What a socket does not hold at once follows from the loop, which has others to serve. ``failed`` is called where
-        nobody listens any more.
+        The event loop sends the rest when the socket has room. ``failed`` is called with the error if the child no
+        longer reads.
         """
         try:
             words = words[self.sock.send(words, socket.MSG_DONTWAIT) :]
@@ -106,13 +106,13 @@ class ChildHandle:
             self._stop_sending(loop)
 
     def _stop_sending(self, loop: Loop) -> None:
-        """Let go of the words, which the loop has as long as it is told of room for more: nothing of what fitted in."""
+        """Stop waiting for room in the socket, so that the loop releases the bytes that it holds for that."""
         if self._is_sending and self.sock.fileno() >= 0:
             loop.watch(self.sock.fileno(), READ, self._on_readable)
         self._is_sending = False
 
     def notify_exit(self, status: Optional[int], reason: str) -> None:
-        """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""
+        """Report the exit and drop all callbacks, so that a finished job is freed without the garbage collector."""
         told, self.on_exit = self.on_exit, None
         self.on_born = self.on_message = None
         if told is not None:
@@ -135,15 +135,15 @@ class ChildHandle:
     def wake_zygote(self) -> None:
         """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
         if not self.zygote.has_exited and not (self.pid and process.is_alive(self.pid)):
-            # Without its zygote a job that ended is a child of ours, and with it the word how it ended.
+            # Without the zygote, an exited job becomes a child of this process, which then gets its exit status.
             process.kill([self.zygote.pid], signal.SIGKILL if self.is_exit_overdue else signal.SIGCONT)
             self.is_exit_overdue = self.pid > 0
 
     def watch_exit(self, loop: Loop, gone: Callable[[], None]) -> None:
-        """Call back when the process has ended and its children have another parent.
+        """Call ``gone`` when the process has ended and its children have another parent.
 
-        It is no child of ours, so the kernel tells by a descriptor that it ended, and not how. Does nothing before its
-        pid is known, and where the system, or Python 3.8, has no such descriptor.
+        The process is no child of ours, so the kernel reports by a pidfd only that it ended, not how. Does nothing
+        before the pid is known, and on systems and Python versions without a pidfd (3.8).
         """
         if not self.pid or self._pidfd >= 0:
             return
@@ -154,14 +154,14 @@ class ChildHandle:
         loop.watch(self._pidfd, READ, gone)
 
     def unwatch_exit(self, loop: Loop) -> None:
-        """Watch its end no longer. Idempotent."""
+        """Stop watching for the process's end. Idempotent."""
         if self._pidfd >= 0:
             loop.unwatch(self._pidfd)
             os.close(self._pidfd)
         self._pidfd = -1
 
     def close_socket(self, loop: Loop) -> None:
-        """Hear no more of it. Idempotent."""
+        """Stop watching the child's socket and close it. Idempotent."""
         if self.sock.fileno() >= 0:
             loop.unwatch(self.sock.fileno())
             self.sock.close()
@@ -183,7 +183,7 @@ class ChildHandle:
 
 
 class ZygoteHandle:
-    """One zygote process as the agent knows it."""
+    """One zygote process, as the agent's side of it."""
 
     def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
         self.pid = pid
@@ -204,9 +204,9 @@ class ZygoteHandle:
 
     @classmethod
     def start(cls, found: SpawnedZygote, begin: Dict[str, Any], modules: List[str]) -> ZygoteHandle:
-        """Tell a process that waits for it to be a zygote that imports these modules."""
+        """Turn a spawned process, which waits for this message, into a zygote that imports these modules."""
         control = socket.socket(fileno=found.control)
-        with contextlib.suppress(OSError):  # of one that died at once its end tells
+        with contextlib.suppress(OSError):  # if it died at once, the agent gets its exit anyway
             control.sendall(wire.encode(dict(begin, modules=modules)))
         return cls(found.pid, control, modules)
 
@@ -224,17 +224,17 @@ class ZygoteHandle:
         self._module_watch = ModuleWatch(report.get("files", {}))
 
     def adopt(self, orphan: ChildHandle) -> None:
-        """Let the child of a zygote that died end with the agent, as its own do."""
+        """Hand over the child of a dead zygote, so that it ends with the agent, as this zygote's own children do."""
         with contextlib.suppress(OSError):
             self.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
 
     def retire(self) -> None:
-        """Let it serve nobody any more; it leaves when the job that it has, if any, is over."""
+        """Start no more jobs from this zygote; it exits when its current job, if any, is over."""
         self.retiring = True
         self.exit_when_idle()
 
     def exit_when_idle(self) -> None:
-        """Tell one that is retired and has no job to leave."""
+        """Make the zygote exit if it is retired and has no job."""
         if self.retiring and not self.has_exited and not any(one.running for one in self.children.values()):
             with contextlib.suppress(OSError):
                 self.control.sendall(wire.encode({"op": "retire"}))
@@ -246,6 +246,6 @@ class ZygoteHandle:
         return sorted({*self._install_snapshot.changed(), *self._module_watch.changed()})
 
     def close(self) -> None:
-        """Let go of what belongs to a process that has ended."""
+        """Release the resources of a process that has ended."""
         self.control.close()
         self._module_watch.close()

@@ -98,7 +98,7 @@ class JobRun:
         self.main = execute.make_main(os.path.join(self.code, script.script_name(self.spec)))
 
     def install_code(self) -> None:
-        """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
+        """Put the user's code beside the script, unless that is done already, and let imports look there first."""
         source = self.spec["source_dir"]
         if source and self.trees:
             sourcedir.copy_tree(source, self.trees, self.target)
@@ -145,12 +145,12 @@ class JobRun:
         execute.set_argv(script.argv(self.spec, self.host_info))
 
     def first_line(self) -> None:
-        """Tell the agent that the user's code begins now; what it says is two moments."""
+        """Report to the agent that the user's code begins now: the moment of waking, and this one."""
         with contextlib.suppress(OSError):
             self.sock.send(child_protocol.FIRST_LINE.pack(child_protocol.FIRST_LINE_TAG, self.awake, execute.now()))
 
     def prepare(self) -> None:
-        """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
+        """Prepare all that the code needs; start a new interpreter if this one has other packages."""
         self.write_contract()
         self._give_up_preloads()
         has_other = requirements.install(self.spec, self.host_info, self.code)
@@ -222,7 +222,7 @@ class JobRun:
             self.result.refuse(
                 f"host: the job's files cannot be written: {disk.format_error(error, self.result.places)}"
             )
-        except BaseException as error:  # noqa: BLE001 - border: whatever the wish has in it, and what unpacking it runs
+        except BaseException as error:  # noqa: BLE001 - border: unpacking runs user code, which may raise anything
             self.result.refuse_unexpected(error, str(self.main.__file__))
         else:
             return True
@@ -268,9 +268,9 @@ class JobRun:
             self.result.fail_with_message(str(error))
 
     def _exec_program(self) -> None:
-        """Give this process to a program that is not ours; comes back only where that cannot be."""
+        """Replace this process by the user's program; return only if that fails."""
         words = entry.shell_command(self.spec, self.host_info)
-        self._report()  # what comes after is no Python, and says nothing
+        self._report()  # before exec: a program reports nothing
         execute.flush()
         self.first_line()
         try:
@@ -397,7 +397,7 @@ def run_and_exit(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
 
 
 def resume(words: List[str]) -> NoReturn:
-    """Go on where :meth:`JobRun.make_spare_copy` began anew."""
+    """Continue a job in the new interpreter that :meth:`JobRun.prepare` started."""
     sock = socket.socket(fileno=int(words[0]))
 
     def begin() -> int:

@@ -16,7 +16,7 @@ _MIN_FREE_SHARE = 0.04
 
 
 def free_memory(root: str = "/") -> float:
-    """Give the share of the machine's memory that is available; 1 where nobody says it."""
+    """Return the share of the machine's memory that is available; 1 if the system does not report it."""
     found = memory.machine_memory(root)
     whole = found.get("MemTotal")
     return found.get("MemAvailable", whole) / whole if whole else 1.0

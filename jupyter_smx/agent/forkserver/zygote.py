@@ -63,14 +63,14 @@ class Zygote:
             end.setblocking(False)
 
     def send(self, header: Dict[str, Any]) -> None:
-        """Tell the agent; when it is gone, leave as if it had closed."""
+        """Send a message to the agent; if the agent is gone, end everything."""
         try:
             self.control.sendall(wire.encode(header))
         except OSError:
             self.terminate_all()
 
     def import_modules(self) -> bool:
-        """Import what was asked for and tell how it went; False when this process cannot be a zygote."""
+        """Import the requested modules and report the result; False if this process cannot be a zygote."""
         if self.settings["start_method"] == "spawn":
             self.send({"event": "ready"})
             return True
@@ -88,14 +88,14 @@ class Zygote:
             return False
         threads.prepare_libraries(self.settings["threads"])
         if imported.loaded:
-            gc.collect()  # of ours alone there is no garbage that is worth the time of a cold start
+            gc.collect()  # without them there is too little garbage for the time of a cold start
         gc.freeze()
         self.tasks = fork_safety.task_count()
         self.send(dict(preload.report(imported), event="ready"))
         return True
 
     def serve(self) -> NoReturn:
-        """Wait for words of the agent and ends of children until the agent is gone."""
+        """Handle requests of the agent and exits of children until the agent is gone."""
         signal.set_wakeup_fd(self.wake_out.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_ignored: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -109,7 +109,7 @@ class Zygote:
                 self.receive()
 
     def receive(self) -> None:
-        """Take what the agent sent; its end of file is our end."""
+        """Receive what the agent sent; an end of file ends everything."""
         try:
             data, ancillary, _flags, _address = self.control.recvmsg(65_536, _FDS)
         except OSError:
@@ -170,10 +170,10 @@ class Zygote:
         return os.posix_spawn(sys.executable, words, os.environ)
 
     def report_exits(self) -> None:
-        """Tell the ends of our own children, and of nobody else; an end is told before it is collected, so never lost.
+        """Report the exits of our children, then reap them: reporting first guarantees that no exit is lost.
 
-        But a child that was killed is collected first, for only its collector learns how much memory it had; where
-        this process dies in between, nobody knows how that child ended.
+        A child that was killed is reaped first, because only that returns how much memory it used. If this process
+        dies in between, the exit status of that child is lost.
         """
         for pid in list(self.children):
             status = _peek(pid)
@@ -198,7 +198,7 @@ class Zygote:
                 data = self.control.recv(65_536)
 
     def terminate_all(self) -> NoReturn:
-        """End with everything that was started here: the agent is gone and nobody would look after it."""
+        """Kill all processes that were started here, and exit: the agent is gone, and they have no supervisor."""
         self.drain_control()
         roots = [*self.children, *self.adopted]
         everything = process.tree(roots)

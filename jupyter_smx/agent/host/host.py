@@ -75,7 +75,7 @@ class Isolation:
         return (found.st_dev, found.st_ino)
 
     def is_intact(self) -> bool:
-        """Say whether our ``/etc/hosts`` is still in its place; a rename over it from outside takes it away."""
+        """Return True if the host's ``/etc/hosts`` is still in place; a rename over it from outside removes it."""
         return self.mode != "namespace" or self._identity() == self.hosts_file
 
     def has_own_namespaces(self) -> bool:
@@ -107,7 +107,7 @@ class Host:
         self.jobs: Dict[str, JobEntry] = {}
         self.current: Optional[JobEntry] = None
         self.listeners: List[EventListener] = []
-        # Older ones are told by their lease, which is lower than the highest.
+        # Older jobs are recognized by their lease, which is lower than the highest.
         self.forgotten_jobs: Deque[str] = deque(maxlen=_MAX_FORGOTTEN)
         self.highest_lease = 0
         self.unusable_reason = ""
@@ -205,8 +205,8 @@ class Host:
     def adopted_pids(self) -> List[int]:
         """Return the orphans of this host: processes that a job started and whose parents have exited.
 
-        Those among them that ended wait to be collected. The list is reliable only if it is empty: a process that exits
-        after it was made leaves its children to us, and they are not in it.
+        Those that have exited wait to be reaped. The list is reliable only if it is empty: a process that exits after
+        it was made leaves its children to this process, and they are not in it.
         """
         known = self.loop.watched_pids()
         return [pid for pid in process.children(os.getpid()) if pid not in known]
@@ -320,7 +320,7 @@ class Host:
             self._end_at_deadline()
             return
         if not os.path.exists(self.folder.claim):
-            # Nobody can find this host any more, so nobody could ever use or end it.
+            # No controller can find this host any more, so none could use or end it.
             self.shut_down("its folder was removed")
             return
         # The timer's clock may stand still while the machine sleeps, so it never waits long.
@@ -355,7 +355,7 @@ class Host:
             if code:
                 self.send_event({"event": "spoilt", "reason": reason})
             self._release_all(reason)
-        except Exception as error:  # noqa: BLE001 - nobody comes here twice, and a deadline is an end
+        except Exception as error:  # noqa: BLE001 - this runs only once, and a deadline must end the host
             process.log(f"clean-up is incomplete: {type(error).__name__}: {error}")
         finally:
             exit_now(code)
@@ -371,7 +371,7 @@ class Host:
         """End all processes of the host but this one, and remove all files but the results of jobs."""
         everything = process.tree(
             self.loop.watched_pids() + self.adopted_pids()
-        )  # of who is gone nobody knows what it started
+        )  # first: descendants of a process that has exited cannot be found
         self.fork_server.close()
         process.kill_all(everything, 2.0)
         cgroups.remove(self.limits.groups)

@@ -38,7 +38,7 @@ def sync_until_end(mirror: Mirror, told: int) -> Dict[str, Any]:
         began = time.monotonic()
         mirror.sync(time.time())
         pause = min(max(PAUSE, _PAUSE_FACTOR * (time.monotonic() - began)), _MAX_PAUSE)
-    # Nothing to read is the end of the agent, who did not say that the job's processes are gone.
+    # An end of file: the agent died, and the job's processes may still run.
     return sync_final(mirror) if os.read(told, 1) else {"errors": [], "notes": []}
 
 
@@ -55,7 +55,7 @@ def sync_final(mirror: Mirror) -> Dict[str, Any]:
 
 
 class MirrorTask:
-    """The checkpoints of one job on this host, by errands; of a job without any, nothing is done."""
+    """Mirrors the checkpoints of one job on this host in forked tasks; does nothing for a job without any."""
 
     what = "checkpoint"
     """How a sentence about trouble begins."""
@@ -95,7 +95,7 @@ class MirrorTask:
         return Mirror(self._folder, store, self._restored_stamps)
 
     def start(self, known: FileStamps) -> None:
-        """Keep them from now on; ``known`` is what :meth:`restore` gave."""
+        """Mirror the checkpoints from now on; ``known`` is the result of :meth:`restore`."""
         if self._store is None:
             return
         self._restored_stamps = known
@@ -117,7 +117,7 @@ class MirrorTask:
             self._restart_timer.cancel()
 
     def finish(self, done: Callable[[List[str]], None]) -> None:
-        """Keep them once more, now that the job's processes are gone; ``done`` gets sentences about trouble."""
+        """Mirror them once more, now that the job's processes are gone; ``done`` gets sentences about errors."""
         self._cancel_restart()
         if self._restored_stamps is None:
             done([])
@@ -151,7 +151,7 @@ class MirrorTask:
     def _start_final_sync(self) -> None:
         if self._store is None:
             return
-        # The errand ended too early: what it had kept is not known, so everything that differs is kept again.
+        # The task ended too early: what it had stored is unknown, so store everything again that differs.
         mirror = self._mirror(self._store)
         self._task = forked_task.ForkedTask(self._loop, lambda: sync_final(mirror), self._on_final_sync)
 

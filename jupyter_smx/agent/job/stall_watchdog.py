@@ -59,14 +59,14 @@ class StallWatchdog:
         if task is None:
             return
         signs = task.activity()
-        if not signs or signs != self._activity:  # where nobody can know, it may get on
+        if not signs or signs != self._activity:  # without signs, assume progress
             self._activity, self._steps = signs, self._steps + 1
-        # More and more steps are to it what fewer and fewer that are left are to silence.
+        # KillWait sees progress in a falling number, so pass the growing one with a minus sign.
         if not self._patience.can_wait(-self._steps, time.monotonic()):
             self.abort_cause = self._cause
             task.abort(_ABORT_MESSAGE.format(still=STALL_TIMEOUT, longest=MAX_DURATION))
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()

@@ -36,7 +36,7 @@ class ExecutorLogs:
         whole = len(data) == _PIECE
         end = data.rfind(b"\n") + 1 or (len(data) if last or whole else 0)
         if not begin and data.startswith(_HEAD):
-            # The command of the executor, a line of two thousand letters that nobody asked for.
+            # Skip the command of the executor, a line of two thousand characters that is of no use to the user.
             skipped = data.find(_HEAD_END)
             if skipped < 0:
                 return False

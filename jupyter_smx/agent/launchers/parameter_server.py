@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 _RETRY_DELAY = 0.5
-"""Seconds after which a host whose script is done looks again whether the leading one still trains."""
+"""Seconds after which a host with a finished script checks again whether the leading host still trains."""
 _CONNECTS = 5.0
 _LONGEST = 900
 """Characters of what a server raised."""
@@ -47,7 +47,7 @@ def run_with_server(hosts: List[str], host_info: HostInfo, result: RunResult, *,
     has ended too early, with a sentence in ``result``.
     """
     if len(hosts) == 1:
-        return True  # a group of one host: nobody to serve
+        return True  # a group of one host needs no server
     if not asked and not _has_tensorflow():
         entry_point.print_note("the job's Python has no TensorFlow, so there is no parameter server.")
         return True

@@ -181,7 +181,7 @@ def _java_options(settings: HostSettings) -> str:
 
 
 def _security_properties(settings: HostSettings) -> Dict[str, str]:
-    # Whoever may speak to a cluster may run anything in it, and others may share this machine.
+    # A client that may connect to a cluster may run anything in it, and other users may share this machine.
     key = {"spark.authenticate": "true", "spark.authenticate.secret": settings.secret}
     return {**key, "spark.ui.killEnabled": "false"}
 
@@ -212,7 +212,7 @@ def driver_properties(settings: HostSettings, master: str, name: str, driver: in
 
 def executor_properties(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> Dict[str, str]:
     """Give the properties of the executors, and for which of them a script waits at its first line of Spark."""
-    # Who lets Spark ask for executors when there is work has none before.
+    # With dynamic allocation Spark has no executors before there is work.
     by_need = wanted.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
     return {
         _EXECUTOR_MEMORY: _executor_memory(wanted, offers),
@@ -236,7 +236,7 @@ _OF_WORKER = re.compile(
 
 
 def worker_exception(trace: str) -> str:
-    """Say what a function raised on some host, of which PySpark tells the script in the midst of Java's own stack."""
+    """Return what a function raised on a host; PySpark reports it in the middle of Java's stack trace."""
     found = _OF_WORKER.search(trace)
     if found is None:
         return ""

@@ -19,14 +19,14 @@ _PIECE = 1 << 20
 RACY = 2.0
 """Seconds for which a file's time may stay the same although it is written again."""
 MAX_REMEMBERED = 20_000
-"""Files that a host remembers; of a job that has more inputs, the rest is known by what tells their sources."""
+"""Maximum number of files whose digests a host keeps; further inputs are identified by their sources."""
 _PARALLEL_BYTES = 16 << 20
 _READERS = min(4, os.cpu_count() or 1)
 _Result = TypeVar("_Result")
 
 
 class ChannelFile(NamedTuple):
-    """One file of a channel: its name in it, where it is, and what tells that it was not changed."""
+    """One file of a channel: its name in it, its path, and what shows that it was not changed."""
 
     name: str
     path: str
@@ -90,12 +90,12 @@ def hash_path(path: str) -> str:
 
     :raises OSError: it cannot be read, or is no file.
     """
-    with safe_open.open_to_read(path) as file:  # to open a pipe would wait for who writes to it
+    with safe_open.open_to_read(path) as file:  # opening a pipe would block until it has a writer
         return hash_file(file)
 
 
 def _content(file: ChannelFile, sources: Dict[str, ChannelFile], known: DigestCache, fresh: DigestCache) -> str:
-    """Hash one file, or believe what was read before of the file that it is a copy of."""
+    """Hash one file, or reuse the digest of the file that it is a copy of."""
     source = sources.get(file.name, file)
     true_copy = (file.size, file.mtime_ns) == (source.size, source.mtime_ns)
     before = known.get(source.path)
@@ -127,7 +127,7 @@ def channel_digest(rows: List[DigestRow]) -> str:
 
 
 def unknown_description(channel: str) -> Dict[str, Any]:
-    """Give the description of a channel of which nothing is known."""
+    """Return the description of a channel without a digest."""
     return {"channel": channel, "method": "none", "sha256": "", "files": 0, "bytes": 0, "reason": ""}
 
 

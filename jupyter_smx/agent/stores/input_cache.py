@@ -38,7 +38,7 @@ _FOLDERS = ("contents", "trees", "layers", "trash", "shown", "parts")
 
 
 class CacheEntry(NamedTuple):
-    """What was taken in: the key of its tree, its rows, and whether these tell its content or only its sources."""
+    """A cached input: the key of its tree, its rows, and whether these identify its content or only its sources."""
 
     key: str
     rows: List[digest.DigestRow]
@@ -46,7 +46,7 @@ class CacheEntry(NamedTuple):
 
 
 def clone(source: str, target: str) -> bool:
-    """Make ``target`` share the blocks of ``source`` until one of them is written to; False where that is not known."""
+    """Make ``target`` share the blocks of ``source`` until one is written to; False if the system cannot do that."""
     with open(source, "rb") as file, open(target, "wb") as copy:
         try:
             fcntl.ioctl(copy.fileno(), _FICLONE, file.fileno())
@@ -89,7 +89,7 @@ class InputCache:
     """The store of one host, as one forked task or an idle moment uses it."""
 
     def __init__(self, root: str, known: digest.DigestCache, limit: int, most: int = digest.MAX_REMEMBERED) -> None:
-        """Have the store in ``root``; more than ``most`` files are known by what tells their sources only."""
+        """Use the store in ``root``; files beyond ``most`` are identified by their sources only."""
         self.root = root
         self.digest_cache = known
         self.limit = limit
@@ -213,7 +213,7 @@ class InputCache:
         sizes = {item.name: os.stat(self._content(item, marks)).st_size for item in listing.items}
         told = [item._replace(file=item.file._replace(size=sizes[item.name])) for item in listing.items]
         key = self._tree(listing._replace(items=told), marks)
-        # What is known by its source has a mark with an s before it, and its tag tells it in any store of any host.
+        # A file that is identified by its source has a mark with an s before it; its tag is the same in all stores.
         rows = [(one.name, one.file.size, marks[one.name]) for one in told]
         if hashed:
             return CacheEntry(key, rows, "content")
@@ -377,5 +377,5 @@ def _size(tree: str) -> Optional[int]:
 
 def _trees_by_age(folder: str) -> Iterator[Tuple[int, str, Optional[int]]]:
     for name in _names(folder):
-        with contextlib.suppress(FileNotFoundError):  # who was killed for a stop may be at its last step still
+        with contextlib.suppress(FileNotFoundError):  # a task that was killed for a stop may still be at its last step
             yield os.stat(os.path.join(folder, name)).st_mtime_ns, name, _size(os.path.join(folder, name))

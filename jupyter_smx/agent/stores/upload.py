@@ -153,7 +153,7 @@ def _walk_server(system: Any, top: str) -> Dict[str, Dict[str, Any]]:
     left = [top]
     while left:
         folder = left.pop()
-        with contextlib.suppress(FileNotFoundError):  # nobody has made it yet, or another host took it away
+        with contextlib.suppress(FileNotFoundError):  # it is not made yet, or another host removed it
             for info in system.ls(folder, detail=True):
                 if info["type"] != "directory":
                     found[info["name"]] = info
@@ -217,7 +217,7 @@ def _upload_one(writer: str, folders: sftp_ftp.RemoteFolders, system: Any, top: 
 
 
 def _retry_once(work: Callable[[], None], path: str) -> None:
-    """Do it again; that something is not found says that the file here is gone only where it is."""
+    """Do it again; if the file here exists, FileNotFoundError means that the destination is missing."""
     try:
         work()
     except FileNotFoundError as error:
@@ -294,7 +294,7 @@ def _apply_to_rows(top: str, rows: Sequence[_Item], act: Callable[[Any, str, _It
     """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
     found: List[sftp_ftp.ConnectionPool] = []
     reached = _attempt(lambda: found.append(sftp_ftp.ConnectionPool(top)), top)
-    if not found:  # also what is not found on the way there, as a key, is no sign that a file is gone
+    if not found:  # a missing key for the connection, for example, does not mean that a file is gone
         return [FileResult(REFUSED, reached.message) if reached.status == MISSING else reached] * len(rows)
     (lines,) = found
     away: List[FileResult] = []

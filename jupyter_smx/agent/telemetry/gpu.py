@@ -1,8 +1,8 @@
 """Measure what a job's processes use of NVIDIA GPUs, through the driver's library (NVML).
 
 ``pynvml`` (nvidia-ml-py) is one file of Python that travels with the agent; it is loaded where there is a driver only.
-What the driver does not tell is None, and a note says why, once. In a container the driver counts processes as the
-machine does, or not at all (NVIDIA/nvidia-docker#1483), so what is measured there is each GPU as a whole.
+What the driver does not report is None, and a note says why, once. In a container the driver has the pids of the
+machine, or none (NVIDIA/nvidia-docker#1483), so each GPU is measured as a whole there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Device(NamedTuple):
 class Gpus:
     """The GPUs that this host sees; ``nvml`` is the module ``pynvml``.
 
-    What is measured of ``whole`` GPUs is what anybody uses of them: where a job has them for itself, that is the job.
+    Of ``whole`` GPUs the use by all processes is measured; if a job has them to itself, that is the job's use.
 
     :raises Exception: of ``pynvml``, when the driver does not answer at all.
     """
@@ -108,7 +108,7 @@ class Gpus:
         try:
             samples = self._nvml.nvmlDeviceGetProcessUtilization(device.handle, since)
         except self._nvml.NVMLError_NotFound:
-            return 0.0  # nobody computed since
+            return 0.0  # no process computed since then
         except self._refusals as error:
             self._on_error(device, error)
             return None
@@ -138,7 +138,7 @@ class Gpus:
         self._note(f"gpu: {device.name or device.id} does not report the use of processes ({error}).")
 
     def _query(self, ask: Callable[..., Any], *words: Any) -> Any:
-        """Ask what not every GPU can tell."""
+        """Query a figure that not every GPU has."""
         try:
             return ask(*words)
         except self._refusals:

@@ -38,7 +38,7 @@ _SCOPE = "Network and disk values are for the whole host, including other proces
 
 
 class Sampler:
-    """One job. ``tell(newest figures)`` is called after each sample, when it is on disk."""
+    """Samples one job. ``tell(newest figures)`` is called after each sample, when it is on disk."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Sampler:
         self._sent_notes = 0
         self._has_partial_line = False
         self.peak: Dict[str, float] = {}
-        """The highest figures so far; what was never known is not in it."""
+        """The highest figures so far; a figure that was never measured is not in it."""
 
     def start(self, pid: int) -> None:
         """Begin when the job is sent to process ``pid``; without ``/proc`` nothing is measured."""
@@ -91,7 +91,7 @@ class Sampler:
             self._sample(last=True)
 
     def close(self, cpu: float) -> None:
-        """Close the books: the job's process is gone, and had computed for ``cpu`` seconds (0: unknown)."""
+        """Write the final CPU time: the job's process is gone, and computed for ``cpu`` seconds (0: unknown)."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -141,7 +141,7 @@ class Sampler:
         moment = time.monotonic()
         found = self._tree.measure(roots)
         if not found.pids:
-            return  # it is gone already; the last word on it is of who collects it
+            return  # it is gone already; the process that reaps it has its last figures
         if self._usage is None:
             self._head()
         self._usage = found

@@ -64,7 +64,7 @@ def _flatten(name: str, top: int, mark: str, count: int) -> int:
     try:
         for each in os.listdir(folder):
             if _is_folder(each, folder):
-                os.chmod(each, _OPEN, dir_fd=folder)  # who moves a folder writes to it: it has another one above it
+                os.chmod(each, _OPEN, dir_fd=folder)  # moving a folder changes its "..", which needs write permission
                 os.rename(each, f"{mark}-{count}", src_dir_fd=folder, dst_dir_fd=top)
                 count += 1
             else:

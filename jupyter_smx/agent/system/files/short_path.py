@@ -45,7 +45,7 @@ def _protects(place: str) -> bool:
 def _link(folder: HostFolder, place: str) -> str:
     while True:
         name = os.path.join(place, f"smx-{os.urandom(4).hex()}")
-        # Written first: who is killed after the next line has said what there is to remove.
+        # Written first: if this process is killed after the symlink is made, its name is on record for removal.
         with open(folder.path(host_layout.SHORTCUT), "w", encoding="utf-8") as file:
             file.write(name)
         with contextlib.suppress(FileExistsError):
@@ -79,7 +79,7 @@ def read_link(root: str) -> str:
 
 
 def remove_link(root: str, name: str = "") -> None:
-    """Take away the link to a host's folder, by its name or by what is written; what else has that name is not ours.
+    """Remove the link to a host's folder, by its name or by the recorded one; anything else of that name stays.
 
     :raises OSError: it is there and cannot be removed.
     """

@@ -25,14 +25,14 @@ _PR_CAPBSET_DROP = 24
 _CAP_SYS_ADMIN = 21
 _MOUNTING, _OVERRIDING = 1 << _CAP_SYS_ADMIN, 1 << 1
 _CAPABILITY_VERSION = 0x20080522
-# What statvfs says of a mount, and what mount wants to hear: who is not root may not leave out what is set.
+# Flags of statvfs with their flags of mount(2): an unprivileged process must repeat the flags that are set.
 _PRESERVED_FLAGS = ((2, 2), (4, 4), (8, 8), (1024, 1024), (2048, 2048), (4096, 1 << 21))
 
 
 def check_call(result: int, what: str) -> None:
-    """Believe a call of the C library.
+    """Check the result of a call of the C library.
 
-    :raises OSError: it went wrong; ``filename`` is what it was about.
+    :raises OSError: the call failed; ``filename`` is ``what``.
     """
     if result != 0:
         number = ctypes.get_errno()

@@ -29,7 +29,7 @@ _FIRST_NAMESPACE = "pid:[4026531836]"
 
 @lru_cache(maxsize=None)
 def entry() -> str:
-    """Give what Python has to be called with in order to be this program again: our archive, or our folder."""
+    """Return the path to start Python with in order to run this program again: the agent's archive or folder."""
     path = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.isdir(path):
         return path
@@ -128,7 +128,7 @@ def read_file(path: str) -> str:
 
 
 def read_stat(pid: int) -> List[str]:
-    """Give what stands in ``/proc/PID/stat`` after the name, from the state on; nothing of a process that is gone."""
+    """Return the fields of ``/proc/PID/stat`` after the name, from the state on; [] for a process that is gone."""
     return read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
@@ -138,7 +138,7 @@ def parse_cpu_seconds(fields: Sequence[str]) -> float:
 
 
 def start_time(pid: int) -> int:
-    """Give what tells two users of one pid apart: clock ticks since boot, or 0 where it cannot be known."""
+    """Return what distinguishes two processes with the same pid: clock ticks since boot, or 0 if unknown."""
     fields = read_stat(pid)
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
@@ -190,7 +190,7 @@ def peak_memory(used: resource.struct_rusage) -> int:
 
 
 def boot_id() -> str:
-    """Give what changes with each boot, or '' where it cannot be known."""
+    """Return an id that changes with each boot, or '' if it is unknown."""
     return read_file("/proc/sys/kernel/random/boot_id").strip()
 
 
@@ -222,7 +222,7 @@ def _children_by_scan() -> Dict[int, List[int]]:
 
 
 def children(pid: int) -> List[int]:
-    """Give the processes whose parent is ``pid`` (Linux; elsewhere none is known)."""
+    """Return the pids whose parent is ``pid``; on systems other than Linux an empty list."""
     if not LINUX:
         return []
     found: List[int] = []
@@ -269,8 +269,8 @@ def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
 def signal_all(leader: int, lost: Iterable[int], number: int) -> List[int]:
     """Send a signal once to each process of a job: to the group of the first, and to what left that group.
 
-    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers. Gives
-    all of them.
+    ``lost`` are processes whose parent has exited. Daemons and workers of launchers have sessions of their own.
+    Returns all of them.
     """
     everything = tree([leader, *lost])
     outside = [pid for pid in everything if not _is_in_group(pid, leader)]
@@ -343,7 +343,7 @@ def kill_all(pids: Iterable[int], seconds: float) -> None:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        # Where nobody's children are known nobody is killed twice: a number may be another one's by now.
+        # If the system lists no children, kill no process twice: its PID may have been reused.
         orphans = tree(children(os.getpid()))
         left = orphans or [pid for pid in left if is_alive(pid)]
         kill(orphans)

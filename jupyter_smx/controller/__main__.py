@@ -10,5 +10,5 @@ code = main()
 logging.shutdown()
 sys.stdout.flush()
 sys.stderr.flush()
-# A thread that still copies a large file must not hold the process: whoever comes next copies it again.
+# A thread that still copies a large file must not keep the process alive: the next controller copies it again.
 os._exit(code)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 _LOCK_TIMEOUT = 5.0
-"""Seconds in which the one that holds the lock must listen or be gone."""
+"""Seconds in which the controller that holds the lock must listen or exit."""
 _CLOSE_TIMEOUT = 2.0
 """Seconds that engines may take to close; the next controller waits for the lock meanwhile."""
 _log = logging.getLogger(__name__)
@@ -396,7 +396,7 @@ def _startup_error_text(error: Exception) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run the controller; 0 when it left in order or was not needed, 1 with a sentence when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    # Alembic tells its life's story to whoever runs the first migration.
+    # Alembic logs each step of the first migration at INFO.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     app = ControllerApp()
     loop = asyncio.new_event_loop()

@@ -138,7 +138,7 @@ class Housekeeping:
     async def _clean(self, now: float) -> None:
         try:
             await self._delete_unused(now)
-        except Exception:  # noqa: BLE001 - the border of a task that nobody waits for; it is tried again in an hour
+        except Exception:  # noqa: BLE001 - the border of a task without a caller; it is tried again in an hour
             _log.exception("cleanup of unused files failed")
 
     async def _delete_unused(self, now: float) -> None:
@@ -177,7 +177,7 @@ class Housekeeping:
             _log.info("cluster=%s results on other machines deleted", cluster)
 
     def _cluster_folders(self) -> set[Path]:
-        """Find where folders of clusters lie: here, and where an engine has its own that had any in our time."""
+        """Return the folders that contain folders of clusters: this controller's, and those of its engines."""
         found = {self._data_dir / "clusters"}
         for name in self._engines:
             with suppress(SmxError):  # it is not installed any more
@@ -200,7 +200,7 @@ def rotate_log(log: Path, most: int) -> bool:
         shutil.copyfile(log, log.with_name(f"{log.name}.1"))
         os.truncate(log, 0)
     except OSError:
-        # A full disk cannot hold two of them; a log that nobody can read is worth less than a controller that runs.
+        # A full disk has no room for the copy; drop the old lines, because the controller must go on.
         with suppress(OSError):
             os.truncate(log, 0)
     return True

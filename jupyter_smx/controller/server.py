@@ -171,7 +171,7 @@ class ControllerServer:
             await self._close(listen_socket)
 
     async def _first_reconcile(self) -> None:
-        """Find jobs and hosts again before anybody asks, so that the first job after a restart finds its warm pool."""
+        """Find jobs and hosts again before the first request, so that the first job after a restart finds its pool."""
         try:
             await self.reconciler.start()
             await self.reconciler.cluster_reconciler.wait_connected(CONNECT_TIMEOUT)
@@ -203,7 +203,7 @@ class ControllerServer:
         idle_since = monotonic()
         while True:
             try:
-                # Before anything is done: whoever was replaced while he slept does nothing any more.
+                # First: a controller that was replaced while the machine slept must do nothing more.
                 self.store.check_owner()
                 self.reconciler.tick()
                 self._progress_tracker.tick()

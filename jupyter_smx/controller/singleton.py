@@ -71,14 +71,14 @@ def protect_from_cleaners(folder: Path) -> Iterator[None]:
 
 
 class ListenSocket:
-    """The unix socket under its name: it appears when it can be connected to, and goes only while it is ours."""
+    """The unix socket at its path: it appears once it accepts connections, and is removed only while it is ours."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._bind()
 
     def _bind(self) -> None:
-        # Not the name that everybody knows: between its birth and its mode nobody shall find it.
+        # Bind under a temporary name, so that no client finds the socket before its mode is set.
         self._temporary_path = self.path.with_name(f".{os.getpid():x}{secrets.token_hex(1)}")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

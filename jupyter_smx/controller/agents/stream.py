@@ -67,14 +67,14 @@ class _PendingRequest:
 
 
 class AgentStream:
-    """What the controller and one agent say to each other, many things at once on one stream.
+    """The requests, replies and events between the controller and one agent, concurrent on one stream.
 
-    ``dropped_frames`` counts frames that answered nothing that was asked, or spoke of a job and lease that were never
-    given to this host: a late answer of one job is never read as one of another.
+    ``dropped_frames`` counts frames that answer no request, or name a job and lease that were never given to this
+    host: a late reply for one job is never taken for that of another.
 
-    ``clock`` gives seconds since the epoch; without it the host's clock is taken as the same. Greetings and pings tell
-    by how much the host's clock differs from it, and each run request tells the agent: so all moments that the agent
-    writes are of this clock.
+    ``clock`` returns seconds since the epoch; without it the host's clock is taken as equal. Greetings and pings
+    measure the difference of the host's clock. Each run request sends it to the agent, so that all moments that the
+    agent writes are of this clock.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class AgentStream:
     async def wait_closed(self) -> None:
         """Wait until the socket is closed and nothing runs any more."""
         await asyncio.gather(self._read_task, return_exceptions=True)
-        # The other end may have died in the middle of a frame; that is no news after the close.
+        # The other end may have died in the middle of a frame; after the close that is no error.
         await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
 
     # Inside
@@ -283,18 +283,18 @@ class AgentStream:
         try:
             self._on_event(self.host, header)
         except Exception:  # noqa: BLE001
-            # The border between an agent's words and our decisions: one bad event must not deafen us for the next.
+            # The border between an agent's events and our decisions: one bad event must not stop the reader.
             _log.exception("event=%s host=%s handling failed", header.get("event"), self.host)
 
     def _drop(self, header: Mapping[str, Any]) -> None:
         self.dropped_frames += 1
         said = {name: header[name] for name in ("re", "event", "op", "job", "lease") if name in header}
-        # Mostly an answer to a request that was given up meanwhile, which is no news.
+        # Mostly a reply to a request that was given up meanwhile, which is no error.
         _log.debug("host=%s unexpected frame dropped: %s", self.host, said)
 
     def _adopt(self, jobs: object) -> None:
         for job, facts in (jobs if isinstance(jobs, dict) else {}).items():
-            if isinstance(facts, dict):  # all else of it is looked at by whoever greeted
+            if isinstance(facts, dict):  # the caller that greets checks all else
                 self._leases.setdefault(job, agent_messages.parse_count(facts.get("lease")))
 
     def _note_lease(self, op: str, fields: Mapping[str, Any]) -> None:
@@ -346,6 +346,6 @@ def _fits(header: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
 
 
 def _retrieve_exception(answer: asyncio.Future[Frame]) -> None:
-    # Without this a refusal that nobody waits for is reported as a bug of ours when it is collected.
+    # Retrieve the exception, so that asyncio does not log "exception was never retrieved".
     if not answer.cancelled():
         answer.exception()

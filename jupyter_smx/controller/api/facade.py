@@ -158,14 +158,14 @@ class ControllerFacade:
         return self._with_current_reason(self._live_state.job(ref))
 
     def _with_current_reason(self, job: Job) -> Job:
-        # Nobody writes it down each time that a job in the line moves up, so where it stands is told when it is asked.
+        # A record does not change each time its job moves up in the queue, so compute the position at each read.
         waits = job.id in self._live_state.jobs and not job.cluster
         if not waits or self._live_state.summary(job).queue_position is None:
             return job
         try:
             decision = self._reconciler.placement_of(job)
         except SmxError as error:
-            # Its engine is not there any more: it waits until that is, or somebody stops it.
+            # Its engine is not installed any more: the job waits until it is, or until the user stops the job.
             return replace(job, why=Why(start="queued", sentence=f"Queued. {error}"))
         waits = isinstance(decision, placement.Wait)
         return replace(job, why=placement.add_lost_notes(decision.why, job)) if waits else job
@@ -175,7 +175,7 @@ class ControllerFacade:
         return self._live_state.summary(job)
 
     def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
-        """Say how a job could run better, as far as what it used tells."""
+        """Return how a job could run better, as far as its resource usage shows."""
         return self._live_state.advice(job, usage)
 
     def bill(self, job: Job) -> Bill:
@@ -183,9 +183,9 @@ class ControllerFacade:
         return self._live_state.bill(job)
 
     def compare(self, ref: str, other: str) -> Comparison:
-        """Say in what a job differs from another one, or from the run of the same base name before it ("").
+        """Return how a job differs from another one, or ("") from the previous run of the same base name.
 
-        That there was no run before it is an answer; ``before`` is "" then.
+        If there was no such run, ``before`` is "".
 
         :raises ResourceNotFoundError: one of the two is not known.
         """
@@ -287,7 +287,7 @@ class ControllerFacade:
         now = self._live_state.clock()
         seconds = min(seconds, max(1, keep_alive.remaining_pool_lifetime(cluster, limits, now)))
         self._check_extension(cluster, now + seconds)
-        # The agents first: they end by their own clock, and a longer promise here would be a lie.
+        # The agents first: they end by their own clock, so a longer time on record would be wrong if they refuse.
         for host in cluster.hosts:
             await self._agents.stream(cluster.id, host.name).set_deadline(seconds=seconds)
         current = self._idle_pool(cluster.id)

@@ -33,7 +33,7 @@ BUSY_SECONDS = 5.0
 _WAL_SIZE_LIMIT = 1 << 20
 """Bytes of the write-ahead log that stay allocated on the disk when it restarts."""
 _CORRUPT, _NO_DATABASE = 11, 26
-"""SQLite's codes; Python tells them from 3.11 on."""
+"""SQLite's error codes; Python's exceptions have them from 3.11 on."""
 
 
 def connect(path: Path) -> Connection:
@@ -134,9 +134,9 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _set(raw: sqlite3.Connection, own: str) -> sqlite3.Connection:
-    """Say to a connection what is its own, and what all of them keep to; one that refuses is closed."""
-    # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint). SQLite would sort many live jobs
-    # in a file of /var/tmp, so that a controller could not start where that disk is full.
+    """Set the pragma ``own`` and those of all connections; close the connection if one fails."""
+    # A checkpoint waits for the disk, which writers must not (Store.checkpoint). SQLite would sort many live jobs in a
+    # file of /var/tmp, so that a controller could not start if that disk is full.
     try:
         for each in (own, "synchronous=NORMAL", "wal_autocheckpoint=0", "temp_store=MEMORY"):
             raw.execute(f"PRAGMA {each}")

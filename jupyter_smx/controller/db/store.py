@@ -146,7 +146,7 @@ class Store:
             return tuple([self._write_event(event) for event in events])
 
     def delete_job(self, job_id: str, at: float) -> None:
-        """Forget a finished job and tell it as an event of the moment ``at``; a running or unknown one stays."""
+        """Delete a finished job's record and add an event of the moment ``at``; ignore a running or unknown job."""
         with self._transaction(durable=False):
             if tables.DELETE_JOB.run(self._raw, ref=job_id).rowcount:
                 tables.DELETE_RUN.run(self._raw, ref=job_id)
@@ -175,8 +175,8 @@ class Store:
         try:
             with closing(connect_for_checkpoint(self.path)) as raw:
                 _busy, pages, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                # The first write into a log that is begun anew waits for the disk: it shall be none of a job's. SQLite
-                # writes only what is not there already, and nobody reads this number.
+                # The first write after the log restarts waits for the disk: make it here, not for a job. SQLite writes
+                # changed values only, so change this number, which no code reads.
                 (number,) = raw.execute("PRAGMA user_version").fetchone()
                 raw.execute(f"PRAGMA user_version = {(number + 1) % _NUMBERS}")
         except sqlite3.Error as error:

@@ -29,16 +29,16 @@ _DELETION_PREFIX = ".leaving-"
 
 
 class Builder(Protocol):
-    """Who makes an environment; a test has one of its own."""
+    """Creates an environment; tests have a fake."""
 
     async def build(
         self, folder: Path, python: str, environment: PythonEnvironment, say: Callable[[str], None]
     ) -> None:
-        """Make an environment whose interpreter is ``folder``/venv/bin/python, and mark it as ready last."""
+        """Create an environment whose interpreter is ``folder``/venv/bin/python, and mark it as ready last."""
 
 
 class _RunningBuild:
-    """One build under way, and those who want to hear of it."""
+    """One build under way, and the callbacks that get its steps."""
 
     def __init__(self, build: asyncio.Task[None]) -> None:
         self.build = build
@@ -82,11 +82,11 @@ class EnvironmentCache:
         return (place / READY).exists() and (place / VENV / "bin" / "python").exists()
 
     async def provide(self, key: ReuseKey, say: Callable[[str], None]) -> None:
-        """Come back when the environment is ready; ``say`` gets its steps. Who is cancelled no longer wants it.
+        """Wait until the environment is ready; ``say`` gets the steps of the build.
 
-        A build that nobody wants any more ends at once.
+        If all callers that wait for a build are cancelled, the build is cancelled at once.
 
-        :raises BuildError: it could not be made; the next one who wants it tries again.
+        :raises BuildError: it could not be made; the next call tries again.
         """
         if key.environment is None or self.is_ready(key):
             return
@@ -146,9 +146,9 @@ class EnvironmentCache:
                 os.utime(self._environment_folder(key.python, key.environment) / READY)
 
     def prune(self, in_use: Iterable[ReuseKey]) -> None:
-        """Take away the environments that were not used for longest, where there are more than are kept.
+        """Delete the environments that were not used for longest, if there are more than the limit.
 
-        Those ``in_use`` and those being built stay. Renaming is at once, deleting is done by a thread.
+        Those ``in_use`` and those being built stay. They are renamed at once and deleted by a thread.
         """
         needed = {environment_id(key.python, key.environment) for key in in_use if key.environment is not None}
         idle = sorted(self._idle(needed | self._builds.keys()))
@@ -189,6 +189,6 @@ def _delete(places: Iterable[Path]) -> None:
 
 
 def _retrieve_exception(build: asyncio.Future[None]) -> None:
-    """Take note of a failure: at the moment in which a build is given up nobody else is left who would."""
+    """Retrieve the exception, so that asyncio does not report it if all callers were cancelled."""
     if not build.cancelled():
         build.exception()

@@ -54,7 +54,7 @@ MAX_BACKOFF = 30.0
 
 @dataclass
 class _ClusterRuntime:
-    """What is known of one cluster right now; nothing of it is stored."""
+    """Facts in memory about one cluster; none is stored."""
 
     gone: bool = False
     launch: launch.LaunchTimer | None = None
@@ -110,11 +110,11 @@ class ClusterReconciler:
         }
 
     def reachable_clusters(self) -> frozenset[str]:
-        """Give the ids of clusters whose every host has an open stream."""
+        """Return the ids of clusters of which every host has an open stream."""
         return frozenset(cluster for cluster in self._live_state.clusters if self._agents.is_open(cluster))
 
     def incompatible_clusters(self) -> frozenset[str]:
-        """Give the ids of clusters whose agents speak another protocol, so that nothing can be said to them."""
+        """Return the ids of clusters whose agents speak another protocol, so that no request can be sent to them."""
         return frozenset(cluster for cluster, runtime in self._runtimes.items() if runtime.version_mismatch)
 
     def reconcile(self, cluster_id: str) -> None:
@@ -287,14 +287,14 @@ class ClusterReconciler:
             # What was launched is another controller's now, or is found again when there is room to write it down.
             raise
         except RefusedError as error:
-            # Asked once more, an engine speaks of what became of the first time, and not of the job: others may do.
+            # The error of a repeated launch is about the first one, not about the job: other hosts may work.
             is_about_job = first or launch.is_no_room(error) or isinstance(error, RequirementsError)
             told = error if is_about_job else UnavailableError(str(error), transient=True)
             await self._abandon_launch(cluster, told, launched=not first)
         except SmxError as error:
             await self._abandon_launch(cluster, error)
         else:
-            # What an earlier controller began took longer, and nobody knows by how much.
+            # A launch that an earlier controller began took longer, by an unknown time.
             took = self._live_state.monotonic() - runtime.launch.counted_from if first else None
             hosts = hosts_of(self._live_state.clusters.get(cluster.id, cluster), greetings)
             ready = self._live_state.amend_cluster(
@@ -304,9 +304,9 @@ class ClusterReconciler:
                 self._events.on_cluster_ready(ready, greetings)
 
     async def _launch(self, engine: Engine, request: ClusterRequest) -> bool:
-        """Bring up all hosts; False where that failed and nothing of it is there.
+        """Launch all hosts; False if that failed and left nothing behind.
 
-        :raises _LaunchPendingError: it is not known what became of it, so it goes on.
+        :raises _LaunchPendingError: the outcome is unknown, so the launch goes on.
         """
         limit = self._live_state.limits.launch_limit
         try:
@@ -321,7 +321,7 @@ class ClusterReconciler:
         return False
 
     async def _look_up_launch(self, cluster_id: str, error: UnavailableError, *, is_late: bool = False) -> None:
-        """Conclude a launch of which no outcome is known, or raise that it goes on."""
+        """Conclude a launch whose outcome is unknown, or raise that it goes on."""
         found = await self._is_launched(self._live_state.clusters[cluster_id])
         cluster = self._live_state.clusters[cluster_id]
         step = launch.next_launch_step(cluster, found=found, is_late=is_late)
@@ -355,7 +355,7 @@ class ClusterReconciler:
                 else:
                     self._record_handle(self._live_state.clusters[request.cluster], news, before)
         finally:
-            await told.close()  # what it began ends now, and not when somebody collects what is left
+            await told.close()  # end its work now, and not at garbage collection
 
     def _launch_seconds_left(self, runtime: _ClusterRuntime) -> float | None:
         limit = self._live_state.limits.launch_limit
@@ -433,7 +433,7 @@ class ClusterReconciler:
         if changed is not None:
             hosts = hosts_of(changed, greetings)
             if hosts != changed.hosts:
-                # What they imported while nobody listened is warmth, too.
+                # Modules that they imported while no controller was connected count as preloaded, too.
                 changed = self._live_state.amend_cluster(changed.id, hosts=hosts) or changed
             self._events.on_cluster_ready(changed, greetings)
 
@@ -522,7 +522,7 @@ class ClusterReconciler:
                 self.reconcile(cluster_id)
 
     def _is_expired(self, cluster: Cluster) -> bool:
-        # Whatever its state, and a second early: this only says why hosts went that are gone already.
+        # In any state, and a second early: this only explains why hosts are gone already.
         return cluster.expires_at is not None and cluster.expires_at <= self._live_state.clock() + 1.0
 
     async def drain_releases(self, limit: float) -> None:
@@ -530,7 +530,7 @@ class ClusterReconciler:
         await self._wait_for(ClusterState.RELEASING, limit)
 
     async def wait_connected(self, limit: float) -> None:
-        """Wait until the hosts of idle pools were greeted or are known to be gone, ``limit`` seconds at most."""
+        """Wait until the hosts of idle pools were greeted or found to be gone, for at most ``limit`` seconds."""
         await self._wait_for(ClusterState.AVAILABLE, limit)
 
     async def _wait_for(self, state: ClusterState, limit: float) -> None:
@@ -563,7 +563,7 @@ class _LaunchPendingError(UnavailableError):
 
 
 class _LaunchReports:
-    """What an engine tells of one launch; an exception that is no SmxError is an :class:`UnexpectedError`."""
+    """An engine's reports on one launch; an exception that is no SmxError becomes an :class:`UnexpectedError`."""
 
     def __init__(self, engine: Engine, request: ClusterRequest) -> None:
         self._what = f"Launching hosts with the engine {engine.name}"

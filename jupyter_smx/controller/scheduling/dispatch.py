@@ -63,7 +63,7 @@ class Dispatcher:
 
     def has_full_visibility(self, job: Job) -> bool:
         """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
-        # Asked at each look: also a job whose engine is not there any more can be stopped.
+        # Called by each reconcile: a job whose engine is not installed any more can be stopped, too.
         return engine_capabilities.capabilities_of(
             self._engine_of, job.spec.engine
         ).same_paths or not host_visibility.has_local_files(job.spec)
@@ -122,9 +122,9 @@ class Dispatcher:
             return
         here: tuple[host_visibility.LocalSource, ...] = ()
         if any(map(host_visibility.is_local_path, spec.channels)):
-            # A pattern may stand for many files on a slow disk, which holds up nobody who has other work for threads.
+            # A pattern may match many files on a slow disk: list them in a pool of their own, apart from other threads.
             here = await asyncio.get_running_loop().run_in_executor(self._listing_pool, input_listing.list_inputs, spec)
-        # Under one that has the job already nothing may change: a controller before this one had brought it there.
+        # On a host that has the job already no file may change: an earlier controller provided them.
         hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in runtime.dispatched_hosts]
         found = await asyncio.gather(
             *(self._provide_to_host(job, handle, host, here) for host in hosts), return_exceptions=True
@@ -157,14 +157,14 @@ class Dispatcher:
     def dispatch(self, job: Job, runtime: JobRuntime) -> None:
         """Send a job to those of its hosts that do not have it."""
         hosts = named_hosts(job.spec.instance_groups)
-        # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
+        # A host that is done waits for the others, also without a controller; at the end all get new deadlines.
         seconds = keep_alive.keep_alive_after(job.spec, self._live_state.clusters.get(job.cluster))
         linger = job.spec.max_run if len(hosts) > 1 else 0
         grace = self._live_state.limits.grace
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
         runtime.moments.setdefault("sent", self._live_state.clock())
         for host in hosts:
-            # One that refused the job, or is done with it, would say the same once more.
+            # A host that refused the job, or is done with it, would only repeat its reply.
             if host.name in runtime.dispatched_hosts or host.name in runtime.records:
                 continue
             stream = self._agents.stream(job.cluster, host.name)
@@ -181,7 +181,7 @@ class Dispatcher:
     def _on_run_reply(self, job: Job, runtime: JobRuntime, host: str, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled() or answer.exception() is None:
             return
-        # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
+        # A closed stream is no statement about the job: the next greeting shows whether the agent has it.
         _log.warning("job=%s host=%s dispatch failed: %s", job.name, host, answer.exception())
         if self._runtimes.find(job.id) is not runtime:
             return

@@ -150,9 +150,9 @@ class JobEventHandler:
             self.mark_downloading(job)
         at = facts.get("at", {})
         if at.get("exited") is not None:
-            runtime.exited_hosts.add(host)  # nobody listened, so the records have to say what was wished then
+            runtime.exited_hosts.add(host)  # without a controller; the records have the goal of that moment
         if at.get("first_line") is not None and "first_line" not in job.timings:
-            # Nobody listened when the code began.
+            # No controller was connected when the code began.
             self.record_first_line(job, {name: moment for name, moment in at.items() if moment is not None})
         if facts.get("phase") == "ended":
             self._read_record(job, host)
@@ -267,7 +267,7 @@ class JobEventHandler:
         self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
 
     def on_host_failed(self, job: Job, host: str, reason: str) -> None:
-        """End a job on a host by a fault of ours."""
+        """End a job on a host after an internal error."""
         self._host_ended(job.id, host, {"cause": "host", "failure": reason})
 
     def on_cluster_unreachable(self, cluster: Cluster, error: SmxError, since: float) -> None:
@@ -345,14 +345,14 @@ class JobEventHandler:
         return True
 
     def _can_wait_for_spool(self, job: Job) -> bool:
-        """Say whether results may still be worth waiting for: hosts are surely gone, and were not for long."""
+        """Return True if results may still be worth waiting for: hosts are gone for certain, but not for long."""
         ended = self._live_state.store.cluster(job.cluster)
         if job.goal in TERMINAL_GOALS or ended is None or ended.ended_at is None:
             return False
         return self._live_state.clock() < ended.ended_at + self._live_state.limits.keep_uncollected
 
     async def _read_spools(self, job: Job, cluster: Cluster, runtime: JobRuntime) -> None:
-        # Code may take its own log away; that its first line was heard is written where it cannot.
+        # Code may delete its own log, but not the record of its first line.
         runtime.code_started |= "first_line" in job.timings or runtime.first_line_moments is not None
         # Hosts that never came up are not on the record of their cluster, and were given nothing.
         for host in runtime.hosts if cluster.hosts else ():
@@ -445,7 +445,7 @@ class JobEventHandler:
             self._live_state.save(jobs=[told])
 
     def _take_notice(self, cluster_id: str, host: str, seconds: float) -> None:
-        """Learn that a machine is taken away: give its pool up, tell its job why, interrupt a spot job."""
+        """Handle the notice for a machine: give up its pool, record the reason on its job, interrupt a spot job."""
         cluster = self._live_state.clusters.get(cluster_id)
         if cluster is None:
             return
@@ -472,7 +472,7 @@ class JobEventHandler:
         if "record" in header or not header.get("kept"):
             self._host_ended(job.id, host, header.get("record") or agent_messages.parse_record(None))
             return
-        # What is wished while the record is read changes nothing of how the code ended.
+        # A stop request while the record is read does not change how the code ended.
         self._runtimes.get(job).record_exit(host, job.goal)
         self._read_record(job, host)
 
@@ -507,7 +507,7 @@ class JobEventHandler:
 
 
 def _reason(error: SmxError) -> str:
-    """Say why a job could not begin, and by whose fault."""
+    """Return why a job could not begin, and whether by the job's fault or by ours."""
     if isinstance(error, UnexpectedError):
         return f"{attempts.INTERNAL_ERROR}: {error}"
     return f"{'CapacityError' if error.transient else 'ClientError'}: {error}"

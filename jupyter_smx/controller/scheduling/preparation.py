@@ -124,7 +124,7 @@ class Preparation:
 
     def _others(self, job: Job) -> Iterator[Job]:
         if job.id not in self._live_state.jobs:
-            return  # It is being admitted. Who was admitted before it has begun, or does when its turn comes.
+            return  # It is being admitted. Jobs admitted before it have begun, or begin at their turn.
         name = self._name(job)
         for other in self._live_state.jobs.values():
             if other.id != job.id and self._has_same_need(other, name):
@@ -165,7 +165,7 @@ class Preparation:
         except SmxError as error:
             trouble = error
         finally:
-            # Whoever is cancelled has been replaced already, if somebody wants the same again.
+            # A cancelled task may have been replaced already, if another job needs the same.
             if self._preparations.get(name) is build:
                 self._remove(name)
         try:
@@ -257,7 +257,7 @@ class Preparation:
             self._save_steps(news)
 
     def _step_updates(self, build: _PreparationTask) -> Iterator[Job]:
-        """Give the jobs whose records say how far it is, where they do not say it yet; of an array, its first."""
+        """Yield the jobs whose records lack the current progress, with it; of an array, only the first task."""
         speakers: dict[str, Job] = {}
         for job in self._waiting_jobs(build):
             speakers.setdefault(job.spec.array.id if job.spec.array else job.id, job)
@@ -275,7 +275,7 @@ class Preparation:
         return said if said is job else replace(said, timings={**build.moments, **said.timings})
 
     def _save_steps(self, jobs: Sequence[Job]) -> None:
-        # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
+        # The disk may be full: the progress of a build may be lost, and other jobs must go on.
         with log_and_continue(_log, "jobs={} progress was not recorded", _format_names(jobs)):
             self._live_state.save(jobs=jobs)
 

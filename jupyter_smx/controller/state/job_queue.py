@@ -148,11 +148,11 @@ class JobQueue:
         if waiter is None:
             return len(queue)
         ahead = queue.count_ahead(waiter)
-        # Before whom its array's limit leaves no turn stands at least one who runs.
+        # None: the array's max_concurrent is reached, so at least one task is running.
         return max(1, len(queue)) if ahead is None else ahead
 
     def position(self, job: Job) -> int | None:
-        """Count from 1 where a job stands in its engine's line; None when it stands in none."""
+        """Return a job's position in its engine's queue, from 1; None if it has none."""
         place = self._slots.get(job.id)
         if place is None or place.entry is None:
             return None
@@ -209,13 +209,13 @@ class JobQueue:
                 del counter[task.id]
 
     def _should_queue(self, job: Job) -> bool:
-        # While an environment is built others pass: nobody waits for the network of somebody else.
+        # While an environment is built others pass: no job waits for the download of another one.
         return not job.cluster and not is_building(job.timings) and self.dependency_status(job).is_satisfied()
 
     def _find_predecessor(self, ref: str) -> Predecessor | None:
         job = self._jobs.get(ref)
         if job is not None:
-            # Until it is final nobody who comes after it cares where it is.
+            # For jobs that depend on it, all states before the final one are the same.
             return Predecessor(name=job.name, status=Status.IN_PROGRESS)
         job = self._record(ref)
         if job is None:

@@ -74,7 +74,7 @@ class LiveState:
         before = store.clock_offset()
         self._is_offset_saved = before is not None and before.boot == self._boot
         if before is not None and self._is_offset_saved:
-            # The records speak of the clock of the last controller, which somebody may have set since it died.
+            # The records use the clock of the last controller, which may have been set since that exited.
             self._clock_offset = before.seconds
         self.change_signal = change_signal
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
@@ -142,7 +142,7 @@ class LiveState:
                 self.exit_reasons.pop(cluster.id, None)
                 self.unreachable.pop(cluster.id, None)
             if cluster.state is not ClusterState.AVAILABLE:
-                # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
+                # Only once it is on the disk: a failed write must leave the pool and its job as they were.
                 self.holders.pop(cluster.id, None)
         self.change_signal.notify_all()
 
@@ -218,7 +218,7 @@ class LiveState:
         return self.jobs.get(ref) or self._holder(ref) or self.store.find_job(ref)
 
     def _holder(self, ref: str) -> Job | None:
-        # Who waited for a job asks for it once more at its end, and then it holds the pool that it left.
+        # Fast path: a client that waited for a job reads it again at its end, when it holds the pool that it left.
         return next((job for job in self.holders.values() if job.id == ref), None)
 
     def refresh_summaries(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
@@ -244,7 +244,7 @@ class LiveState:
 
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show, with its place in the queue and its cost so far."""
-        # The line learns of a change after it is written down: until then it knows of a place that the job has left.
+        # The queue changes after the record is written: until then it has a position that the job has left.
         stands = not job.cluster and not is_final(job.state) and not is_building(job.timings)
         position = self.job_queue.position(job) if stands else None
         cost = price.job_cost(job, self._catalogue_of(job.spec.engine), self.clock())
@@ -318,7 +318,7 @@ class LiveState:
         )
 
     def save_cluster_end(self, cluster: Cluster, reason: str) -> None:
-        """Write down that a cluster is gone, on its own record and on the last job's."""
+        """Record that a cluster is gone, on its own record and on the last job's."""
         gone = transitions.mark_terminated(cluster, reason, self.clock())
         self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
 

@@ -44,17 +44,17 @@ class UsageRecorder:
         self._remote_sizes: dict[tuple[str, int, str], int] = {}
 
     def on_sample(self, job: Job, host: str, total: int, now: Mapping[str, Any]) -> None:
-        """Learn that a host has taken a sample and that its file is ``total`` bytes long."""
+        """Note that a host has taken a sample and that its file is ``total`` bytes long."""
         key, missing = (job.id, job.attempt, host), total - self._collector.size(job.id, host, job.attempt)
         if missing > 0:
             self._remote_sizes[key] = total
         else:
-            # Also where a host greets anew while its file is on the way home: nobody would ask for it again.
+            # A host may greet again while its file is collected: without this its entry would stay for good.
             self._remote_sizes.pop(key, None)
         if missing > MAX_BACKLOG:
             self._collector.on_growth(job, host, total)
         figures = usage_of(now)
-        # Before there is a percentage a job has only just begun; most are over by then, and nobody is told twice.
+        # Without a percentage the job has only just begun. Most jobs end before the next sample: save them the event.
         if figures is not None and figures.cpu_percent is not None:
             self._on_figures(job.id, host, figures)
 

@@ -23,7 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK_SIZE = 1 << 20
 _MAX_LINKS = 2
-"""Of a file that comes home: the one there, and ours."""
+"""Of a collected file: the one there, and ours."""
 
 
 class UnreadableError(Exception):
@@ -69,8 +69,8 @@ class OpenFile:
         except (OSError, NotImplementedError):
             return False
         its = os.fstat(self.file.fileno())
-        # Its name may mean another thing since it was opened; or it has a third one, by which whoever comes to that
-        # host next would write to ours.
+        # The name may belong to another file since it was opened; or the file has a third name, through which the
+        # next job on that host could write to ours.
         if os.path.samestat(target.lstat(), its) and its.st_nlink <= _MAX_LINKS:
             return True
         target.unlink()

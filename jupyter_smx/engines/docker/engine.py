@@ -226,7 +226,7 @@ class DockerEngine(Engine):
             if host in known:
                 name = container_spec.container_name(handle.cluster, host)
                 await self._daemons.check_unpaused(handle, host, known[host], name)
-        except BaseException:  # also who waits no longer: the agent would keep a visitor who says nothing
+        except BaseException:  # also a cancelled caller: the agent would keep a silent connection
             streams[1].close()
             raise
         return streams
@@ -289,15 +289,15 @@ class DockerEngine(Engine):
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder whose clusters have no record, at every daemon.
 
-        Looks at today's daemon and at each one that clusters were made at, as far as their folders are there; names
-        those that cannot be asked.
+        Asks the current daemon and each daemon that clusters with existing folders were made at. Returns the names
+        of daemons that do not answer.
 
-        :raises UnavailableError: there is one daemon only, and it does not answer.
+        :raises UnavailableError: there is only one daemon, and it does not answer.
         """
 
         def spare(row: Mapping[str, Any]) -> bool:
-            # Asked after the look at the daemon: whoever makes a container has written its cluster down before. Those
-            # that look at an image have none, and are removed by whoever made them.
+            # Call `known` after the daemon's listing: a cluster is recorded before its containers are made. Containers
+            # that inspect an image have no cluster; the code that makes them removes them.
             looking = {f"/{name}" for name in self._images.under_way} if self._images is not None else set()
             is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
             return is_alive or not looking.isdisjoint(row.get("Names") or ())
@@ -429,7 +429,7 @@ class DockerEngine(Engine):
         ends = await exit_reasons(daemon, labels)
         await remove_cluster(daemon, self._folders, cluster, labels, float(self.release_timeout))
         await asyncio.to_thread(self._folders.write_exit_reasons, cluster, ends)
-        # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
+        # Once more: before it was dead, an agent may have made its folders again after they were deleted.
         folders, away = await asyncio.to_thread(self._folders.try_to_close, cluster)
         if away is not None:
             raise self._folders.release_error(cluster, away) from away

@@ -68,8 +68,8 @@ class ClusterLaunch:
             await self._daemon.call(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
             if self._is_single and _NO_ADDRESSES in problem.message.lower():
-                # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
-                # need not wait for one.
+                # A daemon has some thirty networks, and a machine may have more jobs: a single host, with no other
+                # host to find, need not wait for one.
                 _log.warning("cluster=%s uses the default container network: %s", self._cluster, problem.message)
                 return container_spec.BRIDGE
             raise UnavailableError(
@@ -121,7 +121,7 @@ class ClusterLaunch:
         found, network = await self._run_and_make_network(name, order.container)
         if not order.joins:
             return found, False
-        # Who has no network of its own has no other host to be found by either.
+        # Without a network of the cluster, no other host needs to find this one.
         joins = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.joins
         lock = join_lock_path(self._folders, self._cluster, host)
         join = partial(self._join_once, container=found["Id"], joins=joins, lock=lock)
@@ -132,7 +132,7 @@ class ClusterLaunch:
         try:
             return await self._run(name, config), await making
         except DaemonError:
-            # Nobody hears of an end while something is still made: whoever looks then is to find nothing.
+            # Report the error only when nothing is being made any more, so that the clean-up misses nothing.
             await asyncio.gather(making, return_exceptions=True)
             raise
         finally:
@@ -153,7 +153,7 @@ class ClusterLaunch:
             there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
             if joined := {*there} - {container_spec.NONE}:
                 return container_spec.BRIDGE in joined
-            if there:  # who is in that one can be in no other
+            if there:  # a container in the network "none" can join no other
                 api.disconnect_container_from_network(container, container_spec.NONE)
             api.connect_container_to_network(container, **joins)
         return bool(joins["net_id"] == container_spec.BRIDGE)

@@ -47,7 +47,7 @@ async def launch_all(
         try:
             await engine.release(empty)
         except UnavailableError as away:
-            # Whoever has the handle releases it again; what was wrong with the hosts nobody else can tell.
+            # The caller has the handle and releases it again, but only this error says what was wrong with the hosts.
             _log.warning("cluster=%s launch failed, release pending: %s", request.cluster, away)
         raise
     finally:

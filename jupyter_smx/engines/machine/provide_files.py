@@ -54,7 +54,7 @@ class FileReader(Struct, frozen=True):
         mode = found.st_mode
         if self.uid == -1:
             return True
-        # Root as well: in a container it may do no more than anybody else.
+        # Root as well: in a container it may do no more than other users.
         if found.st_uid == self.uid:
             return bool(mode & stat.S_IRUSR)
         return bool(mode & (stat.S_IRGRP if found.st_gid == self.gid else stat.S_IROTH))
@@ -141,7 +141,7 @@ class _ProvidedFiles:
         self._disk = self._folder.stat().st_dev
         self._items, following = _read_record(self._record)
         self._saved_items = [*self._items.items()]
-        # No number is used twice, also where nothing is known any more of what lies there.
+        # Use no number twice, even if the record of the files that lie there is lost.
         used = (*self._numbers(), *(item.number for item in self._items.values()))
         self._next_number = max(following, 1 + max(used, default=0))
 
@@ -174,7 +174,7 @@ class _ProvidedFiles:
         digest, weight = hashlib.sha256(), 0
         for name, found in _walk(source, source.stat()):
             self.check_cancelled()
-            who = (found.st_uid, found.st_gid, found.st_mode)  # and so, who may read it
+            who = (found.st_uid, found.st_gid, found.st_mode)  # they decide on access
             facts = (found.st_dev, found.st_ino, *who, found.st_size, found.st_mtime_ns)
             digest.update(f"{name!a} {facts}\n".encode())
             if stat.S_ISREG(found.st_mode) and not self._can_link(name, found):
@@ -184,7 +184,7 @@ class _ProvidedFiles:
     def _can_link(self, path: str, found: os.stat_result) -> bool:
         if found.st_dev != self._disk or not self._reader.may_read(found):
             return False
-        # Linux lets nobody link to a file of somebody else's that he may not write to.
+        # Linux refuses a hard link to another user's file without permission to write to that.
         return os.geteuid() in (0, found.st_uid) or os.access(path, os.R_OK | os.W_OK)
 
     def _create(self, source: Path, name: str, stamp: str, weight: int) -> ProvidedFile:
@@ -259,7 +259,7 @@ class _ProvidedFiles:
     def _link_or_copy(self, source: Path, target: Path, twin: Path | None, found: os.stat_result) -> None:
         if self._reader.may_read(found) and _try_link(source.resolve(), target):
             return
-        with suppress(OSError):  # where the other host's is gone, there is still the source
+        with suppress(OSError):  # if the other host's file is gone, there is still the source
             if twin is not None and _try_link(twin, target):
                 return
         self._copy(source, target)
@@ -273,7 +273,7 @@ class _ProvidedFiles:
                 self.check_cancelled()
 
     def prune(self) -> None:
-        """Let go what no job needs now: beyond a number of things, and beyond as many bytes of copies as have room."""
+        """Remove what no job needs now: beyond a number of items, and beyond the free bytes for copies."""
         idle = self._unused()
         while len(idle) > MAX_UNUSED or self._is_over_budget(idle):
             self._discard(idle.pop(0))
@@ -287,7 +287,7 @@ class _ProvidedFiles:
         return copied > 0 and copied > self._free_bytes()
 
     def _unused(self) -> list[str]:
-        """Name what the next job does not need, what was not needed for longest first."""
+        """Return what the next job does not need, least recently needed first."""
         return [source for source in self._items if source not in self._needed]
 
     def _discard(self, source: str) -> None:

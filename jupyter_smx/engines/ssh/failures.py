@@ -291,7 +291,7 @@ class SessionEnd(enum.Enum):
 
 
 def session_end(done: Completed) -> SessionEnd:
-    """Tell how a session ended from its exit code and what ssh printed."""
+    """Return how a session ended, from its exit code and what ssh printed."""
     if done.code != SSH_FAILED:
         return SessionEnd.COMMAND
     if "session request failed" in done.errors:

@@ -45,7 +45,7 @@ def prepare(
         cluster.mkdir(mode=0o700, exist_ok=True)
         if not read_daemon_url(
             folders, request.cluster
-        ):  # also where whoever was killed, or found no room, left it empty
+        ):  # also if a kill or a full disk left the file empty
             (cluster / _DAEMON).write_text(daemon)
         for plan in request.hosts:
             _describe(
@@ -73,10 +73,10 @@ def _describe(folder: HostFolder, description: dict[str, object], users: Contain
     at_volumes = container_spec.tmp_volume_folders(volumes)
     for name in (*container_spec.MOUNTED_FOLDERS, *at_volumes):
         (folder.path / name).mkdir(exist_ok=True)
-        # Whatever umask this process has: somebody else runs in the container.
+        # Independent of this process's umask: another user runs in the container.
         (folder.path / name).chmod(container_spec.folder_mode(name))
     users.chown(folder.path, *map(folder.path.joinpath, (*container_spec.JOB_FOLDERS, *at_volumes)))
-    # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
+    # Last, as the sign that all else is done: after a crash before this line, the next launch does all again.
     folder.describe(description, users.chown)
 
 

@@ -109,7 +109,7 @@ def _find_default_address(environ: Mapping[str, str]) -> str:
         f"{UNIX}{own}/podman/podman.sock",
         f"{UNIX}/run/podman/podman.sock",
     )
-    # Root's may lie where nobody else may look, which is no error.
+    # Root's socket may be in a folder that other users may not read, which is no error.
     return next((place for place in places if os.access(place.removeprefix(UNIX), os.F_OK)), _DEFAULT_ADDRESS)
 
 
@@ -181,7 +181,7 @@ class Daemon:
             ) from None
 
     def _release_thread(self, loop: asyncio.AbstractEventLoop, _thread: Future[Any]) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and nobody asks any more
+        with suppress(RuntimeError):  # the loop is closed, and no task waits for a thread
             loop.call_soon_threadsafe(self._thread_slots.release)
 
     async def get(self, path: str, seconds: float = 0.0) -> dict[str, Any]:
@@ -224,16 +224,16 @@ class Daemon:
             return None
 
     async def info(self) -> dict[str, Any]:
-        """Ask what the daemon tells of itself.
+        """Return the daemon's description of itself.
 
-        :raises UnavailableError: it does not answer, or does not tell.
+        :raises UnavailableError: it does not answer, or refuses.
         """
         return await self._query("tell of itself", lambda api: api.info())
 
     async def version(self) -> dict[str, Any]:
-        """Ask which version the daemon is, and of which processor.
+        """Return the daemon's version and its processor architecture.
 
-        :raises UnavailableError: it does not answer, or does not tell.
+        :raises UnavailableError: it does not answer, or refuses.
         """
         return await self._query("tell its version", lambda api: api.version())
 
@@ -295,7 +295,7 @@ class Daemon:
         except errors.APIError as problem:
             words = str(problem.explanation or problem)
             if _OTHER_VERSION.search(words) and not is_again:
-                # It was updated, which containers outlive where it lives on or keeps them alive.
+                # The daemon was updated, and containers may have survived that.
                 self._clients, self._version, self._is_known = {}, None, False
                 return self._call_in_thread(question, patience, is_again=True)
             # Podman before 6 has one number for all that it cannot do.
@@ -304,7 +304,7 @@ class Daemon:
             raise self._unreachable_error(_root_cause(problem)) from problem
 
     def _client(self, patience: float) -> APIClient:
-        """Give one that speaks as the daemon does; asked once for all, for Podman looks for its programs each time."""
+        """Return a client with the daemon's API version, which is asked only once: Podman takes long to answer."""
         client = self._clients.get(patience)
         if client is None:
             client = docker.APIClient(base_url=self.url, version=self._version, timeout=math.ceil(patience))
@@ -347,7 +347,7 @@ async def _http_get(address: str, path: str) -> tuple[int, bytes]:
 
     :raises OSError, ValueError: nothing listens, or the answer is invalid.
     """
-    while (said := await _receive_response(address, path)) is None:  # noqa: ASYNC110 - nobody tells that there is room
+    while (said := await _receive_response(address, path)) is None:  # noqa: ASYNC110 - no event reports free room
         await asyncio.sleep(_RETRY_DELAY)
     head, end, body = said
     words = head.split(None, 2)

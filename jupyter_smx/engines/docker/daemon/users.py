@@ -99,7 +99,7 @@ class ContainerUser:
     def reader(self) -> FileReader:
         """Return the ids of that user outside the container."""
         found = None if self._is_rootless else _USER_PATTERN.fullmatch(self.name())
-        # Whoever is root in a container of a daemon without root's rights has none of this user's other groups.
+        # Root in a container of a rootless daemon has none of this user's supplementary groups.
         return FileReader(int(found[1]), int(found[2])) if found else FileReader(os.getuid(), os.getgid())
 
 

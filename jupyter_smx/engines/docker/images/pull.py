@@ -100,7 +100,7 @@ class ImagePuller:
     def _on_done(self, name: str, task: asyncio.Task[None]) -> None:
         self._discard(name, task)
         if not task.cancelled():
-            task.exception()  # whoever waits gets it, and there may be nobody any more
+            task.exception()  # retrieved for asyncio: no caller may be left that waits for it
 
     def _discard(self, name: str, task: asyncio.Task[None]) -> None:
         if name in self._under_way and self._under_way[name].task is task:

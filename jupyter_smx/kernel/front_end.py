@@ -34,7 +34,7 @@ def uses_widgets(
     environment: Mapping[str, str] = os.environ,
     modules: Container[str] = sys.modules,
 ) -> bool:
-    """Say whether cards are made of ipywidgets; ``auto`` looks at who started this kernel."""
+    """Return True if cards are made of ipywidgets; ``auto`` depends on the front end that started this kernel."""
     if style != "auto":
         return style == "widget"
     known = any(environment.get(name) for name in _VARIABLES)
@@ -42,10 +42,10 @@ def uses_widgets(
 
 
 class Interactivity(Struct, frozen=True, kw_only=True):
-    """What a kernel knows of its user.
+    """How a kernel can reach its user.
 
     ``kernel``: there is a front end that draws displays. ``allow_stdin``: the request that runs now may ask the user a
-    question, which JupyterLab, Notebook, VS Code and the console say, and nbclient, papermill and nbconvert do not.
+    question. JupyterLab, Notebook, VS Code and the console allow that; nbclient, papermill and nbconvert do not.
     ``terminal``: standard input is a terminal.
     """
 

@@ -176,7 +176,7 @@ class Session:
 
     def bind_finished_jobs(self) -> None:
         """Bind what has come, in the order of the verdicts."""
-        # Looked at here and not told by the watcher's thread: who has just waited for a job has its variables, too.
+        # Check here, not in the watcher's thread: a cell that has just waited for a job has its variables, too.
         arrived = [job for job in self._pending_bindings if is_final(job.latest_record.state)]
         self._pending_bindings = [job for job in self._pending_bindings if job not in arrived]
         for job in sorted(arrived, key=lambda job: job.latest_record.ended_at or 0.0):
@@ -211,7 +211,7 @@ class Session:
 
     def _draw(self, job: Job) -> None:
         if self.screen.is_closed(job.id):
-            return  # who waited is told once more than the watcher, and the end of a log is worth one look
+            return  # a waiting call and the watcher both report the end; read the log's tail only once
         record = job.latest_record
         tail: tuple[str, ...] = ()
         if is_final(record.state) and self.screen.has_front_end and job.id not in self._jobs_without_tail:
@@ -257,7 +257,7 @@ def current_session() -> Session:
             return _sessions[0]
         shell = None
         if "IPython" in sys.modules:
-            from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not wanted
+            from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not needed
 
             shell = get_ipython()
         return open_session(shell)

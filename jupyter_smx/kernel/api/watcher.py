@@ -57,10 +57,10 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher:
-    """Watches while a job of this kernel is open, and asks nothing otherwise; its thread never prints.
+    """Polls while a job of this kernel is open, and sends no requests otherwise; its thread never prints.
 
-    Several handles of one job are all told. What is shared with the threads that begin to watch is touched under the
-    lock, and nobody is told or asked anything while it is held.
+    All handles of one job get its changes. State that is shared with the threads that begin to watch is used under
+    the lock. No request is sent and no handle is notified while the lock is held.
     """
 
     def __init__(self, client: Client) -> None:
@@ -68,7 +68,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._handles_by_job: dict[str, list[Job]] = {}
         self._arrays: dict[int, JobArray] = {}
-        """By identity: several handles of one array are all told."""
+        """By identity: all handles of one array get its changes."""
         self._summaries: dict[str, JobSummary] = {}
         self._draw_times: dict[str, float] = {}
         self._unwatched_summaries: dict[str, JobSummary] = {}
@@ -78,14 +78,14 @@ class Watcher:
         self._thread: threading.Thread | None = None
 
     def watch(self, job: Job) -> None:
-        """Follow a job whose record is of now until its verdict; once is enough."""
+        """Follow a job whose record is current until its verdict; one call is enough."""
         passed = self._add_handle(job)
         if passed is not None and passed.secondary_status != job.latest_record.state:
             # Its news came between the answer that made the handle and this moment, and will not come again.
             self._catch_up(partial(self._refresh, job.id))
 
     def refresh_and_watch(self, job: Job) -> None:
-        """Follow a job whose record may be of long ago until its verdict.
+        """Follow a job whose record may be out of date until its verdict.
 
         :raises ResourceNotFoundError: it was deleted; no change of it will come.
         """
@@ -172,7 +172,7 @@ class Watcher:
         return None
 
     def _poll(self, since: int | None) -> int | None:
-        """Wait for one batch of changes; None when it is not known any more what was missed."""
+        """Wait for one batch of changes; None if changes were missed for good."""
         if since is None:
             # The number is read first: what changes between it and the look at each job is seen twice, never missed.
             since = self._client.controller_info().seq
@@ -228,7 +228,7 @@ class Watcher:
         try:
             record = self._client.job(job_id)
         except ResourceNotFoundError:
-            self._close(job_id)  # somebody deleted it
+            self._close(job_id)  # it was deleted
             self._discard_summary(job_id)
             raise
         over = is_final(record.state)

@@ -138,7 +138,7 @@ class Client:
         self._engine_infos: dict[str, EngineInfo] = {}
 
     def controller_info(self) -> ControllerInfo:
-        """Ask who is there and what the newest sequence number is."""
+        """Return the controller's identity and the newest sequence number."""
         return self._request("describe_controller", ControllerInfo)
 
     def submit(self, job_id: str, spec: JobSpec) -> Job:
@@ -161,7 +161,7 @@ class Client:
         return self._request("get_job", JobBill, ref)
 
     def advice(self, ref: str) -> JobAdvice:
-        """Ask how a job could run better, as far as what it used tells."""
+        """Return how a job could run better, as far as its resource usage shows."""
         return self._request("get_advice", JobAdvice, ref)
 
     def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
@@ -263,7 +263,7 @@ class Client:
         )
 
     def metrics(self, ref: str) -> JobMetrics:
-        """Read what a job's logs told: its progress, all points of its metrics, notes."""
+        """Return what a job's logs contain: its progress, all points of its metrics, notes."""
         return self._request("get_metrics", JobMetrics, ref)
 
     def usage(self, ref: str, host: str = "", since: float = 0.0) -> JobUsage:
@@ -293,7 +293,7 @@ class Client:
         return self._request("list_changes", Changes, query={"since": since, "wait": seconds}, wait=seconds)
 
     def interpreters_of(self, engine: str) -> Literal["local", "remote"]:
-        """Say whose interpreters ``--python`` names on an engine."""
+        """Return where the interpreters are that ``--python`` names on an engine."""
         return self.engine_info(engine).interpreters
 
     def engine_info(self, engine: str) -> EngineInfo:

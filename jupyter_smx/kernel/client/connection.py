@@ -104,7 +104,7 @@ class Connection:
             response = kept.getresponse()
             return Response(response.status, dict(response.headers), response.read())
         except BaseException:
-            # Half an answer may still be on its way (Ctrl-C, too): such a connection serves nobody any more.
+            # Half an answer may still arrive (after Ctrl-C, too), so no request can use this connection again.
             self._drop()
             raise
 
@@ -133,6 +133,6 @@ class Connection:
             kept.connect()
         else:
             kept.sock.settimeout(timeout)
-        if self._is_aborted:  # asked when there is a socket: who hung up before had none to shut down
+        if self._is_aborted:  # checked once there is a socket: an earlier abort had none to shut down
             raise ConnectionAbortedError(errno.ECONNABORTED, "This connection was closed")
         return kept

@@ -103,7 +103,7 @@ class Job:
 
     @property
     def cost(self) -> Cost | None:
-        """US dollars so far, a float whose ``cost_per_step`` is dollars for a step; None where a price is not known."""
+        """US dollars so far, a float whose ``cost_per_step`` is dollars for a step; None if a price is unknown."""
         bill = self._client.job_bill(self.id).bill
         return None if bill.cost is None else Cost(bill.cost, bill)
 
@@ -150,7 +150,7 @@ class Job:
         self.notify_listeners()
 
     def notify_listeners(self) -> None:
-        """Tell the listeners that something has changed: the record, the progress, the place in the queue."""
+        """Call the listeners after a change of the record, the progress, or the place in the queue."""
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
@@ -159,11 +159,11 @@ class Job:
     def _call_listener(self, listener: Callable[[Job], object]) -> None:
         try:
             listener(self)
-        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and who listens after one must hear, too
+        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and one must not stop the others
             _log.exception("A callback of %s failed", self.name)
 
     def add_listener(self, listener: Callable[[Job], None]) -> None:
-        """Call ``listener`` at each change, in the thread that learns of it."""
+        """Call ``listener`` at each change, in the thread that receives it."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -371,7 +371,7 @@ class Job:
         return hash(self.id)
 
     def __repr__(self) -> str:
-        """Say what is known now; asks the controller and says so when it cannot."""
+        """Describe the current state; asks the controller, and says so if it cannot be reached."""
         try:
             record = self.record
         except SmxError:

@@ -38,7 +38,7 @@ _LIST_SHARE = 0.1
 class JobArray:
     """Tasks by index, as jobs.
 
-    ``watch`` has the array told of news until all have their verdict. ``calls`` says of each task what was called;
+    ``watch`` makes the array receive changes until all tasks have their verdict. ``calls`` has what each task calls;
     without it the tasks are no calls.
     """
 
@@ -121,7 +121,7 @@ class JobArray:
         return self
 
     def update(self, detail: ArrayDetail) -> None:
-        """Take an answer about all tasks in, and tell the listeners."""
+        """Merge an answer about all tasks, and call the listeners."""
         self._merge(detail.tasks, are_all=True)
         self.notify_listeners()
 
@@ -131,7 +131,7 @@ class JobArray:
         self.notify_listeners()
 
     def notify_listeners(self) -> None:
-        """Tell the listeners once more what is known."""
+        """Call the listeners with the current state."""
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
@@ -230,7 +230,7 @@ class JobArray:
         return [_table_row(task) for task in self.refresh().tasks]
 
     def __await__(self) -> Generator[Any, None, list[Any]]:
-        """Wait without blocking the event loop; gives what :meth:`results` gives. Who is cancelled ends the waiting."""
+        """Wait without blocking the event loop; return what :meth:`results` returns. Cancelling ends only the wait."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> list[Any]:

@@ -42,7 +42,7 @@ no line that the user did not write."""
 _AWAIT_EXPRESSION = (
     '__import__("asyncio").run(value) if isinstance(value, __import__("types").CoroutineType) else value'
 )
-"""Only the call itself tells whether there is something to await: decorators make functions async, and plain again."""
+"""Only the call itself shows whether there is something to await: decorators make functions async, and plain again."""
 
 _by_value_lock = threading.Lock()
 
@@ -74,7 +74,7 @@ def remove_call_frame(traceback: str, filename: str, source: str) -> str:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Say whether a call gives an awaitable, as far as a function, or one that a decorator made of it, tells."""
+    """Return True if a call returns an awaitable, as far as the function, or the one that it wraps, shows."""
     ways = (function, inspect.unwrap(function), type(function).__call__)
     return any(map(inspect.iscoroutinefunction, ways))
 
@@ -116,7 +116,7 @@ def pickle_by_value(function: Callable[..., Any]) -> Iterator[None]:
 
     Installed modules stay references, since the job's Python has them too.
     """
-    import cloudpickle  # noqa: PLC0415 - 20 ms that only those pay who send something
+    import cloudpickle  # noqa: PLC0415 - takes 20 ms, and only calls that send something need it
 
     module = sys.modules.get(getattr(_unwrap_callable(function), "__module__", None) or "")
     with _by_value_lock:  # cloudpickle's register is one for all threads

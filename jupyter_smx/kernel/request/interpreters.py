@@ -29,7 +29,7 @@ _OLDEST = ".".join(map(str, interpreter.MIN_PYTHON))
 class InterpreterChoice(Struct, frozen=True, kw_only=True):
     """An interpreter (absolute path, version as ``3.11``), requirements, and whether they replace its packages.
 
-    Of an engine with interpreters of its own the first is the user's word, or "", and the version is not known ("").
+    On an engine with interpreters of its own the first is what the user typed, or "", and the version is unknown ("").
     """
 
     python: str
@@ -76,7 +76,7 @@ def pass_on_interpreter(word: str, required: Requirements, folder: Path) -> Inte
 
 
 def check_send(spec: JobSpec, own_version: str) -> None:
-    """Refuse to send variables to another version of Python; where it is not known here, the controller has a look.
+    """Refuse to send variables to another version of Python; if it is unknown here, the controller checks it.
 
     :raises ValidationError: a pickle of ours may not be readable there; the text has both versions.
     """
@@ -96,7 +96,7 @@ def add_cloudpickle(spec: JobSpec) -> JobSpec:
     """Add cloudpickle, which pickles functions, to requirements of an environment of their own."""
     if not spec.requirements_only or any(line.startswith(_PICKLER) for line in spec.requirements):
         return spec
-    import cloudpickle  # noqa: PLC0415 - whoever sends a function loads it anyway
+    import cloudpickle  # noqa: PLC0415 - a call that sends a function loads it anyway
 
     line = f"{_PICKLER}=={cloudpickle.__version__}"
     return msgspec.structs.replace(spec, requirements=(*spec.requirements, line))

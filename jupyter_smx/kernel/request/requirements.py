@@ -226,7 +226,7 @@ def _content_digest(path: Path, where: str) -> str:
 
 
 def _check(text: str, line: str, where: str) -> None:
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only those pay who need it
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only requirements need it
 
     try:
         Requirement(text.strip())

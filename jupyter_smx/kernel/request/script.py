@@ -25,7 +25,7 @@ _RULE = "A job runs a script, of Python or of a shell, which is read here."
 _SHEBANG = b"#!"
 _PROGRAMS = (_SHEBANG, b"\x7fELF")
 _HEAD_BYTES = 1024
-"""Bytes of a file that tell what it is."""
+"""Bytes at the start of a file that show its type."""
 _PYTHON_NAMES = re.compile(rb"(?:python|pypy)[\d.]*")
 _LANGUAGE_SUFFIX = re.compile(r"\.[A-Za-z]\w*")
 _INTERPRETERS = {
@@ -217,7 +217,7 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
 
 
 def _is_program(path: Path, *, alone: bool) -> bool:
-    """Say whether a file can be run; what does not exist is told about by who reads it."""
+    """Return True if a file can be run; a missing script is reported by the code that reads it."""
     if path.suffix in _SCRIPTS:
         return True
     try:
@@ -243,7 +243,7 @@ def _shell_path(path: Path, folder: Path) -> str:
 
 
 def absolute_folder(word: str, folder: Path) -> str:
-    """Make the path of a folder absolute from ``folder``; what is on no machine of ours stays as it is."""
+    """Make the path of a folder absolute from ``folder``; a URL stays as it is."""
     return word if "://" in word or not word else os.path.normpath(folder / expand_user(word))
 
 

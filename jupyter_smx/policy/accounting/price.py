@@ -24,7 +24,7 @@ HOUR = 3_600.0
 
 
 def rate(groups: Iterable[InstanceGroup], known: Catalogue) -> float | None:
-    """Add up dollars per hour of all hosts; None when one price is not known."""
+    """Add up dollars per hour of all hosts; None if a price is unknown."""
     total = 0.0
     for group in groups:
         kind = known.get(group.instance_type)
@@ -35,14 +35,14 @@ def rate(groups: Iterable[InstanceGroup], known: Catalogue) -> float | None:
 
 
 def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
-    """Dollars for that many seconds on those hosts; None when a price is not known."""
+    """Dollars for that many seconds on those hosts; None if a price is unknown."""
     per_hour = rate(groups, known)
     return None if per_hour is None else per_hour * seconds / HOUR
 
 
 def training_seconds(job: Job, now: float) -> float:
     """Seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
-    # Nobody pays for the time between two attempts.
+    # The time between two attempts is not charged.
     taken = math.fsum(attempt.seconds() for attempt in job.attempts if attempt.interrupted)
     return billable_seconds(job, now) + taken + (_last_attempt(job, now) if is_attempt_interrupted(job) else 0.0)
 
@@ -65,7 +65,7 @@ def _last_attempt(job: Job, now: float) -> float:
     counted = attempt_seconds(job, now) if job.ended_at is None else job.ran_seconds
     if counted is not None:
         return counted
-    # Only the hosts told that it was there, or a version wrote it down that did not count.
+    # Only the hosts reported the attempt, or the record is of a version that did not count seconds.
     began = attempt_started_at(job) if job.attempts else job.started_at
     return 0.0 if began is None else max(0.0, (job.ended_at or now) - began)
 
@@ -81,7 +81,7 @@ def job_cost(job: Job, known: Catalogue, now: float) -> float | None:
 
 
 def cost_per_step(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
-    """Dollars for one step of that many seconds on all hosts; None when a price is not known.
+    """Dollars for one step of that many seconds on all hosts; None if a price is unknown.
 
     What a step costs while the job does steps: start, inputs and outputs are in the cost of the job only.
     """

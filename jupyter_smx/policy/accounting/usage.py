@@ -84,7 +84,7 @@ def read_host_usage(host: str, data: bytes, since: float = 0.0) -> HostUsage:
 
 
 def read_samples(lines: Sequence[bytes], since: float) -> list[UsageSample]:
-    """Read the samples after a moment and the one before it; who follows a job asks each second for the last second."""
+    """Read the samples after ``since`` and the one before it, from the end: clients ask each second for the newest."""
     found: list[UsageSample] = []
     for sample in _decode_lines(_sample, (line for line in reversed(lines) if not line.startswith(b"{"))):
         found.append(sample)

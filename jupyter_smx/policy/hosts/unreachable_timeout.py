@@ -23,7 +23,7 @@ class UnreachablePeriod(Struct, frozen=True):
     """The user asked not to wait at all."""
 
     def is_expired(self, now: float, limits: Limits) -> bool:
-        """Say whether it is too long: who cannot be told to end is ended when the grace would be over."""
+        """Return True if it took too long; after a stop request the limit is the grace period."""
         if self.abandoned:
             return True
         unwanted = self.unwanted_since is not None and now - self.unwanted_since > limits.grace

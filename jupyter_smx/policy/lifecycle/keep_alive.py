@@ -6,7 +6,7 @@ request                   answer
 none                      a kept pool keeps its keep-alive, which begins again; new hosts are released
 0                         the pool ends with the job
 up to the cap             granted
-over the cap              refused at submission, with the cap and who sets it
+over the cap              refused at submission, with the cap and its source
 quota of the type full    granted at submission, said in ``why``; not kept at the end
 chain older than its end  not kept
 ========================  ==========================================================
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 HAND_OVER = 45
-"""Seconds; an agent waits a minute after a job without keep-alive, so it never leaves before its time is over here."""
+"""Seconds; an agent waits a minute after a job without keep-alive, so it never ends before this time is over."""
 
 
 class KeepDecision(Struct, frozen=True):
@@ -112,7 +112,7 @@ def _count_by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
 
 
 def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int:
-    """Give the seconds for which anybody may still keep hosts; less than 1 when they are too old."""
+    """Return the seconds for which hosts may still be kept; less than 1 if they are too old."""
     return int(cluster.created_at + limits.max_keep_alive_chain - now)
 
 

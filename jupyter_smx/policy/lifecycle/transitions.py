@@ -66,7 +66,7 @@ def record_image_pull(job: Job, message: str, now: float) -> Job:
 
 
 def record_image_pulled(job: Job, message: str, now: float) -> Job:
-    """Put a job whose image is here to where it waits for hosts, as those are that needed no download."""
+    """Move a job whose image is here to the state of jobs that wait for hosts and needed no download."""
     if job.state is not SecondaryStatus.DOWNLOADING:
         return remark(job, message)
     return _set_state(job, SecondaryStatus.PENDING, message, now)
@@ -134,7 +134,7 @@ def start_next_attempt(
     now = _clamp_time(job, now)
     began = attempt_started_at(job)
     if began is None and job.transitions:
-        # Nobody heard of it, and it may have run: its time counts from when hosts were looked for.
+        # No report of its start arrived, and it may have run: count its time from the search for hosts.
         began = job.transitions[-1].start_time
     over = Attempt(
         number=job.attempt,
@@ -279,6 +279,6 @@ def set_pool_reused(job: Job, by: str, retained: float) -> Job:
 
 
 def set_pool_terminated(job: Job, reason: str, retained: float) -> Job:
-    """Say on the record of the last job that its pool is gone; ``retained`` is seconds idle."""
+    """Record on the last job that its pool is gone; ``retained`` is seconds idle."""
     pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason=reason, resource_retained_billable_seconds=round(retained))
     return replace(job, warm_pool=pool)

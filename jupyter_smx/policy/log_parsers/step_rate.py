@@ -42,7 +42,7 @@ def step_count(values: Iterable[tuple[str, float | None]], said: float | None) -
 def update_pace(pace: Pace, count: float, at: float) -> Pace:
     """Take in that ``count`` steps were done at ``at``."""
     most = max(pace.most, count)
-    # What is read at once came at moments that nobody knows: the last of it is the first that has one.
+    # The moments of lines that are read at once are unknown: the last of them is the first with a known moment.
     if pace.last is None or count < pace.last or (at <= pace.at and not pace.steps):
         return replace(pace, last=count, at=at, most=most)
     if count == pace.last:

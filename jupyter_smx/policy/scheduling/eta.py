@@ -31,9 +31,9 @@ RUNS = 20
 MAX_SPREAD = 3.0
 """Runs with other hyperparameters or inputs are believed when the upper quartile is less than this many lower ones."""
 _OVERDUE = 10.0
-"""Seconds by which a bar may be late without being called wrong, or half of what it promised, if that is more."""
+"""Seconds by which a bar may be late without being called wrong, or half of its estimate, if that is more."""
 _EARLY = 0.05
-"""Below this fraction the first steps (caches, compilation) weigh too much; earlier runs know better."""
+"""Below this fraction the first steps (caches, compilation) weigh too much; earlier runs are better estimates."""
 
 
 class CompletedRun(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def run_of(job: Job) -> CompletedRun | None:
         return None
     spec, seconds = job.spec, ended - begun
     if job.ran_seconds is not None and abs(_clock_shift(job)) >= 1:
-        # Nobody knows which of the two moments is of which clock; what was counted is of neither.
+        # It is unknown which clock each of the two moments is of; the counted seconds depend on neither.
         seconds = job.ran_seconds
     return CompletedRun(
         code=code_hash(spec), wish=parameters_hash(spec), instances=instances_key(spec), seconds=max(0.0, seconds)
@@ -87,16 +87,16 @@ def estimate_end(
     now: float,
     waiting: QueueStatus | None = None,
 ) -> Expectation | None:
-    """Say when a job will end; None when nothing honest can be said. Seconds count from its submission.
+    """Return when a job will end, in seconds since its submission; None without a reliable estimate.
 
-    Its own progress is believed as soon as it has gone a part of the way, and at once when there is no history. While
-    its hosts are ``waiting`` at their engine, it begins when the engine expects that.
+    The job's own progress counts after ``_EARLY`` of the way, or at once without a history. While its hosts are
+    ``waiting`` at their engine, the job begins when the engine expects that.
     """
     until_start = seconds_to_start(waiting, now)
     if until_start is None:
         return None
     begun = job.timings.get("first_line")
-    # Whoever reads this subtracts what the clock shows to have passed, and that is not negative.
+    # Readers subtract the time that has passed by the clock, which is never negative.
     passed = max(0.0, now - (job.spec.submitted_at or job.created_at)) + until_start
     ran = 0.0 if begun is None else max(0.0, now - begun - _clock_shift(job))
     own = None if begun is None else _by_progress(progress, now)
@@ -112,9 +112,9 @@ def estimate_end(
 
 
 def seconds_to_start(waiting: QueueStatus | None, now: float) -> float | None:
-    """Give the seconds until hosts begin that wait at their engine, 0 if they do not wait; None if nothing is known.
+    """Return the seconds until hosts that wait at their engine start: 0 if they do not wait, None if it is unknown.
 
-    An estimate of the engine that is over already says nothing.
+    An estimate of the engine that has passed already counts as unknown.
     """
     if waiting is None:
         return 0.0

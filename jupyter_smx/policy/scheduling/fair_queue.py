@@ -40,10 +40,10 @@ class QueueEntry(NamedTuple):
 
 
 class FairQueue:
-    """Those who wait for hosts of one engine, in their turns, while they come and go.
+    """The jobs that wait for hosts of one engine, each with its turn.
 
-    Tasks beyond their array's limit stand in no turn. Whatever is asked costs steps for the arrays that wait, and
-    none for the jobs, of which there may be ten thousand.
+    Tasks beyond their array's limit have no turn. The cost of a query grows with the number of waiting arrays, not
+    with the number of jobs, of which there may be ten thousand.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class FairQueue:
         self._arrays: dict[str, _Tasks] = {}
 
     def __len__(self) -> int:
-        """Count those who stand in a turn."""
+        """Count the jobs that have a turn."""
         return len(self._jobs) + sum(len(tasks) for tasks in self._arrays.values())
 
     def add(self, waiter: QueueEntry) -> None:
@@ -85,7 +85,7 @@ class FairQueue:
         return min(firsts, default=None)
 
     def ordered_ids(self) -> list[str]:
-        """Give the ids of all who stand in a turn."""
+        """Return the ids of all jobs that have a turn, in order."""
         rows = [(0, waiter) for waiter in self._jobs]
         for tasks in self._arrays.values():
             rows += [tasks.row(number) for number in range(len(tasks))]
@@ -101,7 +101,7 @@ class FairQueue:
 
 
 class _Tasks:
-    """The tasks of one array: how many have hosts, and who waits, oldest first."""
+    """The tasks of one array: the number with hosts, and those that wait, oldest first."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -119,7 +119,7 @@ class _Tasks:
         return self.running + bisect_left(self.waiting, waiter)
 
     def count_before(self, turn: int, age: int) -> int:
-        """Count those who come before a turn, or in the same turn by age."""
+        """Count the tasks before a turn, or in the same turn by age."""
         number = turn - self.running
         if number < 0:
             return 0

@@ -60,7 +60,7 @@ def _groups(groups: tuple[InstanceGroup, ...], *, one_each: bool) -> dict[str, s
 
 
 def _group(group: InstanceGroup) -> str:
-    """Write a group as it is asked for; who asked for a type and a number has named none."""
+    """Format a group as it was requested; a request of only a type and a number names no group."""
     if group.name == HOMOGENEOUS:
         return f"{group.instance_type} × {group.instance_count}"
     return f"{group.name}:{group.instance_type}:{group.instance_count}"
@@ -102,10 +102,10 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
 
 
 def version_mismatch(cluster: Cluster, python_version: str, ours: str, *, foreign: bool) -> tuple[Difference, ...]:
-    """Say in what hosts are of another time although their key is equal: both sides were updated in place.
+    """Return the differences of hosts of other versions whose key is equal: both sides were updated in place.
 
     ``python_version`` is the submitter's, as ``3.11``; ``ours`` is the version that new agents have; ``foreign`` hosts
-    speak another protocol, so that nothing can be given to them.
+    speak another protocol, so that no job can be sent to them.
     """
     found: list[Difference] = []
     for host in cluster.hosts[:1]:

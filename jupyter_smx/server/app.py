@@ -98,17 +98,17 @@ class SmxServerExtension(ExtensionApp):
             self.relay.wake()
 
     def mark_read(self) -> None:
-        """Note that a page reads what there is to know, so that no message about it is due."""
+        """Note that a page reads the latest changes, so that no message about them is due."""
         if self.pending_messages is not None:
             self.pending_messages.mark_read()
 
     def current_activity(self) -> dict[str, int] | None:
-        """Say whether jobs are in progress: the server does not shut down for want of activity while they are."""
+        """Return the number of jobs in progress, None for 0; the server does not shut down as inactive meanwhile."""
         jobs = self.activity.count_in_progress(time.monotonic())
         return {"jobs": jobs} if jobs else None
 
     def remind_cullers(self) -> None:
-        """Count a job in progress as activity of now, for those who look at the server from outside, as hubs do."""
+        """Count a job in progress as activity of now, for programs that cull servers from outside, as JupyterHub's."""
         if self.current_activity():
             self._server().web_app.settings["last_activity_times"][self.name] = datetime.now(timezone.utc)
 
@@ -124,7 +124,7 @@ class SmxServerExtension(ExtensionApp):
         }
 
     def _refresh_pages(self) -> None:
-        # Each page that is alive lists everything again now.
+        # Each open page lists everything again now.
         self._emit(reset_event(0, time.time()))
 
     def _emit(self, notice: BusEvent) -> None:

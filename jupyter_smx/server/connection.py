@@ -52,7 +52,7 @@ LOST_CONNECTION = (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError)
 
 
 class NoControllerError(UnavailableError):
-    """Nobody listens, which is no trouble: a controller leaves when nothing is left to do."""
+    """No controller listens, which is no fault: a controller exits when nothing is left to do."""
 
 
 class _SocketResolver(Resolver):
@@ -112,10 +112,10 @@ class ControllerConnection:
     ) -> HTTPResponse:
         """Send one request; an answer of any status is an answer. ``wait`` is the seconds of a long poll.
 
-        ``on_lost`` says what follows where the answer breaks off. A long poll is never repeated: its caller follows a
-        controller, and has to learn that it left.
+        ``on_lost`` says what follows if the answer breaks off. A long poll is never repeated: its caller follows one
+        controller, and must get an error when that exits.
 
-        :raises NoControllerError: nobody listens.
+        :raises NoControllerError: no controller listens.
         :raises UnavailableError: the answer broke off or did not come in time.
         """
         url = f"http://localhost{quote(path, safe='/%')}" + (f"?{urlencode(query)}" if query else "")

@@ -78,7 +78,7 @@ class EventRelay:
         self._restarted_at = float("-inf")
 
     def wake(self) -> None:
-        """Look for the controller now: somebody just used it."""
+        """Look for the controller now: a request has just used it."""
         self._wake_event.set()
 
     async def run(self) -> None:
@@ -90,7 +90,7 @@ class EventRelay:
                 # A controller that answers nonsense is as good as none: look again a little later.
                 self._log.debug("jupyter_smx: cannot start or reach the controller: %s", error)
             except Exception:  # noqa: BLE001
-                # The border of the task: nobody awaits it, so a bug here must not end all news in silence.
+                # The border of the task: no caller awaits it, so a bug here must not end all events silently.
                 self._log.exception("jupyter_smx: event relay failed; restarting it")
             self._connection.reap()
             await self._restart_controller()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jupyter_smx.server.pending_messages import Message, PendingMessages
 
 POLL_INTERVAL = 1.0
-"""Seconds between two looks whether something is due; nothing is asked of anybody then."""
+"""Seconds between two checks whether a message is due; a check sends no request."""
 
 LINES = 10
 """Lines of one message at most; of the rest the number is said."""
@@ -64,7 +64,7 @@ class MessageSender:
             try:
                 await self._send_due()
             except Exception:  # noqa: BLE001
-                # The border of the task: nobody awaits it. The text of the error may hold an address.
+                # The border of the task: no caller awaits it. The text of the error may contain an address.
                 self._log.error("jupyter_smx: a message could not be sent.")
 
     async def _send_due(self) -> None:

@@ -1,8 +1,8 @@
 """Decide over time which messages are due while no page is open; sending is the caller's task.
 
-A page that is alive reads the changes within moments of a hint on the event bus, be it visible or hidden. So what no
-page has asked for since it happened was heard by nobody: the tab is closed, frozen, or on a laptop that sleeps with
-its connection open. That is why requests are looked at, and no connections are counted.
+An open page, visible or hidden, reads the changes within moments of a hint on the event bus. A change that no page has
+requested since was not shown: the tab is closed, frozen, or on a laptop that sleeps with its connection open. So this
+module looks at requests, and does not count connections.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import JobSummary
 
 GRACE = 45.0
-"""Seconds in which a page may hear of an end; one that lost its connection mends it in half a minute."""
+"""Seconds in which a page may request an end; a page that lost its connection restores it in half a minute."""
 
 POOL_GRACE = 15.0
 """Seconds in which a page answers the roll call about a pool that is about to end."""
 
 MAX_PAUSE = 900.0
-"""Seconds between two messages at most, when one follows the other and nobody comes."""
+"""Maximum seconds between two messages, if one follows the other and no page is opened."""
 
 POOL_WARNING = 120.0
 """Seconds before a pool's end at which it is worth a message."""
@@ -78,7 +78,7 @@ class PendingMessages:
             if event.job.status not in FINAL_STATUSES:
                 self._open.add(event.job.id)
             elif event.job.id in self._open or event.job.created_at >= now - GRACE:
-                # A short job may be over when it is heard of first; what ended long ago may change once more.
+                # A short job may be over at its first event; a job that ended long ago may change once more.
                 self.add_job_end(event.job, now)
 
     def _apply_pool(self, pool: PoolSummary) -> None:

@@ -54,7 +54,7 @@ class Extension(Protocol):
         """Say that the controller was just used."""
 
     def mark_read(self) -> None:
-        """Say that a page reads what there is to know."""
+        """Note that a page reads the latest changes."""
 
     def diagnostics(self) -> dict[str, Any]:
         """Give the server's part of the doctor's page."""
@@ -84,13 +84,13 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
         self.check_body_size()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Tell somebody who is not logged in from somebody without a right: Jupyter's answers look the same."""
+        """Distinguish a missing login from a missing permission: Jupyter's answers look the same."""
         if status_code not in _AUTH_STATUSES:
             super().write_error(status_code, **kwargs)
             return
         error = kwargs.get("exc_info", (None, None, None))[1]
         reason = getattr(error, "log_message", None) or HTTPStatus(status_code).phrase
-        # Not `current_user`: a request may be refused before anybody looked who sent it.
+        # Not `current_user`: a request may be refused before its user was looked up.
         is_known = bool(getattr(self, "_jupyter_current_user", None))
         self.finish(msgspec.json.encode(auth_error(self.auth_resource, reason, is_known=is_known)))
 
@@ -147,7 +147,7 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
         return wait
 
     async def run_guarded(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run the work of a verb; an error of ours becomes an answer with its status and its sentence."""
+        """Run the work of a verb; an SmxError becomes an answer with its status and its message."""
         try:
             await work()
         except SmxError as error:
@@ -227,9 +227,9 @@ def quote_segment(ref: str) -> str:
 
 
 def redact_body(body: bytes) -> bytes:
-    """Give an answer of the controller without a job's secrets and what opens its URLs; what is no record stays.
+    """Return an answer of the controller without a job's secrets and the credentials in its URLs.
 
-    The controller itself gives them whole: kernels hand the wish in again for a rerun.
+    Answers without a record are unchanged. The controller itself sends all: kernels submit the spec again for a rerun.
     """
     if b'"spec"' not in body:
         return body
@@ -240,7 +240,7 @@ def redact_body(body: bytes) -> bytes:
 
 
 def auth_error(resource: str, reason: str, *, is_known: bool) -> ErrorBody:
-    """Word a 401 or 403: ``reason`` is Jupyter's, ``is_known`` says whether anybody is logged in."""
+    """Word a 401 or 403: ``reason`` is Jupyter's, ``is_known`` is True if the user is logged in."""
     if not is_known:
         return ErrorBody(
             code=NOT_LOGGED_IN,
@@ -249,7 +249,7 @@ def auth_error(resource: str, reason: str, *, is_known: bool) -> ErrorBody:
             cure="Log in again.",
         )
     ask = f"Ask the administrator of this Jupyter server for the right to the resource {resource}."
-    # A page that was loaded before somebody logged in again has the mark of the login before.
+    # A page that was loaded before a new login has the XSRF token of the old one.
     reload = "Reload the page."
     cure = reload if "xsrf" in reason.lower() else ask
     return ErrorBody(code=NO_RIGHT, message=reason, field="resource", value=resource, cure=cure)

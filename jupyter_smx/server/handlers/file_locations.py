@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 MAX_PATHS = 2_000
-"""Paths of one job that are looked at: more rows nobody reads, and each costs the disk."""
+"""Maximum number of paths of one job to look up: more rows are of no use, and each costs disk access."""
 
 
 class FileLocation(msgspec.Struct, frozen=True, kw_only=True):

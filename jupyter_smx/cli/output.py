@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOTEBOOK_PREFIX, _TERMINAL_PREFIX = "`%smx ", f"`{PROG} "
-"""The sentences of all parts speak of the notebook, since they do not know who asks; a terminal has other words."""
+"""Messages of all layers spell commands for a notebook; a terminal has another spelling."""
 
 
 class Console:
@@ -50,7 +50,7 @@ class Console:
         self._in_line = not text.endswith("\n") if text else self._in_line
 
     def info(self, sentence: str) -> None:
-        """Tell a person on stderr what goes on; nobody reads it where JSON was asked for."""
+        """Print progress for a person on stderr; with JSON output print nothing."""
         if self.json:
             return
         # Where both go to one screen, a log that ended within a line would have the sentence at its end.
@@ -117,7 +117,7 @@ def _open_devnull() -> TextIO:
 
 def open_standard(*, json: bool) -> Console:
     """Use the process's own streams; a letter that their encoding lacks is escaped, never an error."""
-    # One that the caller closed is None. It is told nothing, and no file of ours gets its number.
+    # A stream that the caller closed is None. It gets no output, and no file of ours gets its number.
     stdout, stderr = (stream or _open_devnull() for stream in (sys.stdout, sys.stderr))
     for stream in (stdout, stderr):
         if reconfigure := getattr(stream, "reconfigure", None):

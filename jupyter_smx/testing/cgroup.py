@@ -24,7 +24,7 @@ def processes(group: Path) -> set[int]:
 
 @contextlib.contextmanager
 def bounded_group(limit: int) -> Iterator[Path]:
-    """Make a group whose processes have ``limit`` bytes together and no swap; skips where none can be made."""
+    """Make a group whose processes have ``limit`` bytes together and no swap; skip the test if that fails."""
     version_2 = (_MOUNT / "cgroup.controllers").exists()
     group = (_MOUNT if version_2 else _MOUNT / "memory") / f"smx-test-{secrets.token_hex(4)}"
     rules = {"memory.max": limit, "memory.swap.max": 0} if version_2 else {"memory.limit_in_bytes": limit}

@@ -109,7 +109,7 @@ class LocalHarness(Harness):
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """Make the data folder unreadable, as a network disk becomes; nobody can make it anew meanwhile."""
+        """Make the data folder unreadable, as on a failed network disk; it cannot be made again meanwhile."""
         away = self.folder.with_name("away")
         self.folder.rename(away)
         self.folder.touch()
@@ -131,7 +131,7 @@ class LocalHarness(Harness):
         known |= {seen.host().partition("/")[0] for seen in process_scan.processes() if prefix in seen.command}
         await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
         for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
-            short_path.remove_link(os.fspath(host))  # nobody finds it any more
+            short_path.remove_link(os.fspath(host))  # without its cluster no other code finds it
 
 
 def _launch_arguments(words: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Shared memory for the tests of one file, apart from that of hosts which other workers of pytest have on this machine.
 
-At the end of a job a host that has no namespaces removes what is new in the machine's shared memory and nobody has
-open, whoever's it is (documented for users): of two tests side by side one would tell of the other's.
+At the end of a job, a host without namespaces removes new shared memory of the machine that no process has open. It
+may be of any owner (documented for users): of two tests side by side, one would report that of the other.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ _SHUTDOWN_TIMEOUT = 2
 class Dockerd:
     """A daemon that shares no socket, image, container or file with another one: all lies in one folder.
 
-    One that is ``apart`` has a network of its own as well. The others share the machine's ``docker0``, and not even a
-    daemon that is told to have no bridge leaves that alone: it removes it.
+    One that is ``apart`` has a network of its own as well. The others share the machine's ``docker0``, because even a
+    daemon that is configured without a bridge removes that.
     """
 
     def __init__(self, folder: Path, *options: str, apart: bool = False) -> None:
@@ -52,7 +52,7 @@ class Dockerd:
         return self.folder / "dockerd.log"
 
     def pid(self, name: str = _PID_FILES[0]) -> int:
-        """Give the process whose number is in that file, 0 when there is none of ours."""
+        """Return the pid in that file, 0 if it is of no daemon of ours."""
         with contextlib.suppress(OSError, ValueError):
             pid = int((self.folder / name).read_text())
             if os.fsencode(self.folder) in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -116,7 +116,7 @@ class Dockerd:
         self._clean_up()
 
     def kill(self) -> None:
-        """End it as a crash would: nobody tidies up, and its containers run on until another one is started."""
+        """Kill it as a crash would: there is no clean-up, and its containers run until another one is started."""
         for name in _PID_FILES:
             pid = self.pid(name)
             if pid:
@@ -185,7 +185,7 @@ def is_answering(host: str) -> bool:
 
 
 def find_daemon() -> str:
-    """Give where a daemon answers: at ``DOCKER_HOST``, at the usual socket, or our own; empty when none does."""
+    """Return the URL of a daemon that answers: ``DOCKER_HOST``, the usual socket, or our own; "" if none does."""
     wanted = [os.environ["DOCKER_HOST"]] if os.environ.get("DOCKER_HOST") else [DEFAULT_HOST]
     return next((host for host in [*wanted, Dockerd(daemon_folder()).host] if is_answering(host)), "")
 
@@ -211,7 +211,7 @@ def _program(name: str) -> str:
 
 
 def _signal_and_wait(pid: int, number: signal.Signals, *, within: float) -> bool:
-    """Send a signal, and say whether the process was gone in time."""
+    """Send a signal; return True if the process exits in time."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -109,7 +109,7 @@ class Layer:
         return sum(entry.source.stat().st_size for entry in self._entries.values() if entry.source)
 
     def key(self) -> str:
-        """Hash what goes in, by names, sizes and times, so that nobody need read it all to know that it is the same."""
+        """Hash names, sizes and times of the files, so that an unchanged layer is recognized without reading them."""
         digest = hashlib.sha256()
         for name, entry in sorted(self._entries.items()):
             digest.update(f"{name!r} {entry.identity()}\n".encode())

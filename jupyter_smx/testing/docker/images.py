@@ -151,7 +151,7 @@ def layers() -> dict[str, Layer]:
 
 
 def size(images: Sequence[TestImage] = IMAGES) -> int:
-    """Count the bytes of their files; a daemon that loads them wants twice that, and room for what it writes."""
+    """Count the bytes of their files; a daemon that loads them needs twice that, and room for what it writes."""
     parts = layers()
     return sum(parts[name].size() for name in {name for image in images for name in image.layers})
 

@@ -1,7 +1,7 @@
 """An ordinary user for tests that run as root: an account that exists only in its own namespaces.
 
-Nothing of this machine is changed, and whatever the user started is gone with whoever made the user, however that ends.
-Files that were left so are removed when there is a user again.
+Nothing of this machine is changed. All processes of the user end with the process that made the user, however that
+ends. Files that were left then are removed when the next user is made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UID = 54_321
 """A number that no account of a usual machine has, and neither has any of the range below."""
 _NAME = "smx"
-_PARENT_FOLDER = Path("/var/tmp")  # noqa: S108 - with names that nobody has
+_PARENT_FOLDER = Path("/var/tmp")  # noqa: S108 - with names of our own
 """On a disk, which ``/tmp`` need not be: not every kernel stacks the layers of images on memory."""
 _PREFIX = "smx-user-"
 _RANGE = (7_000_000, 65_536)
@@ -148,7 +148,7 @@ def _lock(folder: Path) -> BinaryIO:
 
 
 def _clean_up() -> None:
-    """Remove the folders of users whose makers were killed."""
+    """Remove the folders of users whose creating process was killed."""
     for path in _PARENT_FOLDER.glob(f"{_PREFIX}*/lock"):
         with contextlib.suppress(OSError), path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

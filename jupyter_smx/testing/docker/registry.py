@@ -1,7 +1,7 @@
 """A registry of images for tests: Debian's ``docker-registry`` on the loopback of the daemon that uses it.
 
-A daemon of the tests' own has a network apart, and so has its registry. The ``gate`` before it can be closed, so that
-the registry is away, or lets no more than some bytes through, so that a download stands still where a test wants it.
+A daemon of the tests' own has a network apart, and so has its registry. A proxy before it can close, so that the
+registry is away, or stop after a number of bytes, so that a download stalls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 USER, PASSWORD = "ann", "swordfish"
 _HTPASSWD = f"{USER}:$2b$04$jjDDdGtkQY3796M4RhqiSeGu.NjIv8k.QXo6zd6TIlvSkzwGZsnma\n"
-"""The same for Apache's kind of file; four rounds, since nobody guesses it."""
+"""The same as a line of an htpasswd file; four rounds of bcrypt, which is enough for a test."""
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 _HOST = "127.0.0.1"
@@ -50,7 +50,7 @@ _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def run_in_network(pid: int, do: Callable[[], T]) -> T:
-    """Do something in the network of a process, 0 for our own; sockets and children that come of it stay there."""
+    """Call ``do`` in the network of a process, 0 for our own; its sockets and children stay in that network."""
 
     def run() -> T:
         if pid:
@@ -93,13 +93,13 @@ class RegistryProxy:
         self.stall_event = threading.Event()
         """Set while a download stands still."""
         self.connection_count = 0
-        """Ways that are open now."""
+        """Number of connections that are open now."""
         self._lock = threading.Condition()
         self._listener: socket.socket | None = None
         self.open()
 
     def open(self) -> None:
-        """Let whoever comes to the registry."""
+        """Accept connections, and forward them to the registry."""
         if self._listener is None:
             run_in_network(self._pid, self._listen)
 
@@ -108,7 +108,7 @@ class RegistryProxy:
         threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
 
     def close(self) -> None:
-        """Let nobody in any more, and cut nobody off."""
+        """Accept no more connections; open ones stay."""
         if self._listener is not None:
             with contextlib.suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
@@ -167,12 +167,12 @@ class RegistryProxy:
 
 
 class Registry:
-    """A registry that a daemon reaches, with a gate before it and another one that asks who comes."""
+    """A registry that a daemon reaches through a proxy, and another one that requires a login."""
 
     def __init__(self, folder: Path, docker: Docker) -> None:
         self._folder = folder
         self.docker = docker
-        # Whoever uses this machine's own daemon reaches it on this machine's own loopback.
+        # A daemon of this machine itself reaches the registry on this machine's own loopback.
         self._pid = docker.pid
         self._programs: list[subprocess.Popen[bytes]] = []
         (folder / "people").write_text(_HTPASSWD)
@@ -182,16 +182,16 @@ class Registry:
 
     @property
     def host(self) -> str:
-        """Give the registry behind its gate, as images are named by it."""
+        """Return the address of the registry behind its proxy, as in names of images."""
         return f"{_HOST}:{self.proxy.port}"
 
     @property
     def private(self) -> str:
-        """Give the registry of the same images that asks who comes."""
+        """Return the address of the registry that requires a login; it has the same images."""
         return f"{_HOST}:{self._closed}"
 
     def hosts(self) -> tuple[str, ...]:
-        """Give how names of its images begin; others may have registries at the same daemon."""
+        """Return how names of its images begin; other tests may have registries at the same daemon."""
         return tuple(f"{_HOST}:{port}/" for port in (self.proxy.port, self._open, self._closed))
 
     def _start(self, name: str, more: dict[str, Any]) -> int:
@@ -213,7 +213,7 @@ class Registry:
         return port
 
     def publish(self, name: str, size: int = 3_000_000) -> str:
-        """Put an image of our Python and ``size`` bytes that nobody has into the registry; gives its id."""
+        """Publish an image of our Python and ``size`` bytes that no other image has; return its id."""
         made = self.docker.client.containers.create(images.PYTHON.name, ["python3"])
         try:
             made.put_archive("/", _archive(size))
@@ -235,7 +235,7 @@ class Registry:
             client.images.remove(ours, force=True)
 
     def publish_copy(self, name: str, other: str, **changes: str) -> None:
-        """Put an image into the registry under another tag, whose configuration says something else of it."""
+        """Publish an image under another tag, with ``changes`` of its configuration."""
         repository, _, tag = name.rpartition(":")
         kind = {"Accept": _MANIFEST, "Content-Type": _MANIFEST}
         manifest = json.loads(self._ask("GET", f"/v2/{repository}/manifests/{tag}", headers=kind)[0])

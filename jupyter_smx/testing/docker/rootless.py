@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _CONTRIB = "/usr/share/docker.io/contrib"
 """Where Debian's docker.io has the script that others have on the path."""
 _STORAGE = '[storage]\ndriver = "overlay"\n'
-"""Podman takes a copy for each layer where nobody says that the kernel can do better."""
+"""Without a configured driver Podman copies each layer, although the kernel can do better."""
 _ENGINE = '\n[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
-"""What Podman takes by itself where there is no systemd; of these two it warns each time."""
+"""Podman's own defaults without systemd; unless they are configured, it prints a warning at each call."""
 
 
 class RootlessDaemon(NamedTuple):
@@ -70,7 +70,7 @@ def _has_program(program: str) -> bool:
     return shutil.which(program, path=f"{programs()}:{_CONTRIB}:/usr/lib/podman") is not None
 
 
-# Where systemd runs, Docker would ask that of the user for control groups, and nobody logged this one in.
+# With systemd, Docker would use the user's systemd for control groups, but this user has no login session.
 DOCKER = RootlessDaemon(
     "Docker",
     ("dockerd-rootless.sh", "--exec-opt=native.cgroupdriver=cgroupfs"),

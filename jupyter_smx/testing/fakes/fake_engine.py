@@ -53,14 +53,14 @@ class Fault:
         """Happen at every question."""
 
     def on_connect(self, host: str) -> None:
-        """Happen when somebody connects to a host."""
+        """Run at each connection to a host."""
 
     def on_read_spool(self) -> None:
-        """Happen when the spool of a host is read."""
+        """Run when the spool of a host is read."""
 
 
 class PausedHosts(Fault):
-    """Hosts that live and answer nobody, a number of times, and an engine that knows why."""
+    """Hosts that run but refuse a number of connections, and an engine that reports why."""
 
     def __init__(self, times: float = NEVER) -> None:
         self.times = times
@@ -85,9 +85,9 @@ class WaitsAtEngine(Fault):
 
 
 class AnswerUnknown(Fault):
-    """Requests whose answer is lost, a number of times.
+    """Requests that get no answer, a number of times.
 
-    ``seconds`` later each is launched all the same; None where none of them ever reached the scheduler.
+    ``seconds`` later each is launched all the same; None if none of them ever reaches the scheduler.
     """
 
     def __init__(self, times: float = 1, *, seconds: float | None = 0.0) -> None:
@@ -122,7 +122,7 @@ class NeverStarts(Fault):
     """Hosts are launched and never listen."""
 
     async def while_starting(self, world: FakeWorld, cluster: str) -> None:
-        """Wait for ever."""
+        """Wait without end."""
         del world, cluster
         await asyncio.sleep(NEVER)
 
@@ -173,7 +173,7 @@ class Outage(Fault):
         raise UnavailableError("The engine cannot be reached.", transient=True)
 
     def on_observe(self, found: Observation) -> Observation:
-        """Know nothing."""
+        """Return UNKNOWN."""
         del found
         return Observation.UNKNOWN
 
@@ -243,7 +243,7 @@ class FakeEngine(Engine):
         self.world.launch(request)
         if has_waited:
             yield self._handle(request.cluster, 0)
-        # A launched host costs before it can be named: whoever gives up now has no handle of it.
+        # A launched host costs before it has a handle: a caller that gives up now has none.
         await asyncio.sleep(self.launch_seconds / 2)
         for trouble in [*self.faults]:
             await trouble.while_starting(self.world, request.cluster)
@@ -282,7 +282,7 @@ class FakeEngine(Engine):
         self.world.release(handle.cluster)
 
     def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
-        """Give a process for the agent of a host that is stopped, once that is known."""
+        """Return a process for the agent of a host that is stopped, once the engine can see that."""
         found = self.world.hosts.get((handle.cluster, host))
         is_known = found is not None and not found.thawed.is_set() and self.sees_stopped
         return stopped_process(STOPPED_PID) if is_known else None

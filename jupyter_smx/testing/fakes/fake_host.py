@@ -1,4 +1,4 @@
-"""A host in this process: it speaks the agent's protocol on a real socket; tests control its jobs."""
+"""A host in this process: it implements the agent's protocol on a real socket; tests control its jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer of the agent
 
 @dataclass
 class FakeScript:
-    """What a job does when nobody tells it anything.
+    """What a job does without a request from outside.
 
     ``honours_stop``: it ends at SIGTERM; otherwise at SIGKILL, a grace later. ``starts_after``: seconds from the run
     frame to its first line.
@@ -142,7 +142,7 @@ class FakeHost:
     # Its end
 
     def crash(self) -> None:
-        """End as a machine does that loses its power: jobs, streams and deadline are gone, the disk stays."""
+        """End as at a loss of power: jobs, streams and deadline are gone, the disk stays."""
         self.alive = False
         for run in self.runs.values():
             run.drop_timers()
@@ -300,7 +300,7 @@ class FakeHost:
 
     def _begin(self, run: FakeRun) -> None:
         now = run.clock.now()
-        # The log is there before a process has the job: whoever finds none knows that the code never began.
+        # The log exists before a process has the job: without a log the code never began.
         (self.spool / run.job / host_layout.JOB_LOG).touch()
         run.phase = "running"
         run.at |= {"awake": now, "first_line": now}
@@ -360,7 +360,7 @@ class FakeHost:
         artifacts: Mapping[str, bytes] | None = None,
         errors: Sequence[str] = (),
     ) -> None:
-        """End a job: the record is on the disk before anybody is told."""
+        """End a job: write the record to the disk before any event is sent."""
         if run.phase == _PHASE_ENDED:
             return
         run.drop_timers()

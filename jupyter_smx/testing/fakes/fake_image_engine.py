@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 
 class FakeImageEngine(FakeEngine):
-    """Hosts of images; side doors say which images there are, what was brought where, and how often it was asked.
+    """Hosts of images; attributes set what the engine does, and others record what it did.
 
-    ``images`` has what each name means now, ``digests`` what a registry calls it, ``remote`` are those that are
-    downloaded first, ``pruned`` has the ids of those that went since they were pinned. ``registry_away`` is how often
-    a registry does not answer. ``usual`` is the image of jobs that name none, ``recalls`` says whether what was asked
-    for once is told at once, ``made_of`` says of which image each cluster was made. ``brought`` are the paths that a
-    host sees, by those of this machine. ``pin_seconds`` and ``bring_seconds`` pass meanwhile; ``unreachable`` is how
-    often a host cannot be reached before it can. ``pin_error``, ``recall_error`` and ``bring_error`` are raised as
-    they are, as what nobody foresaw is. ``overlaps`` names hosts that were brought something while they were brought
-    something else, ``disturbed`` those that were while a job was on them.
+    ``images`` has what each name means now, ``digests`` what a registry calls it; ``remote_images`` are downloaded
+    first, and ``pruned_ids`` are of images that were deleted since they were resolved. ``registry_failures`` is the
+    number of times that a registry does not answer, ``connect_failures`` the same of hosts. ``default`` is the image
+    of jobs that name none. ``has_cache`` makes :meth:`cached_image` return what was resolved before. ``resolve_error``,
+    ``cached_image_error`` and ``provide_error`` are raised as they are, like an unexpected error. ``resolve_seconds``
+    and ``provide_seconds`` are the seconds that the calls take. Files in ``missing_paths`` cannot be provided.
+
+    ``cluster_images`` records the image of each cluster, ``provided_paths`` the paths that a host sees, by those of
+    this machine. ``overlaps`` has the hosts that got files while they were getting others, ``disturbed_hosts`` those
+    that got files while a job was on them.
     """
 
     capabilities: Capabilities = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
@@ -86,7 +88,7 @@ class FakeImageEngine(FakeEngine):
         return None if image in self.remote_images else await super().peek_image(image)
 
     async def cached_image(self, image: str) -> Image | None:
-        """Give what a name means now, where somebody asked for it before."""
+        """Return what a name means now, if it was requested before."""
         if self.cached_image_error is not None:
             raise self.cached_image_error
         if not self.has_cache or image not in self.resolve_counts or image not in self.images:

@@ -63,7 +63,7 @@ class FakeWorld:
         return self.clock() + self.clock_ahead
 
     def monotonic(self) -> float:
-        """Give seconds that nobody can set."""
+        """Return the seconds of a clock that cannot be set."""
         return asyncio.get_event_loop().time()
 
     def set_clock(self, seconds: float) -> None:
@@ -115,7 +115,7 @@ class FakeWorld:
         return [host for (owner, _), host in self.hosts.items() if owner == cluster]
 
     def release(self, cluster: str) -> None:
-        """End a cluster for ever."""
+        """End a cluster for good."""
         self.released_clusters.add(cluster)
         for host in self.cluster_hosts(cluster):
             host.crash()
@@ -137,7 +137,7 @@ class FakeWorld:
         return [(host, run) for host, run in found if run is not None and run.phase == "running"]
 
     def end_job(self, job: str, **end: Any) -> None:
-        """Let a job end on every host that runs it; ``exit_code`` is 0 unless another end is told."""
+        """Let a job end on every host that runs it; ``exit_code`` is 0 unless it is given."""
         for host, run in self.running_jobs():
             if run.job == job:
                 host.end_run(run, **({"exit_code": 0} | end))

@@ -47,7 +47,7 @@ class StopGroup:
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(process_tree_source(token))
             await agent.wait_for_log(job, b"all born")
-            # Who starts a program goes on a moment before the system shows its words.
+            # The system shows the arguments of a new program a moment after its parent goes on.
             await eventually(lambda: len(harness.command_lines_with(token)) >= 4, "all four are seen")
             await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
             record = (await agent.wait_for_outcome(job)).record

@@ -65,7 +65,7 @@ def _is_listening(address: str) -> bool:
 
 @contextlib.contextmanager
 def _serve(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Serve a folder, whose new files are seen at once, and which is not asked again for what it has not."""
+    """Serve a folder: new files are visible at once, and failed operations are not repeated."""
     folder.mkdir()
     # With no time at all its timers turn in a circle; tests that change its folder behind its back need that.
     usual = ["--config", os.devnull, "--cache-dir", f"{folder}.cache", "--dir-cache-time", "0s"]

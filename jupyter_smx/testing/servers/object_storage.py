@@ -25,7 +25,7 @@ ACCESS, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY
 
 
 class RecordingProxy:
-    """A wire to a server, on which one hears what it is asked."""
+    """A proxy before a server, which records the requests."""
 
     def __init__(self, port: int) -> None:
         self.received: list[bytes] = []
@@ -79,7 +79,7 @@ class RecordingProxy:
                 one.shutdown(socket.SHUT_RDWR)
 
     def restore(self) -> None:
-        """Let everything through again; counts anew who is refused."""
+        """Let everything through again, and reset the count of refused connections."""
         self._is_rejecting, self.refused_count = False, 0
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ The histories are those of :mod:`jupyter_smx.testing.simulation.state_machine`. 
 world counts by itself; code under test cannot reach its counts.
 """
 
-# ruff: noqa: D401 - the sentence of a promise says what is so
+# ruff: noqa: D401 - the sentence of an invariant is a statement
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ MAX_ROUNDS = 200
 
 
 def is_progress(old: tuple[int, SecondaryStatus], new: tuple[int, SecondaryStatus]) -> bool:
-    """Say whether (attempt, step) ``new`` is later than ``old``: a new attempt begins anew, and no verdict changes.
+    """Return True if (attempt, step) ``new`` is later than ``old``: a new attempt begins again, and no verdict changes.
 
-    Only where an image was downloaded a job waits again.
+    Only after the download of an image a job waits again.
     """
     if (old[1], new[1]) == (SecondaryStatus.DOWNLOADING, SecondaryStatus.PENDING):
         return old[0] == new[0]
@@ -60,7 +60,7 @@ class Invariants(RuleBasedStateMachine):
         self.stop_requests: set[str] = set()
         self.interruption_counts: Counter[str] = Counter()
         self.has_random_interruptions = False
-        """Whether the engine took hosts away by itself, ever: then nobody counts how often."""
+        """Whether the engine ever took hosts away by itself: their number is not counted then."""
         self.event_cursor = 0
         self.steps: dict[str, tuple[int, SecondaryStatus]] = {}
         self.outcomes: dict[str, tuple[SecondaryStatus, str]] = {}
@@ -76,11 +76,11 @@ class Invariants(RuleBasedStateMachine):
         arrays = {job: {"retries": wish.spec.retries} for a, wish in self.arrays.items() for job in self._tasks(a)}
         return self.jobs | arrays
 
-    # The promises
+    # The invariants
 
     @invariant()
     def no_error_was_swallowed(self) -> None:
-        """Nothing of ours failed where nobody looks."""
+        """No internal error was only logged, or lost."""
         assert not self.sim.bugs, "\n".join(self.sim.bugs)
 
     @invariant()
@@ -98,7 +98,7 @@ class Invariants(RuleBasedStateMachine):
 
     @invariant()
     def arrays_are_whole_and_keep_their_limits(self) -> None:
-        """All tasks of an array are known or none, and no more have hosts than it allows."""
+        """All tasks of an array are on record or none, and no more have hosts than it allows."""
         if not self.is_alive():
             return
         books = self.sim.controller.live_state
@@ -148,7 +148,7 @@ class Invariants(RuleBasedStateMachine):
 
     @invariant()
     def jobs_only_move_on(self) -> None:
-        """What was told to the world never goes back, and a verdict never changes."""
+        """A published status never goes back, and a verdict never changes."""
         if not self.is_alive():
             return
         events, newest, reset = self.sim.controller.store.events_since(self.event_cursor, 10_000)
@@ -178,7 +178,7 @@ class Invariants(RuleBasedStateMachine):
             # A job over its time is Stopped, too, in SageMaker's words, and with it whatever comes after it.
             late = any(self.steps.get(each, (0, None))[1] in OVER_TIME for each in reasons)
             assert late or reasons & self.stop_requests, f"{job.name} was stopped, and nobody had asked"
-            self.stop_requests.add(job.id)  # it stops whoever comes after it
+            self.stop_requests.add(job.id)  # jobs that depend on it are stopped, too
 
     @invariant()
     def jobs_and_clusters_point_at_each_other(self) -> None:
@@ -242,7 +242,7 @@ class Invariants(RuleBasedStateMachine):
                 assert abs(retained - cluster.retained_seconds) <= cluster.jobs_served, (cluster, retained)
 
     def _interruptions_add_up(self, job: Job) -> None:
-        """None was lost, none doubled: each that was told is an attempt, or what ended the job came first."""
+        """No interruption is lost or doubled: each published one is an attempt, or the job ended first."""
         told = sum(row.status is SecondaryStatus.INTERRUPTED for row in job.transitions)
         assert told - job.interruptions() in {0, 1}
         if told > job.interruptions():

@@ -15,7 +15,7 @@ _THREAD_POLL_INTERVAL = 0.01
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits for time: when nothing is ready it tells the loop, which moves its clock."""
+    """Never waits for time: if nothing is ready it calls the loop, which moves its clock."""
 
     loop: SimulatedLoop
 
@@ -55,9 +55,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.threads -= 1
 
     def on_idle(self, timeout: float | None) -> None:
-        """Wake who waits for quiet, or move the clock to the next timer.
+        """Wake the tasks that wait until nothing is ready, or move the clock to the next timer.
 
-        :raises RuntimeError: somebody waits for what can never come.
+        :raises RuntimeError: a task waits for what can never come.
         """
         if self._idle_waiters:
             waiting, self._idle_waiters = self._idle_waiters, []

@@ -93,7 +93,7 @@ class CrashingStore(Store):
         if self.is_disk_full:
             full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             raise unwritable_error(self.path, full) from full
-        # Nobody cuts the power here, and waiting for a disk takes longer than everything else.
+        # No power fails here, and waiting for a disk takes longer than everything else.
         written = super().write(jobs, clusters, events, array=array, clock=clock, durable=False)
         if dies_now:
             self.on_kill()
@@ -102,7 +102,7 @@ class CrashingStore(Store):
 
 
 class Controller:
-    """One life of a controller: everything that is gone when its process is."""
+    """One process of a controller: all state that ends with it."""
 
     def __init__(self, world: FakeWorld, engine: FakeEngine, limits: Limits, ids: Callable[[], str]) -> None:
         self.world = world
@@ -183,7 +183,7 @@ class Simulation:
         self.loop.set_default_executor(self._threads)
         self.loop.set_exception_handler(self._on_loop_error)
         self.bugs: list[str] = []
-        """What went wrong without anybody being told: every entry is a bug."""
+        """Errors that no caller received: every entry is a bug."""
         self._log = _Errors(self.bugs)
         logging.getLogger("jupyter_smx").addHandler(self._log)
         asyncio.set_event_loop(self.loop)
@@ -230,7 +230,7 @@ class Simulation:
     # What users do
 
     def spec(self, **fields: Any) -> JobSpec:
-        """Make a wish; ``hosts`` is the number of instances."""
+        """Make a job request; ``hosts`` is the number of instances."""
         groups = (InstanceGroup(instance_count=fields.pop("hosts", 1)),)
         base = {"kind": "train", "source": "pass", "base_name": "train", "engine": "fake", "python": PYTHON}
         return JobSpec(**{**base, "instance_groups": groups, **fields})
@@ -240,7 +240,7 @@ class Simulation:
         return next(self._ids)
 
     def submit(self, *, job_id: str = "", **fields: Any) -> str:
-        """Submit a wish and give the job's id."""
+        """Submit a job request and return the job's id."""
         job_id = job_id or self.new_id()
         self.call(lambda: self._submit(job_id, self.spec(**fields)))
         return job_id
@@ -251,7 +251,7 @@ class Simulation:
         desk.submit(job_id, spec, image, await desk.validator.resolve_interpreter(spec))
 
     def array_request(self, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayRequest:
-        """Make the wish for an array whose tasks differ in the hyperparameter ``n``."""
+        """Make the request for an array whose tasks differ in the hyperparameter ``n``."""
         tasks = tuple(TaskOverrides(label=f"n={n}", hyperparameters={"n": str(n)}) for n in range(size))
         return ArrayRequest(spec=self.spec(**fields), tasks=tasks, title="sweep n", max_concurrent=max_concurrent)
 
@@ -309,7 +309,7 @@ class Simulation:
         self.loop.pass_time(seconds)
 
     def end_job(self, job_id: str, **end: Any) -> None:
-        """Let the code of a job end; ``exit_code`` is 0 unless told."""
+        """Let the code of a job end; ``exit_code`` is 0 unless it is given."""
         self.call(lambda: self.world.end_job(job_id, **end))
 
     def run_to_end(self, **fields: Any) -> str:
@@ -342,7 +342,7 @@ class Simulation:
     # What happens to the controller
 
     def kill_controller(self) -> None:
-        """Kill it at this moment; nobody takes over yet."""
+        """Kill the controller at this moment; no other takes over yet."""
         self.call(self.controller.kill)
 
     def kill_controller_at_write(self, count: int, *, before: bool) -> None:
@@ -395,7 +395,7 @@ _empty_records: list[bytes] = []
 
 
 def _place_empty_records(folder: Path) -> None:
-    """Copy the records of a controller that never did anything: making them anew takes longer than a whole story."""
+    """Copy the records of a controller that never did anything: creating them takes longer than a whole test case."""
     path = folder / "smx.sqlite"
     if not _empty_records:
         store = Store.open(path)

@@ -5,7 +5,7 @@ The invariants (:mod:`jupyter_smx.testing.simulation.invariants`) are checked af
 must have its outcome and the world must be empty.
 """
 
-# ruff: noqa: D401 - the sentence of a rule says what somebody else does
+# ruff: noqa: D401 - the sentence of a rule describes an event
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ indices = st.integers(min_value=0, max_value=7)
 
 
 class ControllerStateMachine(Invariants):
-    """Every rule is something that somebody may do at any time."""
+    """Every rule is an event that may happen at any time."""
 
     # Users
 
@@ -50,7 +50,7 @@ class ControllerStateMachine(Invariants):
     def submit(
         self, honours_stop: bool, starts_after: float, follows: tuple[int, ...], waits: int | None, **wish: Any
     ) -> None:
-        """A user wants a job, maybe after others, maybe on spot, and then maybe not for ever."""
+        """A user submits a job, maybe after others, maybe on spot, and then maybe with a maximum wait time."""
         wish |= {} if waits is None else {"spot": True, "max_wait": wish["max_run"] + waits if waits else 0}
         known = [each for each in self.jobs if self.sim.controller.store.job(each) is not None]
         wish["after"] = tuple(dict.fromkeys(known[-1 - number % len(known)] for number in follows if known))
@@ -69,7 +69,7 @@ class ControllerStateMachine(Invariants):
         retries=st.sampled_from([0, 2]),
     )
     def submit_array(self, size: int, max_concurrent: int, **wish: Any) -> None:
-        """A user wants many jobs at once."""
+        """A user submits many jobs at once."""
         array = self.sim.new_id()
         tasks = tuple(TaskOverrides(label=str(index)) for index in range(size))
         self.arrays[array] = ArrayRequest(spec=self.sim.spec(**wish), tasks=tasks, max_concurrent=max_concurrent)
@@ -78,7 +78,7 @@ class ControllerStateMachine(Invariants):
     @precondition(lambda self: self.is_alive() and self.arrays)
     @rule(number=indices, again=st.booleans())
     def stop_array(self, number: int, again: bool) -> None:
-        """A user wants none of them any more, or sends the same wish once more."""
+        """A user stops an array, or submits the same request once more."""
         array = [*self.arrays][-1 - number % len(self.arrays)]
         desk = self.sim.controller.facade.arrays
         if again:
@@ -91,7 +91,7 @@ class ControllerStateMachine(Invariants):
     @precondition(Invariants.is_alive)
     @rule(keep_alive=st.sampled_from(KEEP_ALIVES), dies_at=st.sampled_from([None, *range(1, 9)]), before=st.booleans())
     def a_job_comes_and_goes(self, keep_alive: int | None, dies_at: int | None, before: bool) -> None:
-        """A short job, through whose life a controller may die at any write."""
+        """A short job runs, and the controller may be killed at any write."""
         if dies_at is not None:
             self.sim.kill_controller_at_write(dies_at, before=before)
         job = self.sim.new_id()
@@ -103,7 +103,7 @@ class ControllerStateMachine(Invariants):
     @precondition(lambda self: self.is_alive() and self.jobs)
     @rule(number=indices)
     def resubmit(self, number: int) -> None:
-        """A kernel that got no answer sends its wish again."""
+        """A kernel that got no answer sends its request again."""
         job = self._job(number)
         self.sim.submit(job_id=job, **self.jobs[job])
 
@@ -114,7 +114,7 @@ class ControllerStateMachine(Invariants):
         job = self._job(number)
         self.stop_requests.add(job)
         with contextlib.suppress(SmxError):
-            # A job whose submission died with the controller is not known.
+            # A job whose submission was lost with the controller does not exist.
             self.sim.stop(job, abandon=abandon)
 
     @precondition(lambda self: self.is_alive() and self.jobs)
@@ -125,7 +125,7 @@ class ControllerStateMachine(Invariants):
         with contextlib.suppress(SmxError):
             before = self.sim.job(job)
             self.sim.call(lambda: self.sim.controller.facade.interrupt(job))
-            # A controller that died meanwhile may have written it down; who was being interrupted is no second time.
+            # A controller that died meanwhile may have recorded it; a job under interruption is not counted twice.
             self.interruption_counts[job] += before.goal is DesiredState.RUN
 
     @rule(per_hour=st.sampled_from([0.0, 0.0, 60.0]), draw=st.sampled_from([0.001, 0.01, 0.5]))
@@ -138,7 +138,7 @@ class ControllerStateMachine(Invariants):
     @precondition(lambda self: self.is_alive() and self.sim.pools())
     @rule(number=indices, seconds=st.sampled_from([0, 10, 300]))
     def extend(self, number: int, seconds: int) -> None:
-        """A user wants a pool to live longer or not at all; what is in use refuses."""
+        """A user extends or ends a pool; one that is in use refuses."""
         pools = self.sim.pools()
         pool = pools[number % len(pools)]
         with contextlib.suppress(SmxError):
@@ -164,7 +164,7 @@ class ControllerStateMachine(Invariants):
 
     @rule(seconds=st.sampled_from([0.2, 0.3, 1.0, 2.0, 7.0, 31.0, 90.0]))
     def time_passes(self, seconds: float) -> None:
-        """Nobody does anything."""
+        """Only time passes."""
         self.sim.pass_time(seconds)
 
     # The world
@@ -243,13 +243,13 @@ class ControllerStateMachine(Invariants):
     @precondition(Invariants.is_alive)
     @rule()
     def the_controller_is_killed(self) -> None:
-        """And for now nobody takes over."""
+        """For now, no other one takes over."""
         self.sim.kill_controller()
 
     @precondition(Invariants.is_alive)
     @rule(count=st.integers(min_value=1, max_value=4), before=st.booleans())
     def the_controller_will_be_killed_at_a_write(self, count: int, before: bool) -> None:
-        """Between any two things that it does."""
+        """It is killed between any two of its actions."""
         self.sim.kill_controller_at_write(count, before=before)
 
     @rule()
@@ -259,7 +259,7 @@ class ControllerStateMachine(Invariants):
 
     @rule(seconds=st.sampled_from([-3_600.0, 86_400.0, -5.0]))
     def the_clock_is_set(self, seconds: float) -> None:
-        """By somebody, or by the network; what was promised for some time is promised for that time."""
+        """A user or the network sets it; durations that were granted stay the same."""
         self.sim.set_clock(seconds)
 
     @rule(seconds=st.sampled_from([-3_600.0, -20.0, 0.0, 20.0, 3_600.0]))
@@ -270,7 +270,7 @@ class ControllerStateMachine(Invariants):
     @precondition(Invariants.is_alive)
     @rule(seconds=st.sampled_from([0.5, 5.0, 40.0]), with_a_wish=st.booleans())
     def the_disk_is_full(self, seconds: float, with_a_wish: bool) -> None:
-        """For a while; whoever wants a job meanwhile is refused, and nothing of it is there."""
+        """It is full for a while; a job submitted meanwhile is refused and leaves nothing behind."""
         self.sim.fill_disk()
         if with_a_wish:
             job = self.sim.new_id()

@@ -47,7 +47,7 @@ class Lab:
         url = f"{self._server.origin}{BASE}lab/workspaces/{self._workspace}{tree}?token={self._server.token}"
         self.page.goto(url, wait_until="load")
         self._wait_ready(notebook)
-        # In a new workspace Lab opens it after everything else, and whoever is earlier loses the sidebar to it.
+        # In a new workspace Lab opens it last, and a panel that was opened before loses the sidebar to it.
         expect(self.page.locator("#filebrowser")).to_be_visible(timeout=KERNEL_LIMIT)
         # A launcher takes the focus when it comes, also from a palette, which closes then.
         expect(self.page.locator("#jp-main-dock-panel .jp-MainAreaWidget").first).to_be_visible(timeout=KERNEL_LIMIT)

@@ -48,7 +48,7 @@ class LabServer:
         self._is_altered = False
 
     def kill(self) -> None:
-        """End the server as a crash does: at once, without a word to anybody."""
+        """End the server as a crash does: at once, without a message."""
         self._process.kill()
         self._process.wait(END_LIMIT)
 
@@ -144,7 +144,7 @@ class LabServer:
         eventually_blocking(lambda: not self._pools(), "all pools are gone", within=END_LIMIT)
 
     def end_controller(self) -> None:
-        """End the controller as its host's shutdown does, and wait until nobody answers for it."""
+        """End the controller as its host's shutdown does, and wait until no controller answers."""
         if self.is_running():
             process_scan.kill(self.ask("GET", "jupyter-smx/doctor")["controller"]["pid"], 15)
             eventually_blocking(lambda: not self.is_running(), "the controller has left", within=END_LIMIT)

@@ -26,7 +26,7 @@ SECTIONS = ("Log", "Charts", "Files", "Code", "Environment", "Events", "Cost", "
 
 
 class JobView:
-    """The view of one job, found by what it says to who cannot see it."""
+    """The view of one job, found by its label for screen readers."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self.page = lab.page

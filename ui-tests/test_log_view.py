@@ -34,7 +34,7 @@ PUSH = """button => new Promise(resolve => {
     lines.addEventListener('scrollend', () => resolve(), { once: true });
   }));
 })"""
-"""Goes to the beginning, and moves what is in sight as rows do that turn out to be taller; nobody touched anything."""
+"""Goes to the beginning, then scrolls by program, as when rows turn out to be taller; there is no user input."""
 WATCH = """([id, text]) => {
   const watch = {longest: 0};
   window.logWatch = watch;
@@ -128,7 +128,7 @@ def test_a_gigabyte_opens_at_its_end_and_is_searched_and_paged(
     expect(log.follow).to_have_attribute("aria-pressed", "false")
     log.lab.page.keyboard.press("Control+Home")
     expect(log.row("the very first line")).to_be_visible()
-    # A line in the middle, which nobody has read.
+    # A line in the middle, which the view has not loaded yet.
     log.lab.page.keyboard.press("Control+F")
     expect(log.field).to_be_focused()
     log.lab.page.keyboard.type("NEEDLE in")

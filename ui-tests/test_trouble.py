@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(300)  # servers are started again and again
 CARD = "application/vnd.jupyter-smx.card+json"
 NEWER = "9.9.9"
 NOTICED = 40_000
-"""Milliseconds until a page notices by itself that its server is gone, or back: two of its looks at least."""
+"""Milliseconds until a page notices by itself that its server is gone, or back: at least two of its checks."""
 
 OF_LOST_SERVERS = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "WebSocket", "Failed to fetch", "NetworkError")
 """What browsers and Lab say in the console while there is no server."""
@@ -76,7 +76,7 @@ def requests_of(lab: Lab) -> list[str]:
 
 
 def installed(folder: Path, version: str) -> dict[str, str]:
-    """Make a server believe that another version of the package is installed, as after an update."""
+    """Let a server find another version of the package, as after an update."""
     info = next(Path(str(distribution("jupyter-smx").locate_file(""))).glob("jupyter_smx-*.dist-info"))
     copy = folder / f"jupyter_smx-{version}.dist-info"
     shutil.copytree(info, copy)
@@ -134,11 +134,11 @@ class NewerRecords:
         self._before = ""
 
     def spoil(self) -> None:
-        """Let them be of a version that nobody has."""
+        """Give the records a version that no release has."""
         self._before = self._swap("9999")
 
     def mend(self) -> None:
-        """Let them be what they were."""
+        """Give the records their version back."""
         self._swap(self._before)
 
     def _swap(self, version: str) -> str:
@@ -192,7 +192,7 @@ def test_a_controller_that_cannot_start_says_why_in_the_panel_and_the_card_and_s
 def test_a_server_that_is_killed_and_comes_back_in_the_middle_of_a_job_costs_nothing_but_time(
     mended: LabServer, lab: Lab, gate: Gate, allowed: list[str]
 ) -> None:
-    # A server that was killed knows no kernel when it comes back, and Lab asks for the one that it had.
+    # After a kill and a restart the server has no kernels, and Lab requests the one that it had.
     allowed.extend([*OF_LOST_SERVERS, "/api/kernels/"])
     mended.write_notebook("kill.ipynb", "%load_ext jupyter_smx", f"%%train --name survivor\n{gate.code}")
     lab.open("kill.ipynb")
@@ -212,7 +212,7 @@ def test_a_server_that_is_killed_and_comes_back_in_the_middle_of_a_job_costs_not
     expect(lab.panel.running("survivor")).to_contain_text("Training")
     expect(lab.card("survivor")).not_to_contain_text("server not reachable")
     gate.open()
-    # Lab may be about to open its line to the event bus again, and then the page's own look tells it.
+    # Lab may still be reconnecting to the event bus; then the page's own check finds the change.
     expect(lab.toast("survivor")).to_contain_text("completed after", timeout=NOTICED)
     expect(lab.panel.finished("survivor")).to_contain_text("Completed")
     expect(lab.card("survivor")).to_contain_text("Completed")
@@ -260,7 +260,7 @@ def test_who_is_logged_out_is_sent_to_the_login_page_and_goes_on_here_afterwards
     lab.open()
     close_labs_own_dialog(lab)
     lab.panel.show()
-    # Who takes a token away changes the secret as well, or old cookies would do.
+    # The cookie secret changes with the token, or old cookies would stay valid.
     (mended.folder / "runtime" / "jupyter_cookie_secret").unlink()
     mended.restart(token="another")  # noqa: S106 - of a server that lives for a test
     expect(alert(lab)).to_contain_text("You are logged out of this Jupyter server.", timeout=NOTICED)

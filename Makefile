@@ -121,7 +121,7 @@ test-ui: build chromium ## run the tests in a real browser
 	$(LIMIT) 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(BROWSERS) $(AGAIN)
 
 # Debian's packages, where what they bring is missing and root may install it; else the tests themselves say what to do.
-# On a machine with an init of the old kind Docker's own daemon would stay up with nobody to end it: run level 1 has none.
+# With SysV init, the package would start a Docker daemon that no later step stops: RUNLEVEL=1 prevents that.
 DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
   RUNLEVEL=1 apt-get install -y -q --no-install-recommends
 

@@ -16,9 +16,9 @@ _FIELDS = ("uuid", "name", "driver_version", "memory.total", "memory.used", "uti
 
 @dataclass(frozen=True)
 class Card:
-    """The first GPU at a moment (seconds since the epoch); memory in MiB, utilisation in percent, None: not told.
+    """The first GPU at a moment (seconds since the epoch); memory in MiB, utilisation in percent; None if not reported.
 
-    ``used_by`` has the MiB of each process that computes, by its number.
+    ``used_by`` has the MiB of each computing process, by pid.
     """
 
     at: float
@@ -76,7 +76,7 @@ def _number(word: str) -> float | None:
 
 
 def holders() -> dict[int, str]:
-    """Name the processes that have CUDA's device file open, by number: who only asks the driver has not."""
+    """Return the commands of processes that have CUDA's device file open, by pid; driver queries do not open it."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and _has_device(folder):

@@ -114,7 +114,7 @@ class Run:
         if left < _LEAST:
             self._add(check, "skipped", ["The time of the whole run is over."], {}, 0.0)
             return
-        session.close_session()  # a request that the last check's limit has cut is nobody's answer
+        session.close_session()  # the last check's limit may have left an answer unread
         began = time.monotonic()
         problems: list[str] = []
         figures: dict[str, Any] = {}

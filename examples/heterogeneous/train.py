@@ -33,7 +33,7 @@ PORT = 6000
 SERVICE = "smx.example.Feed"
 SIDE = 48
 AHEAD = 4
-"""Batches that a worker makes before somebody asks for them."""
+"""Batches that a worker makes ahead of requests."""
 WARM_UP = 10
 """Steps that are not measured: the first ones fill queues and caches."""
 
@@ -73,7 +73,7 @@ def workers(count: int, size: int, rounds: int, seed: int) -> Callable[[], bytes
 
 
 def serve(take: Callable[[], bytes]) -> None:
-    """Give batches to whoever asks, until the trainer says that it is done."""
+    """Serve batches until the trainer reports that it is done."""
     done = threading.Event()
 
     def batches(_request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -114,14 +114,14 @@ class Fed:
             for batch in line.unary_stream(f"/{SERVICE}/Batches")(b""):
                 self._waiting.put(batch)
         except grpc.RpcError:
-            pass  # the other side was told to stop
+            pass  # the other side was asked to stop
 
     def take(self) -> bytes:
         """Wait for the next batch."""
         return self._waiting.get()
 
     def stop(self) -> None:
-        """Tell the hosts that nobody needs them any more: SageMaker waits for every host of a job."""
+        """Stop the hosts of the other group: SageMaker waits for every host of a job."""
         for line in self._lines:
             line.unary_unary(f"/{SERVICE}/Stop")(b"")
 

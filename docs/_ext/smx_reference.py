@@ -1,4 +1,4 @@
-"""Reference pages that nobody writes: ``{smx} options`` and its like read the tables that the program itself reads."""
+"""Generated reference pages: ``{smx} options`` and its like read the tables that the program itself reads."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def _fields_of_docstring(*event: Any) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register the directive and the lexer with Sphinx."""
     app.add_directive("smx", Generated)
     app.add_lexer("ipython", _lexer())
     app.connect("autodoc-process-docstring", _fields_of_docstring)

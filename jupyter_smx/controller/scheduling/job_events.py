@@ -150,7 +150,7 @@ class JobEventHandler:
             self.mark_downloading(job)
         at = facts.get("at", {})
         if at.get("exited") is not None:
-            runtime.exited_hosts.add(host)  # without a controller; the records have the goal of that moment
+            runtime.exited_hosts.add(host)  # no controller saw it; the records show the goal of that moment
         if at.get("first_line") is not None and "first_line" not in job.timings:
             # No controller was connected when the code began.
             self.record_first_line(job, {name: moment for name, moment in at.items() if moment is not None})

@@ -121,7 +121,7 @@ class ClusterLaunch:
         found, network = await self._run_and_make_network(name, order.container)
         if not order.joins:
             return found, False
-        # Without a network of the cluster, no other host needs to find this one.
+        # On the default network there is only a single host, which needs no names for others to find it.
         joins = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.joins
         lock = join_lock_path(self._folders, self._cluster, host)
         join = partial(self._join_once, container=found["Id"], joins=joins, lock=lock)

@@ -172,7 +172,7 @@ class Watcher:
         return None
 
     def _poll(self, since: int | None) -> int | None:
-        """Wait for one batch of changes; None if changes were missed for good."""
+        """Wait for one batch of changes; None if it is unknown which changes were missed."""
         if since is None:
             # The number is read first: what changes between it and the look at each job is seen twice, never missed.
             since = self._client.controller_info().seq

@@ -65,7 +65,7 @@ def _last_attempt(job: Job, now: float) -> float:
     counted = attempt_seconds(job, now) if job.ended_at is None else job.ran_seconds
     if counted is not None:
         return counted
-    # Only the hosts reported the attempt, or the record is of a version that did not count seconds.
+    # Only the hosts reported its start, or the record is of a version that did not count seconds.
     began = attempt_started_at(job) if job.attempts else job.started_at
     return 0.0 if began is None else max(0.0, (job.ended_at or now) - began)
 

@@ -23,9 +23,9 @@ class FakeImageEngine(FakeEngine):
     """Hosts of images; attributes set what the engine does, and others record what it did.
 
     ``images`` has what each name means now, ``digests`` what a registry calls it; ``remote_images`` are downloaded
-    first, and ``pruned_ids`` are of images that were deleted since they were resolved. ``registry_failures`` is the
-    number of times that a registry does not answer, ``connect_failures`` the same of hosts. ``default`` is the image
-    of jobs that name none. ``has_cache`` makes :meth:`cached_image` return what was resolved before. ``resolve_error``,
+    first, and ``pruned_ids`` are of images that were deleted since they were resolved. ``registry_failures`` and
+    ``connect_failures`` count the next calls that a registry, or a host, does not answer. ``default`` is the image of
+    jobs that name none. ``has_cache`` makes :meth:`cached_image` return what was resolved before. ``resolve_error``,
     ``cached_image_error`` and ``provide_error`` are raised as they are, like an unexpected error. ``resolve_seconds``
     and ``provide_seconds`` are the seconds that the calls take. Files in ``missing_paths`` cannot be provided.
 

@@ -304,7 +304,7 @@ class Daemon:
             raise self._unreachable_error(_root_cause(problem)) from problem
 
     def _client(self, patience: float) -> APIClient:
-        """Return a client with the daemon's API version, which is asked only once: Podman takes long to answer."""
+        """Return a client; ask for the daemon's API version once, as Podman looks for its programs each time."""
         client = self._clients.get(patience)
         if client is None:
             client = docker.APIClient(base_url=self.url, version=self._version, timeout=math.ceil(patience))
